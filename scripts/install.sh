@@ -4,8 +4,8 @@
 # usage: install.sh [--prefix DIR] [--destdir DIR] [--bin DIR]
 #
 #   --prefix DIR    where they are used (default: /usr/local)
-#   --destdir DIR   put everything below this folder instead of / (for packages)
-#   --bin DIR       where the built programs are (default: bin or target/release beside this folder)
+#   --destdir DIR   put everything below this directory instead of / (for packages)
+#   --bin DIR       where the built programs are (default: bin or target/release beside this directory)
 #
 # Example: sudo ./install.sh --prefix /usr/local
 # Settings that are there stay as they are. Nothing is started or enabled: `systemctl enable --now svc-nightly.timer svc-rehearse.timer`
@@ -63,7 +63,7 @@ copy 644 "$to/lib/svc-tools/lib" "$root"/scripts/lib/*.sh
 mkdir -p "$to/sbin"
 for script in "${scripts[@]}"; do ln -sfn "../lib/svc-tools/$script" "$to/sbin/$script"; done
 copy 644 "$to/lib/systemd/system" "$root"/scripts/systemd/svc-*
-for unit in svc-nightly svc-rehearse; do copy 644 "$to/lib/systemd/system/$unit.service.d" "$root/scripts/systemd/sandbox.conf"; done
+for unit in svc-nightly svc-rehearse svc-recover; do copy 644 "$to/lib/systemd/system/$unit.service.d" "$root/scripts/systemd/sandbox.conf"; done
 
 pages=$(mktemp -d)
 trap 'rm -rf "$pages"' EXIT
@@ -75,7 +75,7 @@ cp "$pages"/bash/* "$share/bash-completion/completions/"
 cp "$pages"/zsh/* "$share/zsh/site-functions/"
 cp "$pages"/fish/* "$share/fish/vendor_completions.d/"
 
-# The pages with their folders, so that their links lead somewhere.
+# The pages with their directories, so that their links lead somewhere.
 cd -- "$root"
 for file in README.md docs/*.md docs/benchmarks/*.md scripts/README.md scripts/examples/* svc-*/*.md schema/*; do
   copy 644 "$share/doc/svc-tools/${file%"${file##*/}"}" "$file"

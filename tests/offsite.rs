@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use svc_tests::disk::SmallDisk;
 use svc_tests::installed::PRODUCTS_OWN;
 use svc_tests::journey::{assert_back, installed, once_free, point_of, runs, signal_at};
 use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
 use svc_tests::tool::{Ran, Tool, root, search_path};
+use svc_tests::wait;
 
 /// A service that runs and writes all the time.
 fn running(name: &str) -> Product {
@@ -61,13 +64,27 @@ fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_a
     let points = list.result()["points"].as_array().unwrap();
     assert!(points.len() == 1 && points[0]["state"] == "valid" && points[0]["quiesced"] == true, "{list}");
     assert_eq!(snapshots(&product), 1, "the warm snapshot is to go");
-    // As good as an upgrade's: a rollback takes it without being asked twice.
-    product.tool("svc-point").arg("choose").arg(points[0]["id"].as_str().unwrap()).run().ok();
+    // Every check and the warm snapshot come before the stop, the rest of the verification after the start; in between nothing may take
+    // for ever.
+    let backup = document_of(&product, "-backup-nightly");
+    let steps: Vec<&str> =
+        backup["result"]["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+    let stop = steps.iter().position(|step| *step == "stop").unwrap();
+    assert!(steps[..stop].ends_with(&["warm-snapshot", "unit-before"]) && steps[..stop].contains(&"space"), "{steps:?}");
+    let rest = ["dump", "snapshot", "verify-snapshot", "unit-after", "start", "finalize", "drop-warm-snapshot"];
+    assert_eq!(steps[stop + 1..], rest);
+    let log = fs::read_to_string(PathBuf::from(backup["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
+    assert_eq!(log.lines().filter(|line| line.ends_with(" --timeout 2h")).count(), 2, "{log}");
 
     let wrong = product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "true").run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_NIGHTLY_QUIESCE is `true`"), "{wrong}");
 
-    // What was stopped stays so.
+    // As good as an upgrade's: a rollback takes it without being asked twice.
+    product.tool("svc-rollback").arg(points[0]["id"].as_str().unwrap()).run().ok().changed();
+    // What was stopped stays so, also where somebody stops it after the checks.
+    let stops = format!("case $* in create*_warm*) systemctl --user stop '{}' ;; esac", product.unit());
+    let ran = quiesced_backup(&product).stub(&product.path("stub"), "svc-snap", &stops).run().ok();
+    assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
     product.tool("svc-unit").arg("stop").run().ok();
     let ran = quiesced_backup(&product).run().ok();
     assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
@@ -92,12 +109,37 @@ fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
     let before = process(&product);
     let (_, ran) = signal_at(&product, quiesced_backup(&product), (Signal::SIGTERM, false), "dump.started");
     assert!(product.is_active() && process(&product) != before, "{ran}");
+    // Also where a tool that is told to end does not.
+    let before = process(&product);
+    let stuck = "case $* in *--dry-run*) ;; *) trap '' TERM; kill -TERM $PPID; exec sleep 600 ;; esac";
+    let ran = quiesced_backup(&product).stub(&stub, "svc-pgdump", stuck).run();
+    assert!(ran.status == 143 && product.is_active() && process(&product) != before, "{ran}");
+    fs::remove_dir_all(&stub).unwrap();
+    // One that cannot be stopped runs on, and one that does not start at once is started by what undoes the stop: then the point is complete.
+    let before = process(&product);
+    quiesced_backup(&product).stub(&stub, "svc-unit", "case $1 in stop) exit 1 ;; esac").run().fails(1, "no_document");
+    assert_eq!(process(&product), before);
+    let once = format!("case $1 in start) [ -e '{0}' ] || {{ touch '{0}'; exit 1; }} ;; esac", product.path("tried").display());
+    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &once).run().fails(1, "no_document");
+    assert!(product.is_active() && point_of(&ran).join("SHA256SUMS").exists(), "{ran}");
+    product.tool("svc-backup").arg("--kind=manual").run().ok();
+    product.tool("svc-backup").arg("--delete").arg(point_of(&ran).file_name().unwrap()).run().ok();
+    let point = point_of(&ran);
+    assert!(!point.exists());
+    // A disk that is full only then.
+    let before = process(&product);
+    let disk = SmallDisk::at(&product.backup_dir(), 40).unwrap();
+    let fills = format!("case $1 in stop) cat /dev/zero > '{}/full' 2>&- ;; esac", product.backup_dir().display());
+    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &fills).run().fails(1, "disk_full");
+    assert!(product.is_active() && process(&product) != before, "{ran}");
+    drop(disk);
+    fs::remove_dir_all(&stub).unwrap();
     // Killed at once with all that it has begun: the next call of any script starts it.
     signal_at(&product, quiesced_backup(&product), (Signal::SIGKILL, true), "stop.json");
     assert!(!product.is_active());
     once_free(|| product.tool("svc-run").arg("recover")).ok();
     assert!(product.is_active());
-    assert_eq!((fs::read_dir(product.backup_dir()).unwrap().count(), snapshots(&product)), (0, 0));
+    assert_eq!((fs::read_dir(product.backup_dir()).unwrap().count(), snapshots(&product)), (1, 1));
 
     // What is found before the stop stops nothing.
     let before = process(&product);
@@ -155,6 +197,18 @@ fn typed(env: &[(String, String)], has: &str, dir: &Path, id: &str) -> String {
         .unwrap_or_else(|error| panic!("{has}: {error:#}"))
 }
 
+/// The restore points whose copies a list shows.
+fn copies(list: &Ran) -> Vec<String> {
+    assert_eq!(list.status, 0, "{list}");
+    list.result()["copies"].as_array().unwrap().iter().map(|copy| copy["point_id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// How many snapshots restic has, verified or not.
+fn restic_snapshots(offsite: &Tool) -> usize {
+    let listed = offsite.clone().args(["restic", "snapshots", "--json"]).talks().run().stdout;
+    serde_json::from_str::<Value>(&listed).unwrap().as_array().unwrap().len()
+}
+
 #[test]
 fn the_host_is_lost_and_all_comes_back_from_the_copy_on_another_one() {
     let (mut product, before) = installed("offlost");
@@ -166,9 +220,9 @@ fn the_host_is_lost_and_all_comes_back_from_the_copy_on_another_one() {
     let id = point.file_name().unwrap().to_str().unwrap().to_owned();
     let record = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
     let record: Value = serde_json::from_str(&record).unwrap();
-    assert_eq!(record["point"], id.as_str());
-    let time: jiff::Timestamp = record["time"].as_str().unwrap().parse().unwrap();
-    assert!(time <= jiff::Timestamp::now() && !record["restic_snapshot"].as_str().unwrap().is_empty(), "{record}");
+    assert_eq!(record["point_id"], id.as_str());
+    let time = |key: &str| record[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert!(time("made_at") <= time("copied_at") && time("copied_at") <= jiff::Timestamp::now(), "{record}");
 
     // Another host: other servers, and nothing of the first but the package, the restic repository and its password.
     product.run(&product.install_dir().join("bin/svc-uninstall")).unwrap();
@@ -185,7 +239,7 @@ fn the_host_is_lost_and_all_comes_back_from_the_copy_on_another_one() {
     fs::create_dir(&dir).unwrap();
     let env = settings_file(&product, &[]);
     let said = typed(&env, "svc-offsite fetch", &dir, &id);
-    assert!(said.lines().any(|line| line.contains(&id) && !line.starts_with('{')), "{said}");
+    assert!(said.lines().any(|line| line.contains(&id) && line.contains("svc-point.copies/1")), "{said}");
     assert_back(&product, &before);
     product.host = here;
 }
@@ -199,7 +253,7 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     push().run().fails(4, "point_not_found").unchanged();
     // There is no restic repository yet.
     let night = script("svc-nightly").run();
-    assert!(night.status == 5 && night.stdout.is_empty() && night.stderr.contains("was not copied off the host"), "{night}");
+    assert!(night.status == 5 && night.stdout.is_empty() && night.stderr.contains("was not copied off-site"), "{night}");
     assert!(night.stderr.contains("\n  svc-offsite restic init\n") && !night.stderr.contains("\\n"), "{night}");
     let list = || product.tool("svc-backup").args(["--list", "--read-all"]).run().ok();
     let points = list().result()["points"].clone();
@@ -213,15 +267,18 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     // What is written to the repository meanwhile makes the copy invalid, and none is left.
     let stub = product.path("stub");
     let writes = format!("case $* in backup*) : > '{}/index-999' ;; esac", product.repository_dir().display());
-    let count =
-        || script("svc-offsite").arg("list").talks().run().stdout.lines().filter(|line| line.contains("offpush,")).count();
+    let count = || copies(&script("svc-offsite").arg("list").run()).len();
     let copies = count();
     push().stub(&stub, "restic", &writes).run().fails(5, "search_busy");
     fs::remove_file(product.repository_dir().join("index-999")).unwrap();
     assert_eq!((count(), fs::read_to_string(product.state_dir().join("offsite.json")).unwrap()), (copies, first));
-    push().stub(&stub, "restic", "case $* in backup*) exit 3 ;; esac").run().fails(5, "offsite_failed");
+    // One that restic could not read whole is none either.
+    let unread = "case $* in backup*) \"$0.real\" \"$@\"; exit 3 ;; esac";
+    symlink("/usr/bin/restic", stub.join("restic.real")).unwrap();
+    push().stub(&stub, "restic", unread).run().fails(5, "offsite_failed");
+    assert_eq!((count(), restic_snapshots(&script("svc-offsite"))), (copies, copies));
     assert_eq!(list().result()["points"], points);
-    assert_eq!(script("svc-offsite").arg("check").talks().run().status, 0);
+    script("svc-offsite").arg("check").run().ok();
 
     // Another folder than the repository's, and a link to that one: what it leads to is copied.
     let none = product.path("empty");
@@ -229,7 +286,7 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     for more in [&[][..], &["--dry-run"]] {
         let ran =
             push().args(more.iter().copied()).env("SVC_BACKUP_REPO", &none).run().fails(4, "snapshot_not_found").unchanged();
-        assert!(ran.stderr.contains("is not in the folder"), "{ran}");
+        assert!(ran.stderr.contains("is not in the directory"), "{ran}");
     }
     let link = product.path("link");
     symlink(product.repository_dir(), &link).unwrap();
@@ -252,7 +309,146 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     let id = points[0]["id"].as_str().unwrap();
     script("svc-offsite").args(["fetch", id]).run().refused("point_exists");
     fs::rename(points[0]["path"].as_str().unwrap(), product.path("point")).unwrap();
-    script("svc-offsite").args(["fetch", id]).run().refused("repository_not_empty");
+    // The newest copy is one without a repository, so it is nothing to it that the directory of that is in use.
+    script("svc-offsite").args(["fetch", id]).run().ok().warns("repository_not_copied");
+}
+
+/// A service with a restore point and an empty restic repository; the point's ID, and svc-offsite with these arguments.
+fn with_repository(name: &str, more: &[(&str, &str)]) -> (Product, String, impl Fn(&[&str]) -> Tool + use<>) {
+    let (product, _) = installed(name);
+    let env = settings_file(&product, more);
+    let ssh = product.path("bin/ssh");
+    fs::create_dir(ssh.parent().unwrap()).unwrap();
+    fs::write(&ssh, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = search_path([ssh.parent().unwrap().to_owned()]);
+    let offsite =
+        move |args: &[&str]| Tool::script("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned()).env("PATH", &path);
+    assert_eq!(offsite(&["restic", "init"]).talks().run().status, 0);
+    let point = point_of(&product.tool("svc-backup").run().ok());
+    (product, point.file_name().unwrap().to_str().unwrap().to_owned(), offsite)
+}
+
+/// What a stub of restic does in order to hang where it is called so, leaving a file.
+fn hangs(product: &Product, call: &str) -> (PathBuf, String) {
+    let there = product.path("it hangs");
+    let does = format!("case $* in {call}) touch '{}'; exec sleep 600 ;; esac", there.display());
+    (there, does)
+}
+
+#[test]
+fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
+    let (product, id, offsite) = with_repository("offterm", &[]);
+    // Copied, and ended before it is verified.
+    let (there, does) = hangs(&product, "tag*");
+    let push = offsite(&["push"]).stub(&product.path("stub"), "restic", &does).spawn();
+    wait::until("the copy to be verified", wait::HANG, || there.exists().then_some(())).unwrap();
+    push.signal(Signal::SIGTERM);
+    let ran = push.wait();
+    assert_eq!((ran.status, &ran.doc()["error"]["code"]), (143, &json!("interrupted")), "{ran}");
+    assert_eq!((copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[]))), (vec![], 1));
+    assert!(!product.state_dir().join("offsite.json").exists());
+    let point = product.backup_dir().join(&id);
+    fs::rename(&point, product.path(&id)).unwrap();
+    offsite(&["fetch", &id]).run().fails(4, "copy_not_found").unchanged();
+    fs::rename(product.path(&id), &point).unwrap();
+    offsite(&["push"]).run().ok().changed();
+    assert_eq!((copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[]))), (vec![id.clone()], 1));
+
+    // Of a directory that has another name, no fetch would find the copy.
+    let renamed = product.path("renamed \"point");
+    fs::rename(&point, &renamed).unwrap();
+    offsite(&["push"]).arg(&renamed).run().refused("point_renamed");
+    fs::rename(&renamed, &point).unwrap();
+    // A restic repository that is damaged is told of as that, and one that is not there as that.
+    let pack =
+        fs::read_dir(product.path("far away/restic/data")).unwrap().flatten().flat_map(|dir| fs::read_dir(dir.path()).unwrap());
+    let pack = pack.flatten().next().unwrap().path();
+    fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::File::options().append(true).open(&pack).unwrap().write_all(b"x").unwrap();
+    offsite(&["check"]).run().fails(7, "offsite_damaged");
+    fs::rename(product.path("far away"), product.path("away")).unwrap();
+    offsite(&["check"]).run().fails(5, "offsite_failed");
+    // The hint to make one is not for a host that has copies.
+    let lost = offsite(&["push"]).run().fails(5, "offsite_failed");
+    assert!(!lost.stderr.contains("restic init"), "{lost}");
+}
+
+#[test]
+fn two_hosts_in_one_restic_repository_leave_the_copies_of_each_other_alone() {
+    // By SFTP, as the server of ssh has it.
+    let far = Path::new("/var/tmp").join(format!("svc offtwo {}", std::process::id()));
+    let sftp = format!("sftp:backup@vault:{}/restic", far.display());
+    let (product, id, offsite) = with_repository("offtwo", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &sftp)]);
+    let point = product.backup_dir().join(&id);
+    let tag = format!("offtwo,{id}");
+    let other = ["restic", "backup", "--quiet", "--host", "other", "--tag", &tag, point.to_str().unwrap()];
+    assert_eq!(offsite(&other).talks().run().status, 0);
+    for _ in 0..2 {
+        offsite(&["push"]).run().ok();
+    }
+    let listed = offsite(&["list"]).run();
+    assert_eq!(copies(&listed), [id.as_str(), &id], "each keeps its last one\n{listed}");
+    assert_eq!(copies(&offsite(&["list", "--host", "other"]).run()).len(), 1);
+    fs::rename(&point, product.path("point")).unwrap();
+    offsite(&["fetch", &id]).run().refused("copy_ambiguous");
+    // That of the other one is a restore point alone: no directory for a repository is needed.
+    offsite(&["fetch", &id, "--host", "other"]).env("SVC_BACKUP_REPO", "/nowhere").run().ok().warns("repository_not_copied");
+    assert!(point.join("SHA256SUMS").exists());
+    fs::remove_dir_all(far).unwrap();
+}
+
+#[test]
+fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call_it_complete() {
+    let (product, id, offsite) = with_repository("offkill", &[]);
+    offsite(&["push"]).run().ok();
+    let (point, empty) = (product.backup_dir().join(&id), product.path("new"));
+    fs::rename(&point, product.path("point")).unwrap();
+    let fetch = || offsite(&["fetch", &id]).env("SVC_BACKUP_REPO", &empty);
+    // Killed while the repository is restored, and while the restore point is.
+    for target in [&empty, &product.backup_dir()] {
+        let (there, does) = hangs(&product, &format!("restore*'{}/.fetch'", target.display()));
+        let killed = fetch().stub(&product.path("stub"), "restic", &does).may_be_killed().spawn();
+        wait::until("restic to be restoring", wait::HANG, || there.exists().then_some(())).unwrap();
+        killed.signal_group(Signal::SIGKILL);
+        killed.wait();
+        fs::remove_file(there).unwrap();
+        assert!(!point.exists());
+    }
+    once_free(fetch).ok().changed();
+    let names =
+        |dir: &Path| fs::read_dir(dir).unwrap().map(|one| one.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
+    assert!(
+        names(&empty).iter().all(|name| !name.starts_with('.')) && empty.join("index.latest").exists(),
+        "{:?}",
+        names(&empty)
+    );
+    assert_eq!(names(&product.backup_dir()), [id.as_str()]);
+    // A full disk is not kept full, and what is there is not written over.
+    fetch().run().refused("point_exists");
+    fs::remove_dir_all(&point).unwrap();
+    fetch().run().refused("repository_not_empty");
+    fs::remove_dir_all(&empty).unwrap();
+    fetch()
+        .stub(&product.path("stub"), "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac")
+        .run()
+        .fails(5, "offsite_failed");
+    assert!(names(&empty).is_empty(), "{:?}", names(&empty));
+    // A copy that is damaged.
+    let does = "case $* in restore*backups/.fetch*) \"$0.real\" \"$@\"; find \"$SVC_BACKUP_DIR\" -name version.json -delete; exit 0 ;; esac";
+    let damaged = fetch().stub(&product.path("stub"), "restic", does);
+    symlink("/usr/bin/restic", product.path("stub/restic.real")).unwrap();
+    let damaged = damaged.run().fails(7, "point_damaged");
+    assert!(!damaged.doc()["error"]["hint"].as_str().unwrap().contains("is complete"), "{damaged}");
+}
+
+#[test]
+fn a_service_that_was_started_while_it_was_backed_up_is_told_of() {
+    let product = running("offstart");
+    let starts = format!("case $* in *--dry-run*) ;; *) systemctl --user start '{}' ;; esac", product.unit());
+    let ran = quiesced_backup(&product).stub(&product.path("stub"), "svc-pgdump", &starts).run().review("not_quiesced");
+    let about = fs::read_to_string(point_of(&ran).join("restore-point.json")).unwrap();
+    assert!(about.contains("\"quiesced\": false") && product.is_active(), "{about}");
 }
 
 #[test]
@@ -276,17 +472,17 @@ fn a_night_with_all_of_it_on_is_silent() {
     assert!(newest["quiesced"] == true && newest["state"] == "valid" && product.is_active(), "{list}");
     let dump = PathBuf::from(newest["path"].as_str().unwrap()).join("offall_db.backup.sql");
     assert!(fs::read(dump).unwrap().starts_with(&[0x28, 0xb5, 0x2f, 0xfd]), "it is not compressed");
-    let copies = script("svc-offsite").arg("list").talks().run().stdout;
-    assert!(copies.contains("\n1 snapshots") && copies.contains(newest["id"].as_str().unwrap()), "{copies}");
+    assert_eq!(copies(&script("svc-offsite").arg("list").run()), [newest["id"].as_str().unwrap()]);
     let written = fs::read_to_string(&metrics).unwrap();
     assert!(written.contains("svc_offsite_copy_timestamp_seconds{") && written.contains("quiesced=\"true\""), "{written}");
     let ages = script("svc-nightly").args(["--max-age", "26h"]).talks().run();
-    let of_each =
-        ages.stdout.contains("The newest valid restore point, ") && ages.stdout.contains("The last copy off the host, of ");
+    let of_each = ages.stdout.contains("The newest valid restore point, ")
+        && ages.stdout.contains("The restore point of the last off-site copy, ");
     assert!(ages.status == 0 && of_each, "{ages}");
     assert_eq!(script("svc-nightly").args(["--max-age", "1ms"]).talks().run().status, 7);
     let picture = product.tool("svc-run").args(["status", "--svg"]).talks().run().stdout;
-    assert!(picture.starts_with("<svg") && picture.contains("offsite"), "{picture}");
+    assert!(picture.starts_with("<svg") && picture.contains(">offsite<") && picture.contains(">› dump<"), "{picture}");
+    assert!(picture.contains(">service down for "), "{picture}");
     // It is as good as any other.
     script("svc-rehearse").run().ok();
 }
@@ -310,6 +506,20 @@ fn hooks_are_told_of_a_run_that_ended_not_well_and_of_no_other() {
     assert_eq!((&document, document["schema"].as_str()), (&document_of(&product, "z-nightly"), Some("svc-nightly.run/1")));
     let log = fs::read_to_string(PathBuf::from(document["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
     assert!(log.ends_with("heard\n"), "{log}");
+    // One that finds another in progress has not failed; one that was killed is told of by what undoes the rest.
+    fs::remove_file(&told).unwrap();
+    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(night().run().status, 8);
+    let silent = product.tool("svc-run").args(["recover", "--silent"]).run();
+    assert_eq!((silent.status, silent.stdout.as_str(), silent.stderr.as_str()), (8, "", ""));
+    lock.unlock().unwrap();
+    assert!(!told.exists());
+    signal_at(&product, night(), (Signal::SIGKILL, true), "dump.started");
+    let recover = || product.tool("svc-run").args(["recover", "--silent"]).env("SVC_HOOKS_DIR", product.path("hooks"));
+    assert_silent(&once_free(recover));
+    let killed: Value = serde_json::from_str(&fs::read_to_string(&told).unwrap()).unwrap();
+    assert_eq!((killed["error"]["code"].as_str(), killed["schema"].as_str()), (Some("interrupted"), Some("svc-backup.run/1")));
     // A run that could not begin, and one that only shows what it would do.
     fs::remove_file(&told).unwrap();
     night().arg("--dry-run").env("SVC_PG_ADMIN", "nobody").talks().run();

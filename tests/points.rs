@@ -136,7 +136,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     fs::write(elsewhere.join("snapshot.json"), said.to_string()).unwrap();
     finalize(&elsewhere);
     let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().changed().warns("snapshot_stays");
-    assert_eq!((&ran.result()["removed"], &ran.result()["half_removed"]), (&json!([id(&elsewhere)]), &Value::Null), "{ran}");
+    assert_eq!((&ran.result()["removed"], &ran.result()["partially_removed"]), (&json!([id(&elsewhere)]), &Value::Null), "{ran}");
     assert!(!elsewhere.exists());
 
     // The id of an upgrade's has dots.
@@ -148,7 +148,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     finalize(&upgrade);
     let forget = || backup(&product, &["--delete", &id(&upgrade)]);
     let down = forget().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").changed();
-    assert_eq!(down.result()["half_removed"], json!(id(&upgrade)), "{down}");
+    assert_eq!(down.result()["partially_removed"], json!(id(&upgrade)), "{down}");
     let ran = forget().run().ok().changed();
     let steps: Vec<_> = ran.result()["steps"].as_array().unwrap().iter().map(|step| step["ok"].clone()).collect();
     assert_eq!(steps, [json!(true)], "{ran}");
@@ -273,7 +273,7 @@ fn check_metrics(file: &Path) -> String {
 }
 
 #[test]
-fn a_night_and_a_rehearsal_write_the_metrics_also_where_they_fail() {
+fn every_run_writes_the_metrics_also_one_that_fails() {
     let (product, _) = installed("ptmetrics");
     let folder = product.path("collector");
     fs::create_dir(&folder).unwrap();
@@ -287,22 +287,24 @@ fn a_night_and_a_rehearsal_write_the_metrics_also_where_they_fail() {
     // Of a night that fails before there is any point.
     let ran = night(&[("SVC_SEARCH_URL", "http://127.0.0.1:9")]).run();
     assert_eq!(ran.status, 5, "{ran}");
-    assert_eq!(value(&check_metrics(&file), "svc_restore_point_age_seconds"), None);
+    assert_eq!(value(&check_metrics(&file), "svc_restore_point_timestamp_seconds"), None);
 
     let ran = night(&[]).run();
     assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
     let text = check_metrics(&file);
-    assert!(
-        value(&text, "svc_restore_point_age_seconds").unwrap() < 600.0 && text.contains("kind=\"nightly\",quiesced="),
-        "{text}"
-    );
-    assert_eq!((value(&text, "svc_unfinished_runs"), value(&text, "svc_rehearsal_verified")), (Some(0.0), None), "{text}");
+    let age = jiff::Timestamp::now().as_second() as f64 - value(&text, "svc_restore_point_timestamp_seconds").unwrap();
+    assert!((0.0..600.0).contains(&age) && text.contains("kind=\"nightly\",quiesced="), "{text}");
+    assert_eq!((value(&text, "svc_unfinished_runs"), value(&text, "svc_rehearsal_verdict")), (Some(0.0), None), "{text}");
 
     // A rehearsal changes nothing, and has its verdict at its end.
+    let verdict = |text: &str| {
+        let line = text.lines().find(|line| line.starts_with("svc_rehearsal_verdict{") && line.ends_with(" 1")).unwrap();
+        line.split("verdict=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+    };
     let rehearse = || product.tool("svc-rehearse").envs(metrics);
     rehearse().run().ok().unchanged();
     let text = check_metrics(&file);
-    assert!(value(&text, "svc_rehearsal_verified") == Some(1.0), "{text}");
+    assert_eq!(verdict(&text), "verified", "{text}");
     assert!((0.1..600.0).contains(&value(&text, "svc_rehearsal_duration_seconds").unwrap()), "{text}");
     let list = backup(&product, &["--list"]).run().ok();
     assert_eq!(list.result()["last_rehearsal"]["verdict"], "verified", "{list}");
@@ -311,20 +313,23 @@ fn a_night_and_a_rehearsal_write_the_metrics_also_where_they_fail() {
     damage::flip_a_byte(&point.join("version.json")).unwrap();
     rehearse().arg(&point).run().fails(7, "point_damaged").unchanged();
     let text = check_metrics(&file);
-    assert!(value(&text, "svc_rehearsal_verified") == Some(0.0), "{text}");
-    let ran = nightly(&product, &[]).env("SVC_METRICS_FILE", "/nowhere/svc.prom").run();
-    assert!(ran.status == 9 && ran.stdout.is_empty(), "{ran}");
-    let night = fs::read_to_string(newest_nightly(&product).join("document.json")).unwrap();
-    assert!(night.contains("metrics_not_written") && night.contains("\"ok\":true"), "{night}");
+    assert_eq!(verdict(&text), "failed", "{text}");
+    let ran = nightly(&product, &[]).env("SVC_METRICS_FILE", "/nowhere/svc.prom").talks().run();
+    assert!(ran.status == 0 && ran.stdout.is_empty() && ran.stderr.starts_with("svc-point: Cannot "), "{ran}");
+    // An upgrade writes them too, also one that fails; what was killed is counted until it is undone.
+    let upgrade = || product.tool("svc-upgrade").envs(metrics);
+    upgrade().arg(product.failing_installer()).run().fails(1, "command_failed");
+    assert_eq!(value(&check_metrics(&file), "svc_unfinished_runs"), Some(1.0));
+    product.tool("svc-rollback").envs(metrics).run().ok();
+    assert_eq!(value(&check_metrics(&file), "svc_unfinished_runs"), Some(0.0));
+    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let ran = upgrade().arg(product.installer("2.0.1")).run().ok();
+    let downtime = ran.result()["downtime_ms"].as_u64().unwrap() as f64 / 1000.0;
+    assert_eq!(value(&check_metrics(&file), "svc_upgrade_downtime_seconds"), Some(downtime));
     // A dry run writes none.
     fs::remove_file(&file).unwrap();
     rehearse().arg("--dry-run").talks().run();
     assert!(!file.exists());
-}
-
-/// The run of the newest night.
-fn newest_nightly(product: &Product) -> PathBuf {
-    runs(product).into_iter().filter(|run| run.to_string_lossy().ends_with("z-nightly")).max().unwrap()
 }
 
 /// A run's directory as if nothing had been written to it for a hundred days.

@@ -32,7 +32,7 @@ fn copies(product: &Product) -> usize {
 }
 
 #[test]
-fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_looked_at() {
+fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_inspected() {
     let (product, before) = installed("rchand");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     let text = |path: std::path::PathBuf| path.display().to_string();
@@ -49,7 +49,7 @@ fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_looked_at() {
     let point = point_of(&product.tool("svc-backup").run().ok());
     let said = recipe(&product, "newest-point", &[]);
     assert!(said.contains("items\t"), "{said}");
-    let looked = recipe(&product, "look", &[("POINT", text(point.clone()))]);
+    let looked = recipe(&product, "inspect", &[("POINT", text(point.clone()))]);
     assert!(looked.contains("svc-staged-") && looked.contains("rchand_db_staged_"), "{looked}");
     let piped = recipe(&product, "pipes", &[]);
     assert!(piped.contains("_staged_") && piped.contains("\"removed\""), "{piped}");

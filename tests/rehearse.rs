@@ -170,7 +170,8 @@ fn an_upgrade_proves_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
     assert_eq!(main_pid(&product), process);
     let ran = once_free(upgrade).ok();
-    assert_eq!(ran.result()["cleared"], json!([id(&cut)]), "{ran}");
+    let ran = ran.warns("run_recovered");
+    assert!(ran.stdout.contains(&format!("What the run {} had left was undone first.", id(&cut))), "{ran}");
     assert!(!has_step(&ran, "rehearsal-backup"), "the one that was made is young\n{ran}");
     assert_eq!(ran.result()["rehearsal"]["version"], "1.15.5", "{ran}");
     assert!(!ran.stdout.contains("installer_missing"), "{ran}");
@@ -210,12 +211,12 @@ fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_nex
         status.stdout.contains("first undoes what the run has left:") && status.stdout.contains("  svc-run recover\n"),
         "{status}"
     );
-    let clean = || rehearse(&product).arg("--clean");
-    let dry = once_free(|| clean().arg("--dry-run").talks()).ok().unchanged();
-    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 2, "{dry}");
-    let ran = once_free(clean).ok().changed();
-    assert_eq!(ran.result()["cleared"], json!([id(&cut)]), "{ran}");
+    let dry = once_free(|| rehearse(&product).arg("--dry-run").talks()).ok().unchanged();
+    let discards = |ran: &Ran| ran.result()["plan"].to_string().matches("svc-snap discard --run").count();
+    assert_eq!(discards(&dry), 2, "what the killed one has left is discarded first\n{dry}");
+    let recover = || product.tool("svc-run").arg("recover");
+    let ran = once_free(recover).ok().changed();
+    assert_eq!(ran.result()["undone"], json!([id(&cut)]), "{ran}");
     assert_no_trace(&product);
-    let ran = clean().run().ok().unchanged();
-    assert_eq!(ran.result()["cleared"], json!([]), "{ran}");
+    recover().run().ok().unchanged();
 }

@@ -199,7 +199,7 @@ fn while_looking_at_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl F
 #[test]
 fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_forgotten() {
     let (product, _, _) = upgraded("rbkept");
-    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_kept").unchanged();
+    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_to_discard").unchanged();
     product.tool("svc-unit").arg("stop").run().ok();
     let newer = product.content().unwrap();
     let ran = product.tool("svc-rollback").run().ok().changed();
@@ -336,7 +336,7 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
     fs::write(product.path("go"), "").unwrap();
     let ran = again().arg("--rerun-installer").run().ok();
     assert_eq!(ran.result()["discard_previous"].as_array().unwrap().len(), 0);
-    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_kept").unchanged();
+    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_to_discard").unchanged();
     let left =
         product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbdiscard_db_%'").unwrap();
     assert_eq!(left.trim(), "0");

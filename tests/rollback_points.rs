@@ -267,7 +267,7 @@ fn a_dry_run_alters_nothing_and_names_every_command_which_do_the_same_when_they_
         .unwrap()
         .iter()
         .filter(|check| check["check"] == "snapshot" || check["check"] == "dump")
-        .map(|check| check["says"].as_str().unwrap())
+        .map(|check| check["message"].as_str().unwrap())
         .collect();
     assert!(room.len() == 2 && room[0].contains(" indices of ") && room[1].contains(" free in "), "{ran}");
     let plan: Vec<&str> = ran.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();

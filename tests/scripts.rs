@@ -55,6 +55,17 @@ fn help_is_text_for_everybody_and_a_wrong_word_is_2() {
 }
 
 #[test]
+fn a_backup_does_one_thing_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in [&["--prune", "--delete", "20260101t000000z-x"][..], &["--list", "--prune"], &["--read-all"]] {
+        let backup =
+            Tool::script("svc-backup").args(words.iter().copied()).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+        let ran = backup.env("SVC_STATE_DIR", folder.path().join("state")).run();
+        assert!(ran.status == 2 && ran.stderr.contains("hint: ") && !folder.path().join("state").exists(), "{words:?}: {ran}");
+    }
+}
+
+#[test]
 fn what_is_longer_than_an_argument_may_be_is_said_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..4 {
@@ -300,13 +311,17 @@ fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed() {
 fn what_stays_of_a_run_that_failed_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let made = changes("made");
+    let point = folder.path().join("point");
+    fs::create_dir(&point).unwrap();
+    fs::write(point.join("SHA256SUMS"), "").unwrap();
+    let point = point.display();
     let does = format!(
-        "undo --until made back -- svc-version current\nnote restore_point /b/point\n{made}fail 1 odd 'It is odd.' 'Look.'\n"
+        "undo --until made back -- svc-version current\nnote restore_point '{point}'\n{made}fail 1 odd 'It is odd.' 'Look.'\n"
     );
     let ran = own_script(folder.path(), &does).run().fails(1, "odd").changed();
     assert_eq!(
         ran.doc()["error"]["hint"],
-        "The service was not changed. The restore point /b/point is complete and stays.\nLook.",
+        format!("The service was not changed. The restore point {point} is complete and stays.\nLook."),
         "{ran}"
     );
     // Without an undo all stays.
@@ -538,6 +553,34 @@ fn however_many_restore_points_are_named_none_is_deleted_where_one_is_not_there(
     let delete = delete.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
     delete.env("SVC_BACKUP_DIR", folder.path().join("backups")).run().fails(4, "point_not_found").unchanged();
     assert_eq!(fs::read_dir(folder.path().join("backups")).unwrap().count(), 60);
+}
+
+#[test]
+fn what_a_step_shows_to_people_fits_80_columns_and_ends_with_the_verdict() {
+    let product = Product::new("sctable").unwrap();
+    product.install("1.15.5", 20).unwrap();
+    let backup = product.tool("svc-backup").run().ok();
+    let point = backup.result()["restore_point"].as_str().unwrap().to_owned();
+    let (snapshot, saved) = (format!("{point}/snapshot.json"), format!("{point}/confsave.json"));
+    let dump = format!("{point}/sctable_db.backup.sql");
+    let releases = product.path("installers").display().to_string();
+    for (tool, args) in [
+        ("svc-snap", &["list"][..]),
+        ("svc-snap", &["show", "--from", &snapshot]),
+        ("svc-snap", &["health"]),
+        ("svc-snap", &["verify"]),
+        ("svc-unit", &["status"]),
+        ("svc-confsave", &["diff", "--from", &saved]),
+        ("svc-pgdump", &["verify", &dump]),
+        ("svc-version", &["plan", "--to", "2.0.1", &releases]),
+        ("svc-point", &["list"]),
+        ("svc-point", &["choose", "--accept-unquiesced", &point]),
+    ] {
+        let shown = product.tool(tool).args(args.iter().copied()).arg("--table").run();
+        let wide = shown.stdout.lines().find(|line| line.chars().count() > 80);
+        assert!(shown.status == 0 && wide.is_none(), "{tool} {args:?}: {wide:?}\n{shown}");
+        assert!(shown.stdout.ends_with(&format!("\n{tool} {}: ok\n", args[0])), "{tool} {args:?}\n{shown}");
+    }
 }
 
 #[test]
@@ -824,9 +867,9 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
         checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no {name}\n{ran}")).clone()
     };
     assert_eq!(verdict("search")["verdict"], "warn", "{ran}");
-    assert!(verdict("search")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert!(verdict("search")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
     // Indices that take no writes would end an installer half-way.
     assert_eq!((&verdict("space")["verdict"], &ran.result()["preflight_total"]["fail"]), (&"fail".into(), &1.into()), "{ran}");
-    assert!(verdict("space")["says"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert!(verdict("space")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
     assert_eq!(host.systemd.property(&product.unit(), "MainPID").unwrap(), active);
 }

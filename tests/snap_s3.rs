@@ -1,7 +1,13 @@
 //! A repository in an object store: the steps are those of a folder.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
 use svc_tests::host::Host;
-use svc_tests::s3::{BUCKET, S3};
+use svc_tests::journey::{assert_back, point_of};
+use svc_tests::page;
+use svc_tests::product::Product;
+use svc_tests::s3::{BUCKET, KEY, S3};
 use svc_tests::sandbox::Sandbox;
 
 #[test]
@@ -37,4 +43,44 @@ fn an_object_store_is_a_repository_as_a_folder_is() {
         .fails(7, "repository_unusable");
     let hint = refused.doc()["error"]["hint"].as_str().unwrap();
     assert!(!hint.contains("--location") && !hint.contains("folder"), "{refused}");
+}
+
+#[test]
+fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_back() {
+    let mut host = Host::shared().unwrap();
+    let s3 = S3::start(&host).unwrap();
+    host.search = s3.own.search.clone();
+    let product = Product::on(host, "sthreelost").unwrap();
+    let before = product.install_still("1.15.5", 100).unwrap();
+    let (file, password, seen) = (product.path("environment"), product.path("password"), product.path("seen"));
+    let offsite = format!("s3:{}/{BUCKET}/restic", s3.url);
+    let text = format!("SVC_OFFSITE={offsite}\nAWS_ACCESS_KEY_ID={}\nAWS_SECRET_ACCESS_KEY={}\n", KEY[0], KEY[1]);
+    fs::write(&file, format!("{text}SVC_OFFSITE_PASSWORD_FILE=\"{}\"\n", password.display())).unwrap();
+    fs::write(&password, "correct horse\n").unwrap();
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    let script = |name: &str| product.tool(name).env("SVC_ENVIRONMENT_FILE", &file).env_remove("SVC_BACKUP_REPO");
+    let line =
+        page::transcripts("docs/backups.md").unwrap().into_iter().find(|block| block.contains("register --type s3")).unwrap();
+    product.typed(&line.replace("--readonly", "--replace"));
+
+    // The keys of the store are for restic alone.
+    let point = script("svc-backup").stub(&product.path("stub"), "pg_dump", &format!("env >> '{}'", seen.display())).run().ok();
+    let id = point_of(&point).file_name().unwrap().to_str().unwrap().to_owned();
+    let env = fs::read_to_string(seen).unwrap();
+    assert!(env.contains("SVC_OFFSITE=") && !env.contains("AWS_") && !env.contains(KEY[1]), "{env}");
+    assert_eq!(script("svc-offsite").args(["restic", "init"]).talks().run().status, 0);
+    script("svc-offsite").arg("push").run().ok().warns("repository_not_copied");
+
+    product.run(&product.install_dir().join("bin/svc-uninstall")).unwrap();
+    for lost in [product.backup_dir(), product.state_dir(), product.install_dir(), product.repository_dir()] {
+        let _ = fs::remove_dir_all(lost);
+    }
+    for lost in ["/sthreelost-*?expand_wildcards=all", "/_snapshot/sthreelost_backup"] {
+        product.host.search.ask("DELETE", lost, None).unwrap();
+    }
+    product.host.postgres.drop_database(&product.database()).unwrap();
+    script("svc-offsite").args(["fetch", &id]).run().ok().warns("repository_not_copied");
+    product.typed(&line);
+    product.tool("svc-rollback").args(["--no-uninstall", &id]).run().ok();
+    assert_back(&product, &before);
 }

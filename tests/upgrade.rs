@@ -169,7 +169,7 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
 
     let dry = product.tool("svc-upgrade").arg("--dry-run").arg(product.installer("2.0.1")).talks().run().ok();
     let checks = dry.result()["preflight"].as_array().unwrap();
-    let says = checks.iter().find(|check| check["check"] == "search").unwrap()["says"].as_str().unwrap();
+    let says = checks.iter().find(|check| check["check"] == "search").unwrap()["message"].as_str().unwrap();
     assert!(says.contains("svc-rollback refuses them: upway-logs"), "{dry}");
 
     let refused = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(3, "data_streams");
@@ -215,7 +215,7 @@ fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
     let checks = ran.result()["preflight"].as_array().unwrap();
     assert_eq!(total["pass"].as_u64().unwrap() + total["warn"].as_u64().unwrap(), checks.len() as u64, "{ran}");
     for check in checks {
-        let (name, says) = (check["check"].as_str().unwrap(), check["says"].as_str().unwrap());
+        let (name, says) = (check["check"].as_str().unwrap(), check["message"].as_str().unwrap());
         let line = ran.stderr.lines().find(|line| line.contains(&format!("preflight  {name} ")));
         assert!(!says.is_empty() && line.is_some_and(|line| line.contains(says)), "{name}\n{ran}");
     }
@@ -226,7 +226,7 @@ fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
     }
     assert!(ran.stderr.contains(&format!("preflight: {} checks: ", checks.len())), "{ran}");
     // By sizes that were measured, although no restore point is there yet.
-    let space = checks.iter().find(|check| check["check"] == "space").unwrap()["says"].as_str().unwrap();
+    let space = checks.iter().find(|check| check["check"] == "space").unwrap()["message"].as_str().unwrap();
     assert!(space.contains("a dump takes about ") && space.contains("a first snapshot takes "), "{space}");
 }
 
@@ -252,7 +252,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     // The other checks are made all the same.
     let checks = ran.result()["preflight"].as_array().unwrap();
     let verdict = |name: &str| checks.iter().find(|check| check["check"] == name).map(|check| check["verdict"].clone());
-    assert_eq!((verdict("backup-folder"), verdict("database")), (Some("fail".into()), Some("pass".into())), "{ran}");
+    assert_eq!((verdict("backup-directory"), verdict("database")), (Some("fail".into()), Some("pass".into())), "{ran}");
     // With another one that fails, this one is still the first that is told of.
     let lost = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_DATABASE", "updown_none");
     let ran = lost.run().fails(3, "backup_dir_unusable").unchanged();
@@ -318,7 +318,7 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
     recover().stub(&stubs, "svc-snap", &away).run().fails(1, "undo_failed");
     assert_eq!(ran.doc()["changed"], true, "two snapshots are left\n{ran}");
     let names = ["warm", "upgrade"].map(|kind| format!("snapshot_updump_{}_{id}_{kind}", &id[..8]));
-    let commands = [format!("svc-snap delete {} ", names[0]), format!("--snapshot {}", names[1])];
+    let commands = [format!("svc-snap delete {} ", names[0]), "--kind upgrade".to_owned()];
     let named = |warning: &Value, command: &str| {
         warning["code"] == "undo_failed" && warning["message"].as_str().unwrap().contains(command)
     };

@@ -330,7 +330,24 @@ fn a_whole_life(product: &'static Names) {
     host.typed("svc-nightly --max-age 26h");
     host.typed("systemctl start svc-rehearse.service && systemctl enable svc-rehearse.timer 2>&1");
     host.typed("systemctl show --property NoNewPrivileges svc-nightly.service svc-rehearse.service | grep -c =yes | grep -x 2");
-    // A night that fails is told in the journal.
+    // A quiesced one that is killed with the service stopped: what the package ships starts it again at once.
+    assert_eq!(host.typed("systemctl is-enabled svc-recover.service"), "enabled\n");
+    host.typed("echo SVC_NIGHTLY_QUIESCE=yes >> /etc/svc-tools/environment && systemctl start --no-block svc-nightly.service");
+    let down = || host.debian.typed("ls /var/lib/svc-tools/runs/*z-backup-nightly/*-stop.json").unwrap().status.success();
+    wait::promptly("the service to be stopped", LONG, || down().then_some(())).unwrap();
+    host.typed("systemctl kill --kill-whom=all --signal=KILL svc-nightly.service");
+    wait::until("the service to run again", LONG, || {
+        let active =
+            host.debian.typed(&format!("systemctl is-active {unit} && systemctl is-failed svc-nightly.service")).unwrap();
+        active.status.success().then_some(())
+    })
+    .unwrap();
+    wait::until("what it has left to be undone", LONG, || {
+        host.debian.typed("svc-run recover").unwrap().status.success().then_some(())
+    })
+    .unwrap();
+    host.typed("sed -i '/^SVC_NIGHTLY_QUIESCE/d' /etc/svc-tools/environment");
+    // One that fails is told in the journal.
     host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
     let told = || host.typed("journalctl --identifier svc-nightly").contains("svc-nightly has failed");
     wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
@@ -345,7 +362,7 @@ fn a_whole_life(product: &'static Names) {
     host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
     assert_eq!(host.typed(kept), before);
     host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-{nightly,rehearse}.timer 2>/dev/null");
-    host.typed("! systemctl is-active svc-nightly.timer && ! ls /etc/systemd/system/timers.target.wants/svc-*.timer 2>&1");
+    host.typed("! systemctl is-active svc-nightly.timer && ! ls /etc/systemd/system/*.target.wants/svc-{nightly,re}* 2>&1");
 }
 
 #[test]

@@ -15,7 +15,7 @@ step() { svc-run step "$@"; }                  # has an effect
 external() { svc-run step --external "$@"; }   # an installer, an uninstaller, a hook: no document of its own
 start() { svc-run start "$@"; }                # in parallel to what follows, until `finish` waits for it
 finish() { svc-run wait "$@"; }
-undo() { svc-run undo "$@"; }                  # what the run does if it fails before `svc-run commit`
+undo() { svc-run undo "$@"; } # what the run does if it fails before `svc-run commit`
 verdict() { svc-run verdict; }
 fail() { svc-run fail "$@"; }
 note() { svc-run note "$@"; }
@@ -26,7 +26,6 @@ dry() { [[ -n ${SVC_DRY_RUN-} ]]; }
 
 # parse ARGUMENT...: by the script's `options`. A flag (--clone) is `given --clone`, and clone=(--clone); one with a value (--to=) is
 # to=(--to VALUE), the last counts; one that may be repeated (--kind+) is kind=(VALUE...). At most `operands` others go into `named`.
-# A resumed run knows all but what is of this call.
 parse() {
   local known='' joined word
   while (($#)); do
@@ -45,6 +44,7 @@ parse() {
     if $joined && ((taken == 1)); then usage_error "\`$1\` takes no value."; fi
     shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
   done
+  # A resumed run knows all but what is of this call.
   if [[ -n $known && -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; then usage_error "--resume takes no \`$known\`: the run knows it."; fi
   ((${#named[@]} <= operands)) || usage_error "\`${named[operands]}\` is one argument too many."
 }
@@ -52,17 +52,14 @@ given() { [[ " ${passed[*]} " == *" $1 "* ]]; }
 common_argument() {
   case $1 in
     --status) exec svc-run status --script "$script" "${@:2}" ;;
-    --resume)
-      common+=(--resume)
-      if [[ ${2-} =~ ^([^-].*/)?[0-9]{8}t[0-9]{6}z- ]]; then common[-1]+="=$2" && taken=2; fi
-      ;;
+    --resume) if [[ ${2-} =~ ^([^-].*/)?[0-9]{8}t[0-9]{6}z- ]]; then common+=("--resume=$2") taken=2; else common+=("$1"); fi ;;
     --rerun-installer | --attached | --dry-run | --json | -v) common+=("$1") ;;
     --verbose) common+=(-v) ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
       printf '%s\n' '' '  --status [RUN]         where a run stands, and what to run next' \
         '  --dry-run, -v          make the checks, print the commands and change nothing; print each step' '' \
-        'Exit status: 0 done, 2 usage, 3 refused, 4 not found, 5 unavailable, 7 invalid, 8 another run holds the lock, 9 look at the' \
+        'Exit status: 0 done, 2 usage, 3 refused, 4 not found, 5 unavailable, 7 invalid, 8 another run holds the lock, 9 read the' \
         'warnings, 1 else. Settings: /etc/svc-tools/environment.'
       exit 0
       ;;
@@ -70,15 +67,7 @@ common_argument() {
     *) named+=("$1") ;;
   esac
 }
-usage_error() {
-  printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2
-  exit 2
-}
-
-# Also after a step that has failed.
-metrics_at_exit() {
-  [[ -z ${SVC_METRICS_FILE-} ]] || trap 'step --or-review metrics_not_written metrics -- svc-point metrics' EXIT
-}
+usage_error() { printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2 && exit 2; }
 
 # in_run OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals.
 in_run() {
@@ -88,7 +77,5 @@ in_run() {
 # run_hooks VERSION [OPTION OF svc-run step...]: those in $hooks, in their order.
 run_hooks() {
   local name hook
-  while read -r name hook; do
-    if [[ -n $hook ]]; then external --retry "${@:2}" "$name" -- env "SVC_VERSION=$1" "$hook"; fi
-  done <<<"$hooks"
+  while read -r name hook; do [[ -z $hook ]] || external "${@:2}" "$name" -- env "SVC_VERSION=$1" "$hook"; done <<<"$hooks"
 }

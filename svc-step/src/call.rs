@@ -1,4 +1,4 @@
-//! One call of a tool: what its step needs to know, and the account that becomes its document.
+//! One call of a tool: what its step needs to know, and the record that becomes its document.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::common::Common;
 use crate::deadline::Deadline;
-use crate::document::{Document, ErrorPart, Warning, schema_name};
+use crate::document::{Document, ErrorPart, Warning};
 use crate::effects::{Changed, Effects};
 use crate::failure::{Failure, StepResult, Stopped};
 use crate::progress::{Progress, Unit};
@@ -44,7 +44,7 @@ struct Remarks {
 /// A step that has ended: its document, and how the process is to end.
 #[derive(Debug)]
 pub struct Finished {
-    /// The document as JSON, on one line. It is written straight from the result: a tree of a result of thousands of parts
+    /// The document as JSON, on one line. It is written directly from the result: a tree of a result of thousands of parts
     /// would be many times its size.
     pub document: String,
     /// What is printed in the place of the document (the metrics).
@@ -109,7 +109,7 @@ impl Call {
         &self.deadline
     }
 
-    /// The account of what was changed.
+    /// The record of what was changed.
     #[must_use]
     pub const fn effects(&self) -> &Effects {
         &self.effects
@@ -137,7 +137,7 @@ impl Call {
         }
     }
 
-    /// The same, and a person must look: the exit status becomes 9.
+    /// The same, and a person must read it: the exit status becomes 9.
     pub fn review(&self, code: &str, message: impl Into<String>) {
         self.warn(code, message);
         self.remarks().review = true;
@@ -192,20 +192,16 @@ impl Call {
         let failure = failure.map(|failure| no_refusal_after_effects(failure, self.effects.changed()));
         let remarks = std::mem::take(&mut *self.remarks());
         let document = Document {
-            schema: schema_name(self.tool, step),
             tool: format!("{} {}", self.tool, self.version),
-            step: step.to_owned(),
             ok: failure.is_none(),
             changed: self.effects.changed().as_json(),
             dry_run,
-            run_id: self.run_id.to_string(),
-            host: Self::host(),
-            started_at: self.started_at.into(),
-            finished_at: Timestamp::now().into(),
+            // The clock may have been set meanwhile.
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             result,
             warnings: remarks.warnings,
             error: failure.as_ref().map(ErrorPart::from),
+            ..Document::new(self.tool, step, self.run_id.as_str(), self.started_at)
         };
         let exit_code = match &failure {
             Some(failure) => failure.exit_code(),

@@ -23,10 +23,10 @@ const PIECE: usize = 256 * 1024;
 const FILLING: Duration = Duration::from_micros(500);
 /// How much the pipe of its stdout holds, where the system allows it: the two ends wait for each other less often.
 const PIPE: i32 = 1024 * 1024;
-/// How often signals and the time limit are looked at while waiting.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often signals and the time limit are checked while waiting.
+const POLL: Duration = Duration::from_millis(50);
 /// How long a program may take to end after TERM.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a program left when it ended.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Running {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 Failure::not_found("program_not_found", format!("The program {name} is not installed or not on the PATH."))
-                    .hint(format!("Install the package that has {name}, or add its folder to PATH."))
+                    .hint(format!("Install the package that has {name}, or add its directory to PATH."))
             }
             _ => Failure::io("run the program", std::path::Path::new(&name), &error),
         })?;
@@ -82,7 +82,7 @@ impl Running {
         let Some(stdout) = self.child.stdout.take() else { return Ok(()) };
         let (pieces, _reader) = reader(stdout);
         loop {
-            match pieces.recv_timeout(LOOK) {
+            match pieces.recv_timeout(POLL) {
                 Ok(piece) => {
                     take(piece.map_err(|error| Failure::io("read the output of", std::path::Path::new(&self.name), &error))?)?;
                     call.check()?;
@@ -99,7 +99,7 @@ impl Running {
     /// A signal, or the end of the time limit.
     pub fn wait(mut self, call: &Call) -> Result<Ended, Failure> {
         // One that has closed its stdout is about to end.
-        let mut look = Duration::from_millis(1);
+        let mut poll = Duration::from_millis(1);
         loop {
             let ended =
                 self.child.try_wait().map_err(|error| Failure::io("wait for", std::path::Path::new(&self.name), &error))?;
@@ -107,8 +107,8 @@ impl Running {
                 let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
                 return Ok(Ended { status, stderr: String::from_utf8_lossy(&stderr).into_owned() });
             }
-            call.pause(look)?;
-            look = (look * 2).min(LOOK);
+            call.pause(poll)?;
+            poll = (poll * 2).min(POLL);
         }
     }
 }
@@ -121,12 +121,12 @@ impl Drop for Running {
         if let Ok(pid) = i32::try_from(self.child.id()) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
-        let until = Instant::now() + GRACE;
+        let until = Instant::now() + SHUTDOWN_TIMEOUT;
         while Instant::now() < until {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -154,7 +154,7 @@ pub fn run_as(command: &mut Command, user: &OsUser) {
     if !user.is_current() {
         command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
     }
-    // The caller's folder may be closed to that user, and a program that cannot stand in its own folder complains.
+    // The caller's directory may be closed to that user, and a program that cannot stand in its own directory complains.
     command.current_dir("/");
 }
 

@@ -1,8 +1,11 @@
 //! The one JSON document that every call prints.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::call::Call;
 use crate::failure::Failure;
 
 /// The envelope: every key is always there, `null` where there is nothing to say.
@@ -75,6 +78,50 @@ impl From<&Failure> for ErrorPart {
     }
 }
 
+impl<T> Document<T> {
+    /// A document of a step that has begun at that time, ends now, and went well without changing anything, as far as nothing else is set.
+    #[must_use]
+    pub fn new(tool: &str, step: &str, run_id: &str, started: Timestamp) -> Self {
+        let finished = Timestamp::now();
+        Self {
+            schema: schema_name(tool, step),
+            tool: format!("{tool} {}", env!("CARGO_PKG_VERSION")),
+            step: step.to_owned(),
+            ok: true,
+            changed: Some(false),
+            dry_run: false,
+            run_id: run_id.to_owned(),
+            host: Call::host(),
+            started_at: started.into(),
+            finished_at: finished.into(),
+            duration_ms: u64::try_from(finished.as_millisecond() - started.as_millisecond()).unwrap_or(0),
+            result: None,
+            warnings: Vec::new(),
+            error: None,
+        }
+    }
+}
+
+impl Document<Value> {
+    /// What stands at a path of the result, such as `/after/active_state`.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Option<&Value> {
+        self.result.as_ref()?.pointer(path)
+    }
+
+    /// The text there.
+    #[must_use]
+    pub fn text(&self, path: &str) -> Option<String> {
+        self.at(path)?.as_str().map(ToOwned::to_owned)
+    }
+
+    /// The number there.
+    #[must_use]
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.at(path)?.as_u64()
+    }
+}
+
 /// The schema name of a step, major 1.
 #[must_use]
 pub fn schema_name(tool: &str, step: &str) -> String {
@@ -94,8 +141,8 @@ impl Time {
     }
 }
 
-impl From<jiff::Timestamp> for Time {
-    fn from(time: jiff::Timestamp) -> Self {
+impl From<Timestamp> for Time {
+    fn from(time: Timestamp) -> Self {
         Self(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
 }

@@ -34,7 +34,7 @@ struct State {
     attempts: u32,
 }
 
-/// Keeps account of effects while they are made, so that `changed` is true to the facts whatever way a step ends.
+/// Records effects while they are made, so that `changed` is true to the facts whatever way a step ends.
 ///
 /// Before a request that alters something: [`Effects::attempt`]. When its answer is there: [`Attempt::happened`] or
 /// [`Attempt::refused`]. An attempt that is dropped without either leaves `changed` unknown.
@@ -77,7 +77,7 @@ impl Effects {
         self.with(|state| *state = State { happened: state.stays, attempts: 0, ..*state });
     }
 
-    /// The account so far.
+    /// The answer so far.
     #[must_use]
     pub fn changed(&self) -> Changed {
         self.with(|state| match state {

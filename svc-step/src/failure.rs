@@ -77,7 +77,7 @@ impl Failure {
         Self::new(Status::Invalid, code, message)
     }
 
-    /// Another run is at it (8).
+    /// Another run holds the lock (8).
     pub fn locked(code: &str, message: impl Into<String>) -> Self {
         Self::new(Status::Locked, code, message)
     }
@@ -105,10 +105,10 @@ impl Failure {
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::failed("disk_full", format!("Cannot {action}: the disk that holds {path} is full."))
-                    .hint("Free disk space there, or name another folder, and run the same command again.")
+                    .hint("Free disk space there, or name another directory, and run the same command again.")
             }
             _ => Self::failed("io_error", format!("Cannot {action} at {path}."))
-                .hint("See the cause; when it is mended, run the same command again."),
+                .hint("Read the cause; when that is fixed, run the same command again."),
         };
         failure.cause(error.to_string())
     }

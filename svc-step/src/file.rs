@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all, and files in folders that others can write.
+//! Files that appear whole or not at all, and files in directories that others can write.
 
 mod previous;
 mod rights;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 /// How much of a file is read at once to be hashed.
 const HASHED_AT_ONCE: usize = 256 * 1024;
 
-/// A file under way: it lies beside its destination as `<name>.partial`, private to its owner, until it is whole.
+/// An unfinished file: it is beside its destination as `<name>.partial`, private to its owner, until it is whole.
 ///
 /// Dropped without [`WholeFile::publish`], it is removed.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Drop for WholeFile {
 /// The refusal of a name that is taken.
 #[must_use]
 pub fn exists(path: &Path) -> Failure {
-    Failure::refused("file_exists", format!("{} is there already and is kept.", path.display()))
+    Failure::refused("file_exists", format!("{} exists already and is not replaced.", path.display()))
         .hint("Name another file, or pass --force to replace it.")
 }
 
@@ -168,7 +168,7 @@ pub fn create_new(path: &Path, mode: u32) -> Result<File, Failure> {
 /// Opens a regular file for reading, through links, and never waits for one that is none (a pipe without a writer).
 ///
 /// # Errors
-/// See [`Failure::io`]; a folder or a pipe is 3.
+/// See [`Failure::io`]; a directory or a pipe is 3.
 pub fn open_regular(action: &str, path: &Path) -> Result<File, Failure> {
     open_with(action, path, OFlag::empty())
 }
@@ -176,7 +176,7 @@ pub fn open_regular(action: &str, path: &Path) -> Result<File, Failure> {
 /// Opens a regular file for reading without following a link at its end, so that a planted link is refused (3).
 ///
 /// # Errors
-/// See [`Failure::io`]; a link, a folder or a pipe is 3.
+/// See [`Failure::io`]; a link, a directory or a pipe is 3.
 pub fn open_no_link(action: &str, path: &Path) -> Result<File, Failure> {
     open_with(action, path, OFlag::O_NOFOLLOW)
 }
@@ -265,7 +265,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes the names in the folder of `path` durable.
+/// Makes the names in the directory of `path` durable.
 ///
 /// # Errors
 /// See [`Failure::io`].
@@ -274,7 +274,7 @@ pub fn sync_folder_of(path: &Path) -> Result<(), Failure> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| Failure::io("make the file durable", folder, &error))
 }
 
-/// The folder that a path lies in; `.` for a bare name.
+/// The directory that a path is in; `.` for a bare name.
 #[must_use]
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -300,7 +300,7 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
 /// The path made absolute without resolving links, as documents have it.
 ///
 /// # Errors
-/// The current folder is gone.
+/// The current directory is gone.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::io("find the absolute path", path, &error))
 }

@@ -18,8 +18,8 @@ use crate::work::{Lost, Work};
 
 /// A document larger than this is none of ours.
 const LARGEST: u64 = 256 * 1024 * 1024;
-/// How often signals and the time limit are looked at while the input does not end.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often signals and the time limit are checked while the input does not end.
+const POLL: Duration = Duration::from_millis(50);
 
 /// For steps that continue from another's document.
 #[derive(Debug, Clone, Default, Args)]
@@ -120,7 +120,7 @@ impl Received {
         Ok(Self { envelope, text, origin })
     }
 
-    /// Whether the call that made it was good. A note of a swap never says so.
+    /// Whether the call that made it was good. A record of a swap never says so.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.envelope.ok == true
@@ -190,7 +190,7 @@ fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure>
         read.map(|_| bytes)
     });
     let bytes = loop {
-        match reading.ended(LOOK) {
+        match reading.ended(POLL) {
             Ok(Some(read)) => break read.map_err(fault)?,
             Ok(None) => call.check()?,
             Err(Lost) => return Err(unreadable("its reader ended")),
@@ -206,7 +206,9 @@ fn one_document(text: &str) -> Result<Envelope, Failure> {
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Envelope>();
     let first = match documents.next() {
         None => {
-            return Err(bad("from_damaged", "The --from document is empty: the step before printed nothing.").hint(LOOK_BEFORE));
+            return Err(
+                bad("from_damaged", "The --from document is empty: the step before printed nothing.").hint(READ_STEP_BEFORE)
+            );
         }
         Some(first) => first.map_err(|error| unreadable(&error.to_string()))?,
     };
@@ -217,14 +219,14 @@ fn one_document(text: &str) -> Result<Envelope, Failure> {
     }
 }
 
-const LOOK_BEFORE: &str = "Read what the step before printed on stderr, and run it again.";
+const READ_STEP_BEFORE: &str = "Read what the step before printed on stderr, and run it again.";
 
 fn bad(code: &str, message: impl Into<String>) -> Failure {
     Failure::usage(code, message)
 }
 
 fn unreadable(why: &str) -> Failure {
-    bad("from_damaged", "The --from document is incomplete or is no JSON document.").hint(LOOK_BEFORE).cause(why)
+    bad("from_damaged", "The --from document is incomplete or is no JSON document.").hint(READ_STEP_BEFORE).cause(why)
 }
 
 /// The refusal of a document that failed repeats what it said.
@@ -237,7 +239,7 @@ fn repeat(envelope: &Envelope) -> Failure {
             failure.causes = error.causes;
             failure
         }
-        None => bad("from_not_ok", format!("The step {step} before did not end well.")).hint(LOOK_BEFORE),
+        None => bad("from_not_ok", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE),
     }
 }
 

@@ -63,6 +63,14 @@ pub struct Notes {
     pub undo: Vec<Undo>,
 }
 
+impl Plan {
+    /// How the script is called; empty if the plan was lost.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        if self.program.is_empty() { &self.script } else { &self.program }
+    }
+}
+
 impl Notes {
     /// A warning; `review`: a person must look. What was told before is not told twice.
     pub fn warn(&mut self, code: &str, message: String, review: bool) {
@@ -138,6 +146,20 @@ pub fn runs(state_dir: &Path) -> Vec<Journal> {
     found
 }
 
+/// The run of that ID, or whose directory that is.
+#[must_use]
+pub fn named(state_dir: &Path, run: &str) -> Option<Journal> {
+    let dir = if run.contains('/') { PathBuf::from(run).canonicalize().ok()? } else { state_dir.join("runs").join(run) };
+    Some(Journal::at(dir)).filter(|run| run.dir.is_dir() && run.is_named())
+}
+
+/// The newest of these runs (the newest first) that has changed the service; none if a later one was told that it is repaired, and
+/// ended well.
+pub fn last_change(runs: &[Journal], of: impl Fn(&Journal) -> bool) -> Option<&Journal> {
+    let mut since = runs.iter().take_while(|run| !(run.ignores_unfinished() && run.is_ok()));
+    since.find(|run| of(run) && run.has_changed_the_service())
+}
+
 /// The runs of a script, the newest first.
 pub fn runs_of<'a>(state_dir: &Path, script: &'a str) -> impl Iterator<Item = Journal> + use<'a> {
     runs(state_dir).into_iter().filter(move |run| run.script() == script)
@@ -186,7 +208,7 @@ impl Journal {
         self.id().parse::<crate::run_id::RunId>().is_ok()
     }
 
-    /// How it was called first; empty where that cannot be read (a run is known by its folder, also then).
+    /// How it was called first; empty where that cannot be read (a run is known by its directory, also then).
     #[must_use]
     pub fn plan(&self) -> Plan {
         read_json(&self.dir.join("plan.json")).unwrap_or_default()
@@ -273,7 +295,7 @@ impl Journal {
     pub fn committed_hint(&self) -> Option<String> {
         let back = self.notes().commit?;
         let plan = self.plan();
-        let program = if plan.program.is_empty() { self.script() } else { shell_quoted(&[plan.program]) };
+        let program = if plan.script.is_empty() { self.script() } else { shell_quoted(&[plan.program()]) };
         let resume = format!("To continue:\n  {program} --resume {}", self.id());
         Some(if back.is_empty() { resume } else { format!("{resume}\n{back}") })
     }
@@ -308,6 +330,12 @@ impl Journal {
         let mut found: Vec<PathBuf> = paths.filter(|path| parts(path).is_some_and(|(_, step, _)| of(&step))).collect();
         found.sort_by_key(|path| parts(path).map(|(number, _, attempt)| (number, attempt)));
         found
+    }
+
+    /// Whether it was told that what an earlier run has left is repaired.
+    #[must_use]
+    pub fn ignores_unfinished(&self) -> bool {
+        self.plan().arguments.iter().any(|word| word == "--ignore-unfinished")
     }
 
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.

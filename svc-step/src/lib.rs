@@ -21,6 +21,7 @@ pub mod lock;
 pub mod pages;
 pub mod progress;
 pub mod reporter;
+pub mod restic;
 pub mod retention;
 pub mod run_id;
 pub mod schema;

@@ -20,7 +20,7 @@ impl Lock {
     /// Takes the lock of one thing: `kind` such as `database`, `name` such as `svc_db`.
     ///
     /// # Errors
-    /// Another run holds it (8); the folder of locks cannot be used (3).
+    /// Another run holds it (8); the directory of locks cannot be used (3).
     pub fn take(call: &Call, kind: &str, name: &str) -> Result<Self, Failure> {
         let folder = call.state_dir().join("locks");
         make_private_folder(&folder)?;
@@ -46,7 +46,7 @@ impl Lock {
 }
 
 impl Lock {
-    /// The lock, but none in a dry run, which touches nothing: the folder of locks included.
+    /// The lock, but none in a dry run, which touches nothing: the directory of locks included.
     ///
     /// # Errors
     /// As [`Lock::take`].
@@ -94,7 +94,7 @@ fn read_holder(file: &mut File) -> String {
     holder.trim().to_owned()
 }
 
-/// Makes a folder of our own (0700) with its parents.
+/// Makes a directory of our own (0700) with its parents.
 ///
 /// # Errors
 /// It cannot be made (3): the state of running work has one place, never a second one.
@@ -103,8 +103,8 @@ pub fn make_private_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 fn no_state(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused("state_dir_unusable", format!("The state folder cannot be used: {}.", path.display()))
-        .hint("Run the command as root, or set SVC_STATE_DIR to a folder of your own (the same one for every call).")
+    Failure::refused("state_dir_unusable", format!("The state directory cannot be used: {}.", path.display()))
+        .hint("Run the command as root, or set SVC_STATE_DIR to a directory of your own (the same one for every call).")
         .cause(error.to_string())
 }
 

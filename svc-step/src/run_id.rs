@@ -54,6 +54,12 @@ impl FromStr for RunId {
     }
 }
 
+/// The name of the snapshot of a run, of a kind.
+#[must_use]
+pub fn snapshot_name(service: &str, run_id: &str, kind: &str) -> String {
+    format!("snapshot_{service}_{}_{run_id}_{kind}", run_id.get(..8).unwrap_or(run_id))
+}
+
 /// Short, since it becomes part of names whose length is limited.
 fn base36(mut number: u32) -> String {
     let mut digits = Vec::new();

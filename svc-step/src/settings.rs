@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-pub use environment_file::{environment_file, load};
+pub use environment_file::{environment_file, load, others};
 pub use service::{known, product, service_settings, setting};
 
 /// A variable of the environment; one that is empty is not set.

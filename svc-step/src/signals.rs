@@ -1,4 +1,4 @@
-//! INT, TERM and HUP: noticed, so that a step can take back or finish what it is at.
+//! INT, TERM and HUP: noticed, so that a step can undo or finish what it does.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ pub fn name(signal: i32) -> String {
         .map_or_else(|| format!("signal {signal}"), |name| name.trim_start_matches("SIG").to_owned())
 }
 
-/// Whether the process was started with a signal ignored (`nohup`). Reads the kernel's own account, since asking by `sigaction` would set it.
+/// Whether the process was started with a signal ignored (`nohup`). Reads the kernel's own record, since asking by `sigaction` would set it.
 fn inherited_as_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status

@@ -19,9 +19,9 @@ pub enum Status {
     Timeout = 6,
     /// It exists but is invalid.
     Invalid = 7,
-    /// Another run is at it.
+    /// Another run holds the lock.
     Locked = 8,
-    /// Done, and a person must look.
+    /// Done, and a person must read the warnings.
     Review = 9,
 }
 
@@ -76,7 +76,7 @@ impl Status {
             Self::Timeout => "gave up waiting; the work may still be running: ask for its status",
             Self::Invalid => "exists but is invalid",
             Self::Locked => "another run holds the lock",
-            Self::Review => "done, and a person must look at the warnings",
+            Self::Review => "done, and a person must read the warnings",
         }
     }
 

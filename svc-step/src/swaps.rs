@@ -21,7 +21,7 @@ const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// What a step finishes, reverses or clears away: the document of another call, or what is recorded of its run.
 ///
-/// A document or note of a swap that is not finished is finished; the document of a finished one goes back.
+/// A document or record of a swap that is not finished is finished; the document of a finished one goes back.
 #[derive(Debug, Clone, Args)]
 #[group(id = "given", required = true, multiple = false, args = ["from", "of_run"])]
 pub struct GivenArgs {
@@ -40,8 +40,8 @@ impl GivenArgs {
         self.run.as_ref()
     }
 
-    /// Reads the document or the note, before anything is locked, connected or changed. [`Received::run_id`] is the run
-    /// that it is about, which names what is kept and where the note lies, not the run of this call.
+    /// Reads the document or the record, before anything is locked, connected or changed. [`Received::run_id`] is the run
+    /// that it is about, which names the previous data and where the record is, not the run of this call.
     ///
     /// # Errors
     /// The document is invalid (2), or nothing is recorded of that run (4).
@@ -55,7 +55,7 @@ impl GivenArgs {
     }
 }
 
-/// Where the plan of a tool's swap in a run lies: `$SVC_STATE_DIR/swaps/<run>.<tool>.json`. The tool is part of the name,
+/// Where the plan of a tool's swap in a run is: `$SVC_STATE_DIR/swaps/<run>.<tool>.json`. The tool is part of the name,
 /// since one run swaps both databases.
 #[must_use]
 pub fn path(call: &Call, run: &RunId) -> PathBuf {
@@ -86,7 +86,7 @@ struct Plan<'a, T> {
 /// Writes the plan, durably, as a document of `step` that is not finished.
 ///
 /// # Errors
-/// The state folder cannot be used (3), or the disk did not take it (1).
+/// The state directory cannot be used (3), or the disk did not take it (1).
 pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> Result<(), Failure> {
     let path = path(call, run);
     make_private_folder(file::folder_of(&path))?;
@@ -147,7 +147,7 @@ fn unknown(path: &Path, failure: Failure) -> Failure {
         format!("The record {} is incomplete, so it is unknown what that run has staged or swapped.", path.display()),
     )
     .hint(format!(
-        "Pass the document of that run with --from. Without it, look at what there is, then remove the record:\n  svc-snap health\n  psql --list\n  rm {}",
+        "Pass the document of that run with --from. Without it, list what there is, then remove the record:\n  svc-snap health\n  psql --list\n  rm {}",
         shell_quoted(&[path.display().to_string()])
     ))
     .cause(failure.message)
@@ -178,7 +178,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
 /// Removes the plan of a run of which nothing is left; one that is not there is no failure.
 ///
 /// # Errors
-/// The state folder cannot be used (3), or the disk did not take it (1).
+/// The state directory cannot be used (3), or the disk did not take it (1).
 pub fn remove(call: &Call, run: &RunId) -> Result<(), Failure> {
     remove_of(call, call.tool(), run)
 }

@@ -30,6 +30,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ("captured", &["name", "docs_count", "docs_exact", "closed"]),
     ("disks", &["node", "level", "available_bytes", "total_bytes"]),
     ("changed", &["path", "saved", "new"]),
+    ("copies", &["point_id", "host", "copied_at", "has_repository"]),
 ];
 /// Keys whose value is a verdict, with the values that are good and those that are bad.
 const VERDICTS: [&str; 5] = ["state", "status", "verdict", "level", "active_state"];
@@ -60,7 +61,7 @@ fn verdict(document: &Value, exit_code: u8) -> String {
     let string = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(clean).unwrap_or_default();
     let (said, style) = match (document.get("ok").and_then(Value::as_bool), exit_code) {
         (Some(true), 0) => ("ok".to_owned(), Style::new().green()),
-        (Some(true), _) => ("done; look at the warnings".to_owned(), Style::new().yellow()),
+        (Some(true), _) => ("done; read the warnings".to_owned(), Style::new().yellow()),
         _ => (format!("failed: {}", string("/error/code")), Style::new().red()),
     };
     let tool = string("/tool").split(' ').next().unwrap_or_default().to_owned();

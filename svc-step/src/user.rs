@@ -13,7 +13,7 @@ pub struct OsUser {
     pub uid: Uid,
     /// The number of the user's own group.
     pub gid: Gid,
-    /// The user's home folder.
+    /// The user's home directory.
     pub home: std::path::PathBuf,
 }
 

@@ -81,7 +81,7 @@ pub fn gave_up() -> bool {
 /// The other end of a connection to a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
-    /// A socket of that name, in whatever folder.
+    /// A socket of that name, in whatever directory.
     Socket(OsString),
     /// A TCP port, on whatever host.
     Port(u16),

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-/// The folders of a host.
+/// The directories of a host.
 struct Host {
     dir: tempfile::TempDir,
 }
@@ -166,7 +166,7 @@ fn the_restore_point_of_the_last_upgrade_is_chosen_unless_something_has_happened
         (&chosen["version"], &chosen["database"], &chosen["kind"]),
         (&json!("1.15.5"), &json!("svc_db"), &json!("upgrade"))
     );
-    // A plan that a power cut has emptied: the run is known by its folder.
+    // A plan that a power cut has emptied: the run is known by its directory.
     let plan = fs::read(run.join("plan.json")).unwrap();
     fs::write(run.join("plan.json"), "").unwrap();
     assert_eq!(host.run(&["choose"]).result()["path"], json!(point));
@@ -310,14 +310,14 @@ fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time
     host.snap(5, &down);
     let ran = host.run(&["delete", &id(&manual)]);
     assert_eq!((ran.code(), ran.doc()["changed"].clone()), ((5, "search_unreachable".to_owned()), json!(true)));
-    assert_eq!(ran.result()["half_removed"], json!(id(&manual)));
+    assert_eq!(ran.result()["partially_removed"], json!(id(&manual)));
     assert!(manual.exists() && !manual.join("SHA256SUMS").exists());
     // One whose snapshot is of another cluster goes, and the snapshot stays.
     down["error"]["code"] = json!("other_server");
     host.snap(3, &down);
     let ran = host.run(&["delete", &id(&manual)]);
     assert_eq!(
-        (ran.status, &ran.doc()["warnings"][0]["code"], &ran.result()["half_removed"]),
+        (ran.status, &ran.doc()["warnings"][0]["code"], &ran.result()["partially_removed"]),
         (0, &json!("snapshot_stays"), &Value::Null)
     );
     assert!(!manual.exists() && newest.exists());
@@ -398,7 +398,14 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     };
     let started = finalize("upgrade", &active);
     assert_eq!((started.code(), started.doc()["changed"].clone()), ((1, "service_started".to_owned()), json!(false)));
-    assert_eq!(finalize("manual", &active).result()["quiesced"], json!(false));
+    let running = finalize("manual", &active);
+    assert_eq!((running.status, &running.result()["quiesced"]), (0, &json!(false)));
+    // A service that was stopped for it, and was started meanwhile.
+    fs::remove_file(point.join("SHA256SUMS")).unwrap();
+    let stop = fs::read_to_string(&down).unwrap().replace("svc-unit.status/1", "svc-unit.stop/1");
+    fs::write(&down, stop).unwrap();
+    let started = finalize("manual", &active);
+    assert_eq!((started.status, &started.doc()["warnings"][0]["code"]), (9, &json!("not_quiesced")));
     fs::remove_file(point.join("SHA256SUMS")).unwrap();
     let done = finalize("upgrade", &down);
     let result = done.result();
@@ -417,7 +424,8 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     let again = finalize("upgrade", &down);
     assert_eq!((again.doc()["changed"].clone(), &again.result()["made_at"]), (json!(false), &result["made_at"]));
     // The undo list of a run that was killed just then removes neither it nor its snapshot.
-    let remove = |more: &[&str]| host.run_in(run, &[&["remove", "--snapshot", "s", point.to_str().unwrap()][..], more].concat());
+    let remove =
+        |more: &[&str]| host.run_in(run, &[&["remove", "--kind", "upgrade", point.to_str().unwrap()][..], more].concat());
     let stays = remove(&[]);
     assert_eq!((stays.status, stays.doc()["changed"].clone(), host.calls()), (0, json!(false), String::new()));
 
@@ -430,17 +438,25 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
     assert_eq!((failed.code(), point.exists()), ((5, "search_unreachable".to_owned()), true));
     host.snap(0, &document("svc-snap.delete/1", true, &json!({})));
     let gone = remove(&[]);
-    assert!(gone.status == 0 && !point.exists() && host.calls() == "delete s --cancel\n".repeat(2), "{}", gone.stderr);
-    // It may be in another folder now, and its snapshot that of a valid restore point.
+    let delete = format!("delete snapshot_svc_20261120_{run}_upgrade --cancel\n");
+    assert!(gone.status == 0 && !point.exists() && host.calls() == delete.repeat(2), "{}", gone.stderr);
+    // It may be in another directory now, and its snapshot that of a valid restore point.
     assert_eq!((remove(&[]).doc()["changed"].clone(), host.calls().lines().count()), (json!(false), 2));
-    assert_eq!(host.run(&["remove", host.path("state").to_str().unwrap()]).code(), (3, "point_not_found".to_owned()));
+    assert_eq!(
+        host.run(&["remove", "--kind", "manual", host.path("state").to_str().unwrap()]).code(),
+        (3, "point_not_found".to_owned())
+    );
 }
 
 #[test]
 fn of_a_night_whose_dump_or_snapshot_failed_the_other_is_kept() {
     for (fails, sentence, calls) in [
         ("04-dump", "The snapshot is valid and kept. See ", ""),
-        ("03-snapshot", "The dump is valid and kept. See ", "delete s --cancel\n"),
+        (
+            "03-snapshot",
+            "The dump is valid and kept. See ",
+            "delete snapshot_svc_20261120_20261120t020003z-backup-nightly_nightly --cancel\n",
+        ),
     ] {
         let host = Host::new();
         let run = "20261120t020003z-backup-nightly";
@@ -448,8 +464,8 @@ fn of_a_night_whose_dump_or_snapshot_failed_the_other_is_kept() {
         let mut failed = document("t.s/1", false, &Value::Null);
         failed["changed"] = Value::Null;
         fs::write(host.path("state/runs").join(run).join(format!("{fails}.json")), failed.to_string()).unwrap();
-        let ran = host.run_in(run, &["remove", "--keep-valid", "--snapshot", "s", point.to_str().unwrap()]);
-        assert!(ran.result()["kept"].as_str().unwrap().starts_with(sentence), "{}", ran.stdout);
+        let ran = host.run_in(run, &["remove", "--kind", "nightly", point.to_str().unwrap()]);
+        assert!(ran.result()["message"].as_str().unwrap().starts_with(sentence), "{}", ran.stdout);
         assert_eq!((ran.result()["incomplete_point"].clone(), host.calls().as_str()), (json!(point), calls));
         assert_eq!(point.join("pgdump.json").exists(), fails != "04-dump");
         assert_eq!(host.run(&["list"]).each("state"), ["incomplete"]);
@@ -529,7 +545,7 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
         assert_eq!((&found["rows_count"], &found["rows_expected"], &found["kind"]), (&json!(9), &json!(9), &json!("nightly")));
         let before = found["before_stop_ms"].as_u64().unwrap();
         assert_eq!((&found["staging_ms"], (60_000..600_000).contains(&before)), (&json!(20_000), true), "{before}");
-        assert_eq!((&found["whole_known_ms"], &found["downtime_known_ms"]), (&json!(before), &json!(0)));
+        assert_eq!((&found["total_known_ms"], &found["downtime_known_ms"]), (&json!(before), &json!(0)));
         assert_eq!(found["downtime_not_known"].as_array().unwrap().len(), 6);
         assert!(ran.stderr.starts_with("svc-point: verified: 7 documents in 2 indices, 9 rows in 2 tables. "), "{}", ran.stderr);
     }
@@ -595,7 +611,7 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
         &["point"],
         Some((true, json!({"rehearsal": {"counts_verified": true}}))),
     );
-    let copy = json!({"point": id(&upgrade), "time": ago(4).to_string(), "restic_snapshot": "abc"});
+    let copy = json!({"point_id": id(&upgrade), "made_at": ago(4).to_string(), "copied_at": ago(1).to_string()});
     fs::write(host.path("state/offsite.json"), copy.to_string()).unwrap();
 
     let text = host.run(&["metrics"]).stdout;
@@ -610,15 +626,14 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
     let now = jiff::Timestamp::now().as_second() as f64;
     let of_night = ",kind=\"nightly\",quiesced=\"false\"";
     near(value("svc_restore_point_timestamp_seconds", of_night), now - 2.0 * day);
-    near(value("svc_restore_point_age_seconds", of_night), 2.0 * day);
-    near(value("svc_restore_point_age_seconds", ",kind=\"upgrade\",quiesced=\"true\""), 3.0 * day);
+    near(value("svc_restore_point_timestamp_seconds", ",kind=\"upgrade\",quiesced=\"true\""), now - 3.0 * day);
     let size: u64 = fs::read_dir(&nightly).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert_eq!(value("svc_restore_point_size_bytes", of_night), size as f64);
     near(value("svc_rehearsal_timestamp_seconds", ""), now - 8.0 * day);
-    near(value("svc_rehearsal_age_seconds", ""), 8.0 * day);
-    assert_eq!((value("svc_rehearsal_duration_seconds", ""), value("svc_rehearsal_verified", "")), (0.001, 1.0));
+    let verdict = |verdict: &str| value("svc_rehearsal_verdict", &format!(",verdict=\"{verdict}\""));
+    assert_eq!(value("svc_rehearsal_duration_seconds", ""), 0.001);
+    assert_eq!(["verified", "not_verified", "failed", "interrupted"].map(verdict), [1.0, 0.0, 0.0, 0.0]);
     near(value("svc_offsite_copy_timestamp_seconds", ""), now - 4.0 * day);
-    near(value("svc_offsite_copy_age_seconds", ""), 4.0 * day);
     assert_eq!((value("svc_upgrade_downtime_seconds", ""), value("svc_unfinished_runs", "")), (12.34, 0.0));
 
     // An upgrade that was killed behind its point of no return, and a backup that has left something to be undone.
@@ -660,25 +675,51 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
 }
 
 #[test]
-fn a_copy_off_the_host_has_an_age_and_the_last_rehearsal_is_listed() {
+fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_missing() {
+    let host = Host::new();
+    let point = id(&host.point("nightly", 1, true));
+    let search = host.path("search");
+    fs::write(&search, document("svc-snap.health/1", true, &json!({"repository": {"type": "s3"}})).to_string()).unwrap();
+    let search = search.to_str().unwrap();
+    let push = |offsite: &str| {
+        let mut call = Command::new(env!("CARGO_BIN_EXE_svc-point"));
+        call.args(["push", &point, "--search", search, "--snapshots", "/none", "--snapshot", "/none"]).env_clear();
+        call.env("PATH", host.path("bin")).env("SVC_ENVIRONMENT_FILE", "/none").env("SVC_STATE_DIR", host.path("state"));
+        let ended = call.env("SVC_BACKUP_DIR", host.path("backups")).env("SVC_OFFSITE", offsite).output().unwrap();
+        Ran { status: ended.status.code().unwrap(), stdout: String::from_utf8(ended.stdout).unwrap(), stderr: String::new() }
+            .code()
+    };
+    assert_eq!(push(""), (2, "offsite_not_set".to_owned()));
+    let taking = json!({"snapshots": [{"uuid": "u", "state": "SUCCESS"}, {"uuid": "v", "state": "IN_PROGRESS"}]});
+    let listed = host.path("snapshots");
+    fs::write(&listed, document("svc-snap.list/1", true, &taking).to_string()).unwrap();
+    let busy = ["push", &point, "--search", search, "--snapshot", "/none", "--snapshots", listed.to_str().unwrap(), "--dry-run"];
+    assert_eq!(host.run(&busy).code(), (5, "search_busy".to_owned()));
+    assert_eq!(push("/far"), (4, "program_not_found".to_owned()));
+}
+
+#[test]
+fn an_off_site_copy_has_an_age_and_the_last_rehearsal_is_listed() {
     let host = Host::new();
     let age = |max: &str| host.run(&["age", "--offsite", "--max-age", max]);
     let none = age("26h");
     assert_eq!((none.code(), none.result()["age_ms"].clone()), ((7, "offsite_copy_too_old".to_owned()), Value::Null));
-    assert!(none.stderr.starts_with("svc-point: No copy off the host is recorded in "), "{}", none.stderr);
-    let copy = json!({"point": "20261120t020003z-backup-nightly", "time": ago(2).to_string(), "restic_snapshot": "abc"});
+    assert!(none.stderr.starts_with("svc-point: No off-site copy is recorded in "), "{}", none.stderr);
+    // Of what age the data is counts, and not when it was copied.
+    let copy =
+        json!({"point_id": "20261120t020003z-backup-nightly", "made_at": ago(2).to_string(), "copied_at": ago(0).to_string()});
     fs::write(host.path("state/offsite.json"), copy.to_string()).unwrap();
     let old = age("26h");
     assert_eq!(
-        (old.code(), old.result()["offsite"]["restic_snapshot"].clone()),
-        ((7, "offsite_copy_too_old".to_owned()), json!("abc"))
+        (old.code(), old.result()["offsite"]["point_id"].clone()),
+        ((7, "offsite_copy_too_old".to_owned()), json!("20261120t020003z-backup-nightly"))
     );
     let table = host.run(&["age", "--offsite", "--max-age", "3d", "--table"]);
     assert_eq!(
         (table.status, table.stdout.as_str()),
-        (0, "The last copy off the host, of 20261120t020003z-backup-nightly, is 48 h 0 min old.\n")
+        (0, "The restore point of the last off-site copy, 20261120t020003z-backup-nightly, is 48 h 0 min old.\n")
     );
-    for cut in ["", "{}", "{\"point\": \"p\", \"time\": \"yesterday\", \"restic_snapshot\": \"a\"}"] {
+    for cut in ["", "{}", "{\"point_id\": \"p\", \"made_at\": \"yesterday\", \"copied_at\": \"a\"}"] {
         fs::write(host.path("state/offsite.json"), cut).unwrap();
         assert_eq!(age("3d").code(), (7, "offsite_record_invalid".to_owned()), "{cut}");
         let metrics = host.run(&["metrics"]);
@@ -704,11 +745,4 @@ fn a_copy_off_the_host_has_an_age_and_the_last_rehearsal_is_listed() {
     }
     let table = host.run(&["list", "--table"]).stdout;
     assert!(table.contains("last rehearsal verdict") && table.contains("interrupted") && table.contains("(6 d ago)"), "{table}");
-    // One that is at its end, and asks itself, is judged by its steps.
-    let run = host.journal(&at(0), "svc-rehearse", None, &["point", "rehearsal"], None);
-    for (ok, verdict) in [(true, "verified"), (false, "failed")] {
-        let said = document("svc-point.rehearsal/1", ok, &json!({"counts_verified": true}));
-        fs::write(run.join("02-rehearsal.json"), said.to_string()).unwrap();
-        assert_eq!(host.run_in(&id(&run), &["list"]).result()["last_rehearsal"]["verdict"], json!(verdict));
-    }
 }

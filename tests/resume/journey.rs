@@ -110,7 +110,7 @@ impl Journey {
                     let in_order = how.in_order() && !cut.recovering;
                     // The next call of any script undoes what a killed one has left.
                     if !in_order && cut.point.ends_with(".json") {
-                        product.tool("svc-rehearse").arg("--clean").run().ok();
+                        product.tool("svc-run").arg("recover").run().ok();
                     }
                     if in_order || cut.point.ends_with(".json") {
                         self.assert_nothing_beside(&format!("cut off at {}", cut.point));

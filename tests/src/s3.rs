@@ -19,7 +19,7 @@ const SERVER: &str = "opensearch-3";
 /// The store.
 const STORE: &str = "org.gaul:s3proxy:2.6.0";
 /// What both sides know.
-const KEY: [&str; 2] = ["sample-key", "sample-secret"];
+pub const KEY: [&str; 2] = ["sample-key", "sample-secret"];
 /// The store's bucket.
 pub const BUCKET: &str = "backups";
 
@@ -28,6 +28,8 @@ pub const BUCKET: &str = "backups";
 pub struct S3 {
     /// The server.
     pub own: OwnSearch,
+    /// The address of the store.
+    pub url: String,
     store: Child,
     /// Where the store keeps its objects, as files.
     pub objects: TempDir,
@@ -56,7 +58,7 @@ impl S3 {
             add.stdin.take().context("no stdin")?.write_all(value.as_bytes())?;
             ensure!(add.wait()?.success(), "the key was not taken");
         }
-        let this = Self { own, store, objects };
+        let this = Self { own, url: format!("http://127.0.0.1:{port}"), store, objects };
         this.own.search.start(&host.systemd)?;
         Ok(this)
     }

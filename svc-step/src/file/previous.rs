@@ -21,7 +21,7 @@ impl Previous {
     /// `path`.
     ///
     /// # Errors
-    /// All names are taken (3), or the folder cannot be read.
+    /// All names are taken (3), or the directory cannot be read.
     pub fn plan(path: &Path, bytes: &[u8], suffix: impl Fn(usize) -> String) -> Result<Self, Failure> {
         for number in 1..10_000 {
             let kept = beside(path, &suffix(number));

@@ -80,7 +80,7 @@ impl Rights {
         Self { uid, gid, mode, ..self }
     }
 
-    /// Gives them all to `file`, the one that is to lie at `path`: what it has from its folder (a group, an ACL) goes.
+    /// Gives them all to `file`, the one that is to be at `path`: what it has from its directory (a group, an ACL) goes.
     ///
     /// # Errors
     /// They cannot be given to it (3).

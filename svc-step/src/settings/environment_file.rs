@@ -20,23 +20,39 @@ pub fn environment_file() -> PathBuf {
     super::variable(NAMED_BY).map_or_else(|| FILE.into(), PathBuf::from)
 }
 
-/// Reads the file into the environment of this process, and returns the names of the settings that came from it. A variable that
-/// is set and not empty wins over the file. No file is no setting.
+/// Reads the settings of the file into the environment of this process, and returns their names. A variable that is set and not empty
+/// wins over the file. No file is no setting.
 ///
 /// To be called first in `main`: no other thread may exist yet.
 ///
 /// # Errors
 /// The file cannot be read (3), or a line of it is no setting (2).
 pub fn load() -> Result<Vec<String>, Failure> {
-    let path = environment_file();
     let mut names = Vec::new();
-    for (name, value) in read(&path)? {
-        if super::variable(&name).is_none() {
-            set(&name, &value);
-            names.push(name);
-        }
+    for (name, value) in unset()?.into_iter().filter(|(name, _)| is_setting(name)) {
+        set(&name, &value);
+        names.push(name);
     }
     Ok(names)
+}
+
+/// The variables of the file that are no settings of ours, such as the keys of an object store: nobody but restic gets them.
+///
+/// # Errors
+/// As [`load`].
+pub fn others() -> Result<Vec<(String, String)>, Failure> {
+    Ok(unset()?.into_iter().filter(|(name, _)| !is_setting(name)).collect())
+}
+
+/// Those of the file that the environment does not set.
+fn unset() -> Result<Vec<(String, String)>, Failure> {
+    let all = read(&environment_file())?.into_iter();
+    Ok(all.filter(|(name, _)| super::variable(name).is_none()).collect())
+}
+
+/// Whether our programs read it: ours, libpq's, and where `systemctl --user` finds its manager.
+fn is_setting(name: &str) -> bool {
+    name.starts_with("SVC_") || name.starts_with("PG") || name == "XDG_RUNTIME_DIR"
 }
 
 /// clap and libpq's variables are read from the environment, in many places.

@@ -28,8 +28,8 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 /// Where programs of administrators are; cron's `PATH` lacks most of them.
 const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// Names and values of the settings that have a default, and a `PATH` with the usual folders. `SVC_STATE_DIR` and `SVC_BACKUP_DIR`
-/// are absolute, since a rollback may be started from another folder than the upgrade was.
+/// Names and values of the settings that have a default, and a `PATH` with the usual directories. `SVC_STATE_DIR` and `SVC_BACKUP_DIR`
+/// are absolute, since a rollback may be started from another directory than the upgrade was.
 ///
 /// To be called after [`super::load`].
 #[must_use]
@@ -63,7 +63,7 @@ fn settings_of(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String
     settings
 }
 
-/// The path with the usual folders at its end, and without the working directory.
+/// The path with the usual directories at its end, and without the working directory.
 fn completed(path: &str) -> String {
     let mut folders: Vec<&str> = path.split(':').filter(|folder| !matches!(*folder, "" | ".")).collect();
     let lacking: Vec<&str> = FOLDERS.into_iter().filter(|folder| !folders.contains(folder)).collect();

@@ -39,20 +39,20 @@ const GROUPS: &[Group] = &[
     (
         "The product",
         &[
-            of("SVC_NAME", Is("svc"), "The product's name, from which unit, database, database user and folders are derived"),
+            of("SVC_NAME", Is("svc"), "The product's name, from which unit, database, database user and directories are derived"),
             of("SVC_INSTALL_DIR", Is("/opt/NAME"), "The installation directory"),
             of("SVC_UNIT", Is("NAME.service"), "The product's unit; the prefix user: means the user manager"),
             of("SVC_CONFIG_FILE", Nothing, "The configuration file, where it is that of neither layout"),
-            of("SVC_INSTALLER_DIR", Nothing, "The folder of installers"),
-            of("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a folder of installers"),
+            of("SVC_INSTALLER_DIR", Nothing, "The directory of installers"),
+            of("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a directory of installers"),
             of("SVC_UNINSTALL", Nothing, "The command that uninstalls the product"),
-            of("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The folder of the hooks: post-install and on-failure"),
+            of("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The directory of the hooks: post-install and on-failure"),
         ],
     ),
     (
         "Backups",
         &[
-            of("SVC_BACKUP_DIR", Is("/var/backups/NAME"), "The folder of the restore points"),
+            of("SVC_BACKUP_DIR", Is("/var/backups/NAME"), "The directory of the restore points"),
             of(
                 "SVC_KEEP_MAX_AGE",
                 Is("30d"),
@@ -72,12 +72,12 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_STATE_DIR",
                 Is("/var/lib/svc-tools"),
-                "The folder of the run directories, of the locks and of the records of swaps",
+                "The directory of the run directories, of the locks and of the records of swaps",
             ),
             of(
                 "SVC_METRICS_FILE",
                 Nothing,
-                "A file NAME.prom in the folder of node_exporter's textfile collector, which each night and each rehearsal writes",
+                "A file NAME.prom in the directory of node_exporter's textfile collector, which every run writes",
             ),
             of(
                 "SVC_NIGHTLY_QUIESCE",
@@ -96,30 +96,35 @@ const GROUPS: &[Group] = &[
                 Nothing,
                 "Which copies stay in the restic repository: options of restic forget (--keep-daily 14 --keep-weekly 8); else all",
             ),
+            of(
+                "SVC_OFFSITE_TIMEOUT",
+                Is("20h"),
+                "How long a copy may take before it is given up; the next one continues with what was copied",
+            ),
             of("SVC_TIMEOUT", Nothing, "Give up after this long (90s, 5m, 1h30m)"),
         ],
     ),
     (
-        "The search database",
+        "The cluster: Elasticsearch or OpenSearch",
         &[
-            of("SVC_SEARCH_URL", Is("http://127.0.0.1:9200"), "The address of the search database"),
+            of("SVC_SEARCH_URL", Is("http://127.0.0.1:9200"), "The address of the cluster"),
             of("SVC_REPOSITORY", Is("my_backup"), "The snapshot repository's name"),
-            of("SVC_BACKUP_REPO", Nothing, "The repository's folder, as every node of the search database sees it"),
+            of("SVC_BACKUP_REPO", Nothing, "The repository's directory, as every node of the cluster sees it"),
             of(
                 "SVC_INDICES",
                 Is("*"),
-                "The service's own indices: patterns, comma separated; * says that the search database is the service's alone",
+                "The service's own indices: patterns, comma separated; * says that the cluster is the service's alone",
             ),
-            of("SVC_SEARCH_UNIT", Nothing, "The unit of the search database"),
+            of("SVC_SEARCH_UNIT", Nothing, "The unit of the cluster"),
             of(
                 "SVC_SEARCH_CONFIG",
                 By("the one of /etc/elasticsearch or /etc/opensearch that is there"),
-                "The search database's configuration file",
+                "The cluster's configuration file",
             ),
             of(
                 "SVC_SEARCH_OS_USER",
                 By("elasticsearch or opensearch, by the configuration file's name"),
-                "Whom the search database runs as",
+                "Whom the cluster runs as",
             ),
             of("SVC_SEARCH_USER", Nothing, "The user of basic authentication"),
             of("SVC_SEARCH_PASSWORD_FILE", Nothing, "A file (mode 600) whose first line is the user's password"),
@@ -144,7 +149,7 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_SEARCH_RATE_LIMIT",
                 Is("server"),
-                "How fast: none (no limit), SIZE a second (100mb), or server: leave the search database's own throttle as it is",
+                "How fast: none (no limit), SIZE a second (100mb), or server: leave the cluster's own throttle as it is",
             ),
         ],
     ),
@@ -153,7 +158,7 @@ const GROUPS: &[Group] = &[
         &[
             of("SVC_DATABASE", Is("NAME_db"), "The product's database"),
             of("SVC_DB_USER", Is("NAME"), "The product's database user, who owns it"),
-            of("SVC_DB_HOST", By("PGHOST, else /var/run/postgresql"), "The server's host, or the folder of its socket"),
+            of("SVC_DB_HOST", By("PGHOST, else /var/run/postgresql"), "The server's host, or the directory of its socket"),
             of("SVC_DB_PORT", By("PGPORT, else 5432"), "The server's port"),
             of(
                 "SVC_DB_PASSWORD_FILE",

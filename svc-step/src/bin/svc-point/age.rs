@@ -1,4 +1,4 @@
-//! `age`: how old the newest valid restore point is, or the last copy off the host, for monitoring.
+//! `age`: how old the newest valid restore point is, or that of the last off-site copy, for monitoring.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::point::{self, BackupDir, Point, State};
 
 /// Arguments of `svc-point age`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples: an alarm where no restore point was made last night, or none was copied off the host
+#[command(after_help = "Examples: an alarm if no restore point was made last night, or none was copied off-site
   svc-point age --max-age 26h --table
   svc-point age --offsite --max-age 26h --table
 
@@ -22,21 +22,21 @@ pub struct AgeArgs {
     /// How old it may be (26h, 2d)
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     max_age: Duration,
-    /// The last copy off the host (svc-offsite push) in place of the newest restore point
+    /// The restore point of the last off-site copy (svc-offsite push) in place of the newest one
     #[arg(long)]
     offsite: bool,
     #[command(flatten)]
     dir: BackupDir,
 }
 
-/// The newest valid restore point, or the last copy off the host.
+/// The newest valid restore point, or the last off-site copy.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Age {
     /// The restore point; `null` if there is none, and with --offsite.
     pub point: Option<Point>,
-    /// The last copy off the host; `null` if there is none, and without --offsite.
+    /// The last off-site copy; `null` if there is none, and without --offsite.
     pub offsite: Option<OffsiteCopy>,
-    /// How old it is.
+    /// How old the restore point is.
     pub age_ms: Option<u64>,
     /// The same as a sentence.
     pub summary: String,
@@ -60,10 +60,10 @@ fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
 
 fn of_offsite_copy(args: &AgeArgs, call: &Call) -> StepResult<Age> {
     let copy = last::offsite_copy(call.state_dir())?;
-    let age = copy.as_ref().map(|copy| older(copy.time));
+    let age = copy.as_ref().map(|copy| older(copy.made_at));
     let summary = match copy.as_ref().zip(age) {
-        None => format!("No copy off the host is recorded in {}.", call.state_dir().display()),
-        Some((copy, age)) => format!("The last copy off the host, of {}, is {} old.", copy.point, hours(age)),
+        None => format!("No off-site copy is recorded in {}.", call.state_dir().display()),
+        Some((copy, age)) => format!("The restore point of the last off-site copy, {}, is {} old.", copy.point_id, hours(age)),
     };
     checked(
         args,

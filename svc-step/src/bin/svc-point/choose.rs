@@ -24,7 +24,7 @@ use crate::point::{self, About, BackupDir, SUMS, State};
 Without POINT it is the restore point of the last upgrade whose installer was started. All its files are read, except the dump, which
 svc-pgrestore reads.")]
 pub struct ChooseArgs {
-    /// The restore point: its ID or its folder
+    /// The restore point: its ID or its directory
     #[arg(value_name = "POINT", value_parser = NonEmptyStringValueParser::new())]
     point: Option<String>,
     /// Take the named restore point although it was made while the service ran
@@ -46,7 +46,7 @@ pub struct ChooseArgs {
 /// A restore point that may be taken.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Chosen {
-    /// Its folder.
+    /// Its directory.
     pub path: String,
     /// Its ID.
     pub id: String,
@@ -80,11 +80,12 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
     let about = verified(args, call, &path)?;
     let id = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if !about.quiesced {
-        let message = "The restore point was made while the service ran, so its two databases are not of one moment.";
+        let message =
+            "The restore point was made while the service ran, so it is not quiesced: its two databases may not fit each other.";
         if args.rehearse {
             call.warn("point_unquiesced", message);
         } else if !(args.accept_unquiesced && args.point.is_some()) {
-            // As it was named: it may be in another folder.
+            // As it was named: it may be in another directory.
             let point = args.point.as_ref().unwrap_or(&id);
             let again = shell_quoted(&["svc-rollback", "--accept-unquiesced", point]);
             let hint = format!("If that is acceptable, with the other options of this call:\n  {again}");
@@ -108,7 +109,7 @@ pub(crate) fn last_upgrade(state_dir: &Path) -> Option<Journal> {
     journal::runs_of(state_dir, "svc-upgrade").find(|run| run.has_begun("installer"))
 }
 
-/// Where the restore point of a run was to be made: in the folder that was set at that time.
+/// Where the restore point of a run was to be made: in the directory that was set at that time.
 pub(crate) fn folder_of(run: &Journal, now: &Path) -> PathBuf {
     run.plan().settings.get("SVC_BACKUP_DIR").map_or(now, Path::new).join(run.id())
 }
@@ -144,7 +145,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
         let message = format!("The rollback {} has begun to change things and is not finished.", cut.id());
         return Err(Failure::refused("rollback_unfinished", message).hint(cut.committed_hint().unwrap_or_default()));
     }
-    // A second one would remove what was written since. (By the ID, since it may have been taken from another folder.)
+    // A second one would remove what was written since. (By the ID, since it may have been taken from another directory.)
     let is_of_upgrade = |run: &&Journal| {
         let document = run.last_document().filter(|document| document.ok);
         let point = document.and_then(|document| Some(PathBuf::from(document.result?.get("restore_point")?.as_str()?)));

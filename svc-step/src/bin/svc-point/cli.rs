@@ -6,11 +6,12 @@ use svc_step::common::Common;
 use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
+use crate::offsite::{copies, fetch, push};
 use crate::{age, choose, create, delete, finalize, list, metrics, prune, rehearsal, remove, space};
 
 /// Make, find and remove restore points
 ///
-/// A restore point is a folder in SVC_BACKUP_DIR that holds both databases, the configuration and the version of one moment. It is
+/// A restore point is a directory in SVC_BACKUP_DIR that holds both databases, the configuration and the version. It is
 /// finalized by its SHA256SUMS; without them it is incomplete.
 #[derive(Debug, Parser)]
 #[command(
@@ -29,7 +30,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Make the folder of a restore point
+    /// Make the directory of a restore point
     Create(create::CreateArgs),
     /// Complete a restore point with the documents of its run, and write its SHA256SUMS
     Finalize(finalize::FinalizeArgs),
@@ -39,7 +40,7 @@ enum Step {
     Choose(choose::ChooseArgs),
     /// List the restore points, incomplete and damaged ones too
     List(list::ListArgs),
-    /// Say how old the newest valid restore point is, or its copy off the host, for monitoring
+    /// Say how old the newest valid restore point is, or that of the last off-site copy, for monitoring
     Age(age::AgeArgs),
     /// Write what a monitoring system watches, in Prometheus's text format
     Metrics(metrics::MetricsArgs),
@@ -51,6 +52,14 @@ enum Step {
     Space(space::SpaceArgs),
     /// Say what a rehearsal has found, and how long a rollback takes
     Rehearsal(rehearsal::RehearsalArgs),
+    /// Copy a restore point and the snapshot repository off-site, with restic
+    Push(push::PushArgs),
+    /// Restore an off-site copy to this host
+    Fetch(fetch::FetchArgs),
+    /// List the off-site copies
+    Copies(copies::CopiesArgs),
+    /// Remove the off-site copies that are not needed any more
+    PruneCopies(copies::PruneCopiesArgs),
 }
 
 impl Tool for Cli {
@@ -74,6 +83,10 @@ impl Tool for Cli {
             .step::<delete::Deleted>("delete")
             .step::<space::Space>("space")
             .step::<rehearsal::Rehearsal>("rehearsal")
+            .step::<push::Pushed>("push")
+            .step::<fetch::Fetched>("fetch")
+            .step::<copies::Copies>("copies")
+            .step::<copies::PrunedCopies>("prune-copies")
     }
 
     fn run(self, call: &Call) -> Finished {
@@ -89,6 +102,10 @@ impl Tool for Cli {
             Step::Delete(args) => call.step("delete", args.dry.dry_run, |call| delete::run(&args, call)),
             Step::Space(args) => call.step("space", false, |call| space::run(&args, call)),
             Step::Rehearsal(args) => call.step("rehearsal", false, |call| rehearsal::run(&args, call)),
+            Step::Push(args) => call.step("push", args.dry.dry_run, |call| push::run(&args, call)),
+            Step::Fetch(args) => call.step("fetch", args.dry.dry_run, |call| fetch::run(&args, call)),
+            Step::Copies(args) => call.step("copies", false, |call| copies::run(&args, call)),
+            Step::PruneCopies(args) => call.step("prune-copies", args.dry.dry_run, |call| copies::prune(&args, call)),
         }
     }
 }

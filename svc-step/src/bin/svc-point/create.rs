@@ -1,4 +1,4 @@
-//! `create`: the folder of a restore point.
+//! `create`: the directory of a restore point.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -16,16 +16,16 @@ use svc_step::{Call, Failure, StepResult, file};
 #[command(after_help = "Example:
   svc-point create /var/backups/svc/20261120t020003z-backup-manual")]
 pub struct CreateArgs {
-    /// The folder; its parents are made too
+    /// The directory; its parents are made too
     dir: PathBuf,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }
 
-/// The folder of a restore point.
+/// The directory of a restore point.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Created {
-    /// The folder.
+    /// The directory.
     pub path: String,
     /// What is done.
     pub plan: Vec<Action>,
@@ -33,7 +33,7 @@ pub struct Created {
 
 pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let dir = file::absolute(&args.dir)?;
-    let created = Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the folder, mode 0700")] };
+    let created = Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the directory, mode 0700")] };
     if args.dry.dry_run {
         crate::point::usable(file::folder_of(&dir))?;
     }
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
         let failure = Failure::refused("backup_dir_unusable", format!("The restore point {} cannot be made.", dir.display()));
         call.stopped(failure.hint("Run the command as root, or set SVC_BACKUP_DIR.").cause(error.to_string()), created)
     })?;
-    Ok(Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the folder, mode 0700")] })
+    Ok(Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the directory, mode 0700")] })
 }
 
 /// What a call that was killed has made.
@@ -52,7 +52,7 @@ fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// The folder and the parents that it lacks, each durable.
+/// The directory and the parents that it lacks, each durable.
 fn make(call: &Call, dir: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
     for folder in missing.into_iter().rev().chain([dir]) {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::lock::Lock;
+use svc_step::run_id::snapshot_name;
 use svc_step::{Call, Failure, StepResult, file};
 
 use crate::point::{self, BackupDir, Point, SUMS, State};
@@ -46,7 +47,7 @@ pub struct Removal {
     /// The IDs of the restore points that were removed.
     pub removed: Vec<String>,
     /// One whose removal has begun and is not finished: it is incomplete. The next `prune` or `delete` finishes it.
-    pub half_removed: Option<String>,
+    pub partially_removed: Option<String>,
     /// What is done.
     pub plan: Vec<Action>,
 }
@@ -90,7 +91,7 @@ fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&
 }
 
 impl Removal {
-    /// Removes a restore point: its sums, so that it is one no more, then its snapshot, then its folder. One whose removal was
+    /// Removes a restore point: its sums, so that it is one no more, then its snapshot, then its directory. One whose removal was
     /// interrupted is incomplete, and the same command again finishes it. A snapshot of another cluster, or of a repository that is
     /// read-only or not registered any more, stays.
     ///
@@ -98,7 +99,7 @@ impl Removal {
     /// The snapshot cannot be deleted for another reason, or the disk does not take it.
     pub fn remove(&mut self, call: &Call, point: &Point, service: &str, dry: DryRun) -> Result<(), Failure> {
         let folder = Path::new(&point.path);
-        let name = snap::name_of(service, &point.id, point.kind.as_deref().unwrap_or("manual"));
+        let name = snapshot_name(service, &point.id, point.kind.as_deref().unwrap_or("manual"));
         let command = snap::delete_command(folder, &name);
         self.plan.push(Action::file(&folder.join(SUMS), "remove"));
         self.plan.push(Action::command(command.clone()));
@@ -107,7 +108,7 @@ impl Removal {
             return Ok(());
         }
         call.check()?;
-        remove_sums(call, folder, || self.half_removed = Some(point.id.clone()))?;
+        remove_sums(call, folder, || self.partially_removed = Some(point.id.clone()))?;
         let attempt = call.effects().attempt();
         match snap::run(call, &command) {
             Ok(_) => attempt.happened(),
@@ -116,7 +117,7 @@ impl Removal {
         let gone = fs::remove_dir_all(folder).map_err(|error| Failure::io("remove the restore point", folder, &error));
         call.effects().happened();
         gone.and_then(|()| file::sync_folder_of(folder))?;
-        self.half_removed = None;
+        self.partially_removed = None;
         self.removed.push(point.id.clone());
         Ok(())
     }

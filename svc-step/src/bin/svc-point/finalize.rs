@@ -1,4 +1,4 @@
-//! `finalize`: the folder becomes a restore point. Its documents and its sums are written, `SHA256SUMS` last.
+//! `finalize`: the directory becomes a restore point. Its documents and its sums are written, `SHA256SUMS` last.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -17,6 +17,8 @@ use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{ABOUT, About, SCHEMA, SUMS, dump_of};
 
+/// The document of a service that was stopped for its backup.
+const STOP: &str = "svc-unit.stop/1";
 /// The documents that go into the restore point, by their schemas, and their names there.
 const DOCUMENTS: [(&str, &str); 4] = [
     ("svc-confsave.save/1", "confsave.json"),
@@ -31,7 +33,7 @@ const DOCUMENTS: [(&str, &str); 4] = [
   svc-point finalize --kind manual --unit before.json --unit after.json /var/backups/svc/20261120t020003z-backup-manual \\
     configuration.json version.json snapshot.json dump.json")]
 pub struct FinalizeArgs {
-    /// The folder, named by the ID of its run
+    /// The directory, named by the ID of its run
     dir: PathBuf,
     /// The documents of svc-confsave save, svc-version current, svc-snap create and svc-pgdump
     #[arg(required = true)]
@@ -73,7 +75,7 @@ impl Kind {
 pub struct Finalized {
     /// Its ID.
     pub id: String,
-    /// Its folder.
+    /// Its directory.
     pub path: String,
     /// `upgrade`, `nightly` or `manual`.
     pub kind: String,
@@ -110,16 +112,21 @@ struct DumpResult {
 
 pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     let dir = file::absolute(&args.dir)?;
-    let mut quiesced = true;
+    let (mut quiesced, mut was_stopped) = (true, false);
     for unit in &args.units {
-        quiesced &= is_down(&Received::read(call, unit, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result()?);
+        let unit = Received::read(call, unit, &["svc-unit.status/1", STOP], Accept::Good)?;
+        quiesced &= is_down(&unit.result()?);
+        was_stopped |= unit.schema() == STOP;
     }
-    // What the installer changes has only this restore point to go back to.
+    let message = "The service was started while its databases were being backed up, so the restore point is not quiesced.";
+    // What the installer changes has only this restore point to go back to. Of another one somebody is told.
     if args.kind == Kind::Upgrade && !quiesced {
-        let message = "The service was started while its databases were being backed up, so they are not of one moment.";
         let hint = "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management) and \
                     prevent that, then run the same command again.";
         return Err(Failure::failed("service_started", message).hint(hint).into());
+    }
+    if was_stopped && !quiesced {
+        call.review("not_quiesced", message);
     }
     // A call that was killed after its last effect.
     if let Some(about) = About::read(&dir).filter(|about| about.id == id_of(&dir) && dir.join(SUMS).exists()) {
@@ -201,7 +208,7 @@ fn sums(call: &Call, dir: &Path, dump: &DumpResult) -> Result<String, Failure> {
     let size = fs::metadata(dir.join(&name)).map_err(|error| Failure::io("read the dump", &dir.join(&name), &error))?.len();
     if size != dump.size_bytes {
         let message = format!("The dump {name} has {size} bytes, and its document says {}.", dump.size_bytes);
-        return Err(Failure::invalid("dump_altered", message).hint("Run the whole backup again:\n  svc-backup"));
+        return Err(Failure::invalid("dump_invalid", message).hint("Run the backup again:\n  svc-backup"));
     }
     let mut text = format!("{}  ./{name}\n", dump.sha256);
     let fault = |error: std::io::Error| Failure::io("read the restore point", dir, &error);

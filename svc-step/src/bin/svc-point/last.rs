@@ -1,4 +1,4 @@
-//! What this host did last: its rehearsal, its copy off the host, its upgrade, and what is unfinished. For people and for monitoring.
+//! What this host did last: its rehearsal, its off-site copy, its upgrade, and what is unfinished. For people and for monitoring.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::document::{Document, Time};
 use svc_step::journal::{self, Journal};
-use svc_step::{Call, Failure, Status, file};
+use svc_step::{Failure, Status, file};
 
 use crate::choose::older;
 use crate::point;
 
-/// The record of the last copy off the host, in the state folder; `svc-offsite push` writes it.
-const OFFSITE: &str = "offsite.json";
+/// The record of the last off-site copy, in the state directory; `push` writes it.
+pub const OFFSITE: &str = "offsite.json";
 /// Larger than this it is none of ours.
 const LARGEST: u64 = 64 * 1024;
 
@@ -52,19 +52,35 @@ pub enum Verdict {
     Interrupted,
 }
 
-/// The last copy of a restore point off the host.
+impl Verdict {
+    /// Every verdict.
+    pub const ALL: [Self; 4] = [Self::Verified, Self::NotVerified, Self::Failed, Self::Interrupted];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::NotVerified => "not_verified",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The last off-site copy of a restore point.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct OffsiteCopy {
     /// The restore point.
-    pub point: String,
+    pub point_id: String,
+    /// When it was made; RFC 3339.
+    #[schemars(with = "Time")]
+    pub made_at: Timestamp,
     /// When it was copied; RFC 3339.
     #[schemars(with = "Time")]
-    pub time: Timestamp,
-    /// The ID of the snapshot in restic's repository.
-    pub restic_snapshot: String,
+    pub copied_at: Timestamp,
 }
 
-/// The last copy off the host; none where none is recorded.
+/// The last off-site copy; none if none is recorded.
 ///
 /// # Errors
 /// The record cannot be read, or is invalid (7 `offsite_record_invalid`).
@@ -76,19 +92,19 @@ pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
         Err(failure) => return Err(failure),
     };
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        let message = format!("The record of the last copy off the host, {}, is invalid.", path.display());
+        let message = format!("The record of the last off-site copy, {}, is invalid.", path.display());
         let failure = Failure::invalid("offsite_record_invalid", message).hint("To write a new one:\n  svc-offsite push");
         failure.cause(error.to_string())
     })
 }
 
-/// The last rehearsal that has chosen its restore point and is not running. The one that calls this is at its end.
-pub fn rehearsal(call: &Call) -> Option<LastRehearsal> {
-    let mut runs = journal::runs_of(call.state_dir(), "svc-rehearse").filter(|run| run.has_begun("point"));
-    runs.find_map(|run| of_rehearsal(&run, call))
+/// The last rehearsal that has chosen its restore point and is not running.
+pub fn rehearsal(state_dir: &Path) -> Option<LastRehearsal> {
+    let mut runs = journal::runs_of(state_dir, "svc-rehearse").filter(|run| run.has_begun("point"));
+    runs.find_map(|run| of_rehearsal(&run))
 }
 
-fn of_rehearsal(run: &Journal, call: &Call) -> Option<LastRehearsal> {
+fn of_rehearsal(run: &Journal) -> Option<LastRehearsal> {
     let begun = point::stamp(run.id())?;
     let document = run.last_document();
     let age = millis(begun);
@@ -97,7 +113,6 @@ fn of_rehearsal(run: &Journal, call: &Call) -> Option<LastRehearsal> {
             (by_counts(document.result.as_ref()?.get("rehearsal")), None, Some(document.duration_ms))
         }
         Some(document) => failed(document),
-        None if run.id() == call.run_id().as_str() => of_steps(run),
         None if run.is_running() => return None,
         None => (Verdict::Interrupted, None, None),
     };
@@ -111,20 +126,6 @@ fn failed(document: &Document<Value>) -> (Verdict, Option<String>, Option<u64>) 
     (verdict, code, Some(document.duration_ms))
 }
 
-/// Of a rehearsal that has no last document yet.
-fn of_steps(run: &Journal) -> (Verdict, Option<String>, Option<u64>) {
-    let attempts = run.attempts();
-    let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
-    let took = attempts.iter().map(|one| one.begun_ms).min().map(|first| now.saturating_sub(first));
-    match run.attempt("rehearsal").and_then(|one| one.document).filter(|document| document.ok) {
-        Some(document) => (by_counts(document.result.as_ref()), None, took),
-        None => {
-            let mut errors = attempts.into_iter().filter_map(|one| one.document?.error);
-            (Verdict::Failed, errors.next_back().map(|error| error.code), took)
-        }
-    }
-}
-
 fn by_counts(rehearsal: Option<&Value>) -> Verdict {
     let verified = rehearsal.and_then(|found| found.get("counts_verified")?.as_bool()) == Some(true);
     if verified { Verdict::Verified } else { Verdict::NotVerified }
@@ -132,8 +133,7 @@ fn by_counts(rehearsal: Option<&Value>) -> Verdict {
 
 /// The downtime of the last upgrade that has told one, in milliseconds.
 pub fn upgrade_downtime(state_dir: &Path) -> Option<u64> {
-    let downtime = |run: Journal| run.last_document()?.result?.get("downtime_ms")?.as_u64();
-    journal::runs_of(state_dir, "svc-upgrade").find_map(downtime)
+    journal::runs_of(state_dir, "svc-upgrade").find_map(|run| run.last_document()?.number("/downtime_ms"))
 }
 
 /// How many runs are unfinished: the one that has changed the service last, if it did not end well, and those that have left something
@@ -142,9 +142,7 @@ pub fn unfinished(state_dir: &Path) -> usize {
     let mut runs = journal::runs(state_dir);
     runs.retain(|run| !run.is_running());
     let left = runs.iter().filter(|run| !run.left_to_undo().is_empty());
-    let is_repaired = |run: &Journal| run.is_ok() && run.plan().arguments.iter().any(|word| word == "--ignore-unfinished");
-    let newest = runs.iter().take_while(|run| !is_repaired(run)).find(|run| run.has_changed_the_service());
-    let committed = newest.filter(|run| !run.is_ok() && run.left_to_undo().is_empty());
+    let committed = journal::last_change(&runs, |_| true).filter(|run| !run.is_ok() && run.left_to_undo().is_empty());
     left.chain(committed).count()
 }
 

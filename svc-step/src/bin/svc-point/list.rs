@@ -23,7 +23,7 @@ pub struct ListArgs {
 /// The restore points of a service.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// Their folder.
+    /// Their directory.
     pub backup_dir: String,
     /// The last rehearsal of a rollback; `null` if there was none.
     pub last_rehearsal: Option<LastRehearsal>,
@@ -33,6 +33,6 @@ pub struct Listed {
 
 pub(crate) fn run(args: &ListArgs, call: &Call) -> StepResult<Listed> {
     let points = point::survey(call, &args.dir.dir(), args.read_all)?;
-    let last_rehearsal = last::rehearsal(call);
+    let last_rehearsal = last::rehearsal(call.state_dir());
     Ok(Listed { backup_dir: args.dir.dir().display().to_string(), last_rehearsal, points })
 }

@@ -1,4 +1,4 @@
-//! `svc-point`: restore points. A restore point is both databases, the configuration and the version of one moment, in one folder
+//! `svc-point`: restore points. A restore point is both databases, the configuration and the version, in one directory
 //! that can be moved as a whole. Its `SHA256SUMS` is written last: without it, the restore point is incomplete.
 
 mod age;
@@ -11,6 +11,7 @@ mod finalize;
 mod last;
 mod list;
 mod metrics;
+mod offsite;
 mod point;
 mod prune;
 mod rehearsal;

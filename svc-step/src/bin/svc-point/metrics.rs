@@ -14,17 +14,17 @@ use svc_step::{Failure, StepResult};
 use crate::last::{self, LastRehearsal, OffsiteCopy, Verdict};
 use crate::point::{self, BackupDir, Point, State};
 
-/// Whoever may read the folder of the collector may read them.
+/// Whoever may read the directory of the collector may read them.
 const MODE: u32 = 0o644;
 
 /// Arguments of `svc-point metrics`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: what is written; then into the folder of node_exporter's textfile collector
+#[command(after_help = "Example: what is written; then into the directory of node_exporter's textfile collector
   svc-point metrics --output -
   svc-point metrics --output /var/lib/prometheus/node-exporter/svc.prom
 
-With --output the file is replaced as a whole, and the document is printed; without it the text is. Ages grow only when they are written
-again: an alarm counts with the newest timestamp:
+With --output the file is replaced as a whole, and the document is printed; without it the text is. An alarm counts with the newest
+timestamp:
   time() - max by (service) (svc_restore_point_timestamp_seconds) > 26 * 3600")]
 pub struct MetricsArgs {
     /// The file, readable by everybody; -: stdout
@@ -89,8 +89,8 @@ impl Exposition {
         let points = point::survey(call, &args.dir.dir(), false)?;
         let mut all = Self { service: args.dir.service().to_owned(), families: Vec::new() };
         all.add_points(&points);
-        all.add_rehearsal(last::rehearsal(call));
-        // What is wrong with that hides nothing of the others.
+        all.add_rehearsal(last::rehearsal(call.state_dir()));
+        // An invalid record must not hide the other metrics.
         let copy = last::offsite_copy(call.state_dir()).unwrap_or_else(|failure| {
             call.review(&failure.code, failure.message);
             None
@@ -119,31 +119,26 @@ impl Exposition {
         };
         let help = "When the newest valid restore point was made, by kind and whether the service was stopped meanwhile.";
         add("svc_restore_point_timestamp_seconds", help, &|point| timestamp(point.made));
-        let help = "How old the newest valid restore point was when this was written.";
-        add("svc_restore_point_age_seconds", help, &|point| seconds(last::millis(point.made)));
         // A size as large as to be inexact is petabytes.
         #[allow(clippy::cast_precision_loss)]
         add("svc_restore_point_size_bytes", "The size of the newest valid restore point.", &|point| point.size_bytes as f64);
     }
 
     fn add_rehearsal(&mut self, last: Option<LastRehearsal>) {
-        let of = |value: &dyn Fn(&LastRehearsal) -> Option<f64>| last.as_ref().and_then(value);
-        let (begun, age) = (of(&|last| Some(timestamp(last.begun))), of(&|last| Some(seconds(last.age_ms))));
-        let duration = of(&|last| last.duration_ms.map(seconds));
-        let verified = of(&|last| Some(f64::from(u8::from(last.verdict == Verdict::Verified))));
+        let begun = last.as_ref().map(|last| timestamp(last.begun));
+        let duration = last.as_ref().and_then(|last| last.duration_ms.map(seconds));
         self.single("svc_rehearsal_timestamp_seconds", "When the last rehearsal of a rollback began.", begun);
-        self.single("svc_rehearsal_age_seconds", "How long ago that was when this was written.", age);
         self.single("svc_rehearsal_duration_seconds", "How long the last rehearsal took.", duration);
-        let help = "Whether the last rehearsal restored its restore point with every count as expected (1) or not (0).";
-        self.single("svc_rehearsal_verified", help, verified);
+        let help = "What the last rehearsal has found: 1 for that verdict, 0 for the others.";
+        let of_verdict =
+            |verdict: Verdict, found| (vec![("verdict", verdict.name().to_owned())], f64::from(u8::from(verdict == found)));
+        let samples = last.iter().flat_map(|last| Verdict::ALL.map(|verdict| of_verdict(verdict, last.verdict))).collect();
+        self.families.push(Family { name: "svc_rehearsal_verdict", help, samples });
     }
 
     fn add_offsite(&mut self, copy: Option<OffsiteCopy>) {
-        let copied = copy.map(|copy| copy.time);
-        let help = "When a restore point was last copied off the host.";
-        self.single("svc_offsite_copy_timestamp_seconds", help, copied.map(timestamp));
-        let help = "How long ago that was when this was written.";
-        self.single("svc_offsite_copy_age_seconds", help, copied.map(|copied| seconds(last::millis(copied))));
+        let help = "When the restore point of the last off-site copy was made.";
+        self.single("svc_offsite_copy_timestamp_seconds", help, copy.map(|copy| timestamp(copy.made_at)));
     }
 
     fn single(&mut self, name: &'static str, help: &'static str, value: Option<f64>) {

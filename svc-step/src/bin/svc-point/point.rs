@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::journal::{self, Journal};
 use svc_step::run_id::RunId;
-use svc_step::settings::ServiceArg;
+use svc_step::settings::{ServiceArg, default_of};
 use svc_step::{Call, Failure, file};
 
 /// What a restore point says of itself, in `restore-point.json`.
@@ -40,12 +40,12 @@ impl BackupDir {
         &self.service.name
     }
 
-    /// The folder, absolute.
+    /// The directory, absolute.
     pub fn dir(&self) -> PathBuf {
-        real(&self.backup_dir.clone().unwrap_or_else(|| PathBuf::from(format!("/var/backups/{}", self.service()))))
+        real(&self.backup_dir.clone().unwrap_or_else(|| default_of("SVC_BACKUP_DIR", self.service()).into()))
     }
 
-    /// The folder of a restore point that is named by its ID or by its path.
+    /// The directory of a restore point that is named by its ID or by its path.
     pub fn point(&self, named: &str) -> PathBuf {
         if named.contains('/') { real(Path::new(named)) } else { self.dir().join(named) }
     }
@@ -56,17 +56,17 @@ pub fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The folder, or its first parent that exists: restore points can be made there.
+/// The directory, or its first parent that exists: restore points can be made there.
 ///
 /// # Errors
-/// It is no folder that can be written to (3 `backup_dir_unusable`).
+/// It is no directory that can be written to (3 `backup_dir_unusable`).
 pub fn usable(wanted: &Path) -> Result<&Path, Failure> {
     let folder = wanted.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     if folder.is_dir() && access(folder, AccessFlags::W_OK).is_ok() {
         return Ok(folder);
     }
     let message = format!(
-        "Restore points cannot be made in {}: {} is no folder that can be written to.",
+        "Restore points cannot be made in {}: {} is no directory that can be written to.",
         wanted.display(),
         folder.display()
     );
@@ -94,7 +94,7 @@ pub struct About {
 }
 
 impl About {
-    /// That of the restore point in a folder; none where it is absent, cut short, or of another schema.
+    /// That of the restore point in a directory; none where it is absent, cut short, or of another schema.
     pub fn read(point: &Path) -> Option<Self> {
         let text = file::read_text("read the restore point", &point.join(ABOUT), LARGEST).ok()?;
         serde_json::from_str(&text).ok().filter(|about: &Self| about.schema == SCHEMA)
@@ -128,9 +128,9 @@ pub enum State {
 /// A restore point.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Point {
-    /// Its ID, the name of its folder.
+    /// Its ID, the name of its directory.
     pub id: String,
-    /// Its folder.
+    /// Its directory.
     pub path: String,
     /// Its state.
     pub state: State,
@@ -156,17 +156,17 @@ pub struct Point {
     pub order: Timestamp,
 }
 
-/// The restore points in a folder, the oldest first. Without `read_all` only the size of a dump is compared. A folder that no run
+/// The restore points in a directory, the oldest first. Without `read_all` only the size of a dump is compared. A directory that no run
 /// has made and that holds no restore point is not ours.
 ///
 /// # Errors
-/// The folder cannot be read (3); a signal or the time limit.
+/// The directory cannot be read (3); a signal or the time limit.
 pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Failure> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
-            let message = format!("The folder {} cannot be read.", dir.display());
+            let message = format!("The directory {} cannot be read.", dir.display());
             return Err(Failure::refused("backup_dir_unusable", message)
                 .hint("Run the command as root, or set SVC_BACKUP_DIR.")
                 .cause(error.to_string()));
@@ -175,7 +175,7 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
     let mut points = Vec::new();
     for entry in entries.flatten() {
         let (folder, id) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        // A link is no folder here.
+        // A link is no directory here.
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_folder && (id.parse::<RunId>().is_ok() || folder.join(ABOUT).exists()) {
             points.push(inspect(call, &folder, id, read_all)?);

@@ -21,7 +21,7 @@ use crate::point::{ABOUT, About, real};
 
 The downtime is estimated by the steps of earlier upgrades and rollbacks on this host.")]
 pub struct RehearsalArgs {
-    /// The folder of the restore point
+    /// The directory of the restore point
     dir: PathBuf,
     /// The document of svc-snap stage
     #[arg(long, value_name = "FILE")]
@@ -65,7 +65,7 @@ pub struct Rehearsal {
     /// The parts that are not in the estimate, since no run on this host has done them.
     pub downtime_not_known: Vec<String>,
     /// An estimate of a rollback's whole time: before the stop, and the downtime as far as it is known.
-    pub whole_known_ms: u64,
+    pub total_known_ms: u64,
 }
 
 /// An index that was staged.
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         downtime_known_ms,
         downtime_not_known: parts.iter().filter(|part| part.ms.is_none()).map(|part| part.step.clone()).collect(),
         downtime_parts: parts,
-        whole_known_ms: times.before_stop_ms.saturating_add(downtime_known_ms),
+        total_known_ms: times.before_stop_ms.saturating_add(downtime_known_ms),
     };
     call.reporter().detail(&rehearsal.sentence());
     Ok(rehearsal)

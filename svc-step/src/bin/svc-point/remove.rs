@@ -9,28 +9,30 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::file::{self, Existing};
 use svc_step::journal::Journal;
-use svc_step::run_id::RunId;
+use svc_step::run_id::{RunId, snapshot_name};
+use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::delete::refused;
+use crate::finalize::Kind;
 use crate::point::SUMS;
 use crate::snap;
 
 /// Arguments of `svc-point remove`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: in a run, by what its journal says of the steps `dump` and `snapshot`
-  svc-point remove --snapshot snapshot_svc_1 /var/backups/svc/20261120t020003z-backup-manual
+  svc-point remove --kind manual /var/backups/svc/20261120t020003z-backup-manual
 
-A restore point that is finalized stays, with its snapshot: svc-point delete removes it.")]
+A restore point that is finalized stays, with its snapshot: svc-point delete removes it. If a nightly backup fails, the valid dump or
+snapshot is all there is of that night, so it stays.")]
 pub struct RemoveArgs {
-    /// The folder, named by the ID of its run
+    /// The directory, named by the ID of its run
     dir: PathBuf,
-    /// Delete this snapshot too, if the run has begun to create it
-    #[arg(long, value_name = "NAME")]
-    snapshot: Option<String>,
-    /// Keep the dump or the snapshot if it is valid, with its document; the result is no restore point
-    #[arg(long)]
-    keep_valid: bool,
+    /// What it is for: its snapshot is named by that, and goes too; what is valid of a nightly one stays, and is no restore point
+    #[arg(long, value_enum)]
+    kind: Kind,
+    #[command(flatten)]
+    service: ServiceArg,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }
@@ -38,12 +40,12 @@ pub struct RemoveArgs {
 /// What has become of an incomplete restore point.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Removed {
-    /// Its folder.
+    /// Its directory.
     pub path: String,
-    /// The folder, if a valid dump or snapshot is kept; it is no restore point.
+    /// The directory, if a valid dump or snapshot is kept; it is no restore point.
     pub incomplete_point: Option<String>,
     /// What is kept, as a sentence for the message of the run.
-    pub kept: Option<String>,
+    pub message: Option<String>,
     /// What is done.
     pub plan: Vec<Action>,
 }
@@ -51,10 +53,10 @@ pub struct Removed {
 pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     let dir = file::absolute(&args.dir)?;
     let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut removed = Removed { path: dir.display().to_string(), incomplete_point: None, kept: None, plan: Vec::new() };
+    let mut removed = Removed { path: dir.display().to_string(), incomplete_point: None, message: None, plan: Vec::new() };
     // Whatever else has no sums is not ours to remove.
     if id.parse::<RunId>().is_err() || dir.is_symlink() {
-        let message = format!("{} is no folder of a restore point: its name is no run ID, or it is a link.", dir.display());
+        let message = format!("{} is no directory of a restore point: its name is no run ID, or it is a link.", dir.display());
         return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-point list").into());
     }
     if dir.join(SUMS).exists() {
@@ -69,12 +71,13 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     {
         return Ok(removed);
     }
-    // All of it was there and is in another folder now, or on a disk that is not mounted: its snapshot may be that of a valid point.
+    // All of it was there and is in another directory now, or on a disk that is not mounted: its snapshot may be that of a valid point.
     if !dir.exists() && journal.is_done("unit-after") {
         return Ok(removed);
     }
-    let dump = args.keep_valid && journal.is_done("dump");
-    let snapshot = args.keep_valid
+    let keeps_valid = args.kind == Kind::Nightly;
+    let dump = keeps_valid && journal.is_done("dump");
+    let snapshot = keeps_valid
         && journal.is_done("snapshot")
         && (journal.is_done("verify-snapshot") || !journal.has_begun("verify-snapshot"));
     let keeps = (dump || snapshot) && dir.exists();
@@ -82,10 +85,10 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
         keep(call, &journal, &dir, [(dump, "dump", "pgdump.json"), (snapshot, "snapshot", "snapshot.json")], args.dry)?;
         let what = [(dump, "The dump is valid and kept."), (snapshot, "The snapshot is valid and kept.")];
         let what: Vec<&str> = what.iter().filter(|(is_kept, _)| *is_kept).map(|(_, sentence)| *sentence).collect();
-        removed.kept = Some(format!("{} See {}, which is no restore point.", what.join(" "), dir.display()));
+        removed.message = Some(format!("{} See {}, which is no restore point.", what.join(" "), dir.display()));
         removed.incomplete_point = Some(dir.display().to_string());
     }
-    // The folder stays as long as the snapshot: the next call finds by it that this is not done.
+    // The directory stays as long as the snapshot: the next call finds by it that this is not done.
     if !snapshot && let Err(failure) = delete_snapshot(args, call, &journal, &mut removed) {
         return Err(call.stopped(failure, removed));
     }
@@ -104,11 +107,12 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
 
 /// One that the run has not begun, or that was refused, does not exist.
 fn delete_snapshot(args: &RemoveArgs, call: &Call, journal: &Journal, removed: &mut Removed) -> Result<(), Failure> {
-    let Some((name, attempt)) = args.snapshot.as_ref().zip(journal.attempt("snapshot")) else { return Ok(()) };
+    let Some(attempt) = journal.attempt("snapshot") else { return Ok(()) };
     if attempt.document.is_some_and(|document| document.changed == Some(false)) {
         return Ok(());
     }
-    let command = ["svc-snap", "delete", name, "--cancel"].map(str::to_owned);
+    let name = snapshot_name(&args.service.name, journal.id(), args.kind.name());
+    let command = ["svc-snap", "delete", &name, "--cancel"].map(str::to_owned);
     removed.plan.push(Action::command(command.clone()));
     if args.dry.dry_run {
         return Ok(());

@@ -7,11 +7,6 @@ use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::{Call, Failure, Status, child};
 
-/// The name of the snapshot of a run.
-pub fn name_of(service: &str, id: &str, kind: &str) -> String {
-    format!("snapshot_{service}_{}_{id}_{kind}", id.get(..8).unwrap_or(id))
-}
-
 /// The command that deletes the snapshot of a restore point: by its document, or by the name that its run has given it.
 pub fn delete_command(point: &Path, by_name: &str) -> Vec<String> {
     let document = point.join("snapshot.json");

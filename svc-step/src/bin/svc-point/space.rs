@@ -41,13 +41,13 @@ pub struct SpaceArgs {
 /// The disk space that a restore point needs and finds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Space {
-    /// The folder that was measured: that of the restore points, or its first parent that exists.
+    /// The directory that was measured: that of the restore points, or its first parent that exists.
     pub folder: String,
     /// What is free on its disk.
     pub free_bytes: u64,
     /// What a dump takes, as an estimate.
     pub dump_bytes: Option<u64>,
-    /// The folder of the repository, if it is on this host.
+    /// The directory of the repository, if it is on this host.
     pub repository: Option<String>,
     /// What is free on the disk of the repository.
     pub repository_free_bytes: Option<u64>,
@@ -55,7 +55,7 @@ pub struct Space {
     pub indices_bytes: Option<u64>,
     /// What a snapshot takes, if it is the first one; later ones store only what no earlier one has.
     pub snapshot_bytes: Option<u64>,
-    /// Whether both folders are on one disk.
+    /// Whether both directories are on one disk.
     pub one_disk: bool,
     /// Nodes whose disks are past their flood stage: their indices take no writes, which an installer needs.
     pub flooded_nodes: Vec<String>,
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
     let space = measure(args, folder);
     if space.is_too_little() {
         let message = format!("There is too little disk space: {}.", space.summary);
-        let hint = "Free disk space there, or set SVC_BACKUP_DIR to a folder on another disk.";
+        let hint = "Free disk space there, or set SVC_BACKUP_DIR to a directory on another disk.";
         return Err(Failure::refused("out_of_space", message).hint(hint).into());
     }
     if space.may_be_too_little() {
@@ -112,7 +112,8 @@ pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
     Ok(space)
 }
 
-fn result<T: DeserializeOwned + Default>(document: Option<&PathBuf>) -> T {
+/// The result of a document; where there is none, as if it said nothing.
+pub fn result<T: DeserializeOwned + Default>(document: Option<&PathBuf>) -> T {
     let result = document.and_then(|path| journal::document_in(path)?.result);
     result.and_then(|result| serde_json::from_value(result).ok()).unwrap_or_default()
 }

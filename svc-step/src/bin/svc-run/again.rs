@@ -1,4 +1,4 @@
-//! The command line of a run, as it is typed again in whatever folder.
+//! The command line of a run, as it is typed again in whatever directory.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.
-const NO_FILE: [&str; 12] = [
+const NO_FILE: [&str; 13] = [
     "--installer-arg",
     "--to",
     "--last-minor",
@@ -17,6 +17,7 @@ const NO_FILE: [&str; 12] = [
     "--kind",
     "--because",
     "--delete",
+    "--host",
     "--min-count",
     "--keep-runs",
     "--max-",
@@ -41,14 +42,9 @@ pub fn hint(plan: &Plan) -> String {
     format!("{SAME_COMMAND}{with}:\n  {}", again.line)
 }
 
-/// How the script of a run is called.
-pub fn program(plan: &Plan) -> &str {
-    if plan.program.is_empty() { &plan.script } else { &plan.program }
-}
-
 /// The command line of a run; none where its plan was lost.
 fn command(plan: &Plan) -> Option<Again> {
-    let mut words = vec![program(plan).to_owned()];
+    let mut words = vec![plan.program().to_owned()];
     if words == [""] {
         return None;
     }
@@ -70,7 +66,7 @@ pub fn without_redacted(plan: &Plan) -> Vec<String> {
     words
 }
 
-/// The arguments of a call; a file that was named from its folder has its whole path.
+/// The arguments of a call; a file that was named from its directory has its whole path.
 pub fn absolute(arguments: &[String], directory: &str) -> Vec<String> {
     let mut before = "";
     let mut words = Vec::new();

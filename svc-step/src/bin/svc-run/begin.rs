@@ -15,11 +15,11 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::{Failure, settings};
 
-use super::run::{Caller, Run, room_hint};
+use super::run::{Caller, Run, disk_space_hint};
 use super::supervise::SuperviseArgs;
 use super::{console, external, recover, resume};
 
-/// How long another run may still hold the lock that is about to end, or that only looks (`svc-run status`).
+/// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
 pub const SHORTLY: Duration = Duration::from_secs(1);
 
 /// What is decided before there is a run.
@@ -54,7 +54,7 @@ pub fn begin(
     };
     let verbose = args.verbose || std::env::var_os("SVC_VERBOSE").is_some() || svc_step::reporter::is_watched();
     // It was copied from a journal; the installer would get it as it stands.
-    if private_values(&external::words(&args.script), &args.private).iter().any(|value| value == REDACTED) {
+    if private_values(&external::arguments(&args.script), &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
         return Err(Failure::usage("installer_args_missing", message)
             .hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG")));
@@ -66,7 +66,7 @@ pub fn begin(
         let dir = tempfile::Builder::new()
             .prefix("svc-dry-run.")
             .tempdir()
-            .map_err(|error| Failure::io("make a folder", &std::env::temp_dir(), &error))?;
+            .map_err(|error| Failure::io("make a directory", &std::env::temp_dir(), &error))?;
         let id = new_id(&state_dir, &args.kind, started);
         let run_dir = dir.path().join(id);
         make_dir(&run_dir)?;
@@ -141,7 +141,7 @@ pub fn begin(
     let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, attached(args));
     run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
     run.expected = console::expected_total(&state_dir, script, &run.id);
-    run.private = private_values(&external::words(&args.script), &args.private);
+    run.private = private_values(&external::arguments(&args.script), &args.private);
     let plan = plan(args, &run, &parent, started);
     make_run_dir(&run, &plan)?;
     name_holder(&state_dir, &id, parent.as_ref());
@@ -158,8 +158,7 @@ fn attached(args: &SuperviseArgs) -> bool {
 
 /// What was undone of earlier runs, and what could not be, for the last document.
 fn tell_recovered(run: &Run, recovered: &recover::Recovered) -> Result<(), Failure> {
-    let is_told = run.state().notes.facts.contains_key("cleared");
-    if recovered.undone.is_empty() && recovered.left.is_empty() && !is_told {
+    if recovered.undone.is_empty() && recovered.left.is_empty() {
         return Ok(());
     }
     if let Some(left) = recovered.left_by_hand() {
@@ -178,10 +177,10 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
     fs::DirBuilder::new().mode(0o700).create(dir).map_err(|error| match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             Failure::failed("journal_full", format!("The journal {} cannot be made: the disk is full.", dir.display()))
-                .hint(room_hint(dir))
+                .hint(disk_space_hint(dir))
         }
-        _ => Failure::refused("state_dir_unusable", format!("The state folder cannot be used: {}.", dir.display()))
-            .hint("Run the script as root, or set SVC_STATE_DIR to a folder of your own.")
+        _ => Failure::refused("state_dir_unusable", format!("The state directory cannot be used: {}.", dir.display()))
+            .hint("Run the script as root, or set SVC_STATE_DIR to a directory of your own.")
             .cause(error.to_string()),
     })
 }
@@ -270,7 +269,7 @@ fn plan(args: &SuperviseArgs, run: &Run, parent: &Option<String>, started: Times
             .or_else(|| svc_step::user::OsUser::current().map(|user| user.name))
             .unwrap_or_default(),
         tools: env!("CARGO_PKG_VERSION").to_owned(),
-        arguments: recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private),
+        arguments: recorded(&external::arguments(args.script.get(1..).unwrap_or_default()), &args.private),
         settings: all.map(|(name, value)| (name, svc_step::line_secrets::without_secrets(&value))).collect(),
     }
 }
@@ -325,7 +324,7 @@ fn make_run_dir(run: &Run, plan: &Plan) -> Result<(), Failure> {
 fn log_call(run: &Run, plan: &Plan) {
     let mut words = vec![plan.script.clone()];
     words.extend(plan.arguments.iter().cloned());
-    run.log(&format!("typed: {} ({}, in {})", shell_quoted(&words), plan.user, plan.directory));
+    run.log(&format!("command: {} ({}, in {})", shell_quoted(&words), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
         let log = run.state_dir.join("runs").join(parent).join("log");
         external::append(

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use svc_step::journal::Journal;
 use tempfile::TempDir;
 
-/// A run in a state folder of its own.
+/// A run in a state directory of its own.
 pub struct Made {
     _folder: Option<TempDir>,
     state: PathBuf,
@@ -15,14 +15,14 @@ pub struct Made {
 }
 
 impl Made {
-    /// The run of a script in a new state folder.
+    /// The run of a script in a new state directory.
     pub fn new(script: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_owned();
         Self { _folder: Some(folder), ..Self::within(&state, "20261120t020003z-first", script, None) }
     }
 
-    /// A further run in the same state folder.
+    /// A further run in the same state directory.
     pub fn another(&self, id: &str, script: &str, parent: Option<&str>) -> Self {
         Self::within(&self.state, id, script, parent)
     }

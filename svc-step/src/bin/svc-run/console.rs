@@ -89,7 +89,7 @@ pub fn preflight(checks: &[Check]) -> Vec<String> {
     }
     let width = checks.iter().map(|one| one.check.len()).max().unwrap_or(0);
     let line =
-        |one: &Check| format!("preflight  {:width$}  {}  {}", one.check, one.verdict.word(), one.says).trim_end().to_owned();
+        |one: &Check| format!("preflight  {:width$}  {}  {}", one.check, one.verdict.word(), one.message).trim_end().to_owned();
     let mut lines: Vec<String> = checks.iter().map(line).collect();
     let Total { pass, warn, fail } = Total::of(checks);
     lines.push(format!("preflight: {} checks: {pass} pass, {warn} warn, {fail} fail", checks.len()));
@@ -169,7 +169,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
     let error = document.error.as_ref()?;
     let schema = document.schema.split('/').next().unwrap_or_default();
     let own = match (error.code.as_str(), schema) {
-        ("disk_full", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a folder on another disk.",
+        ("disk_full", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a directory on another disk.",
         ("out_of_space" | "disk_full", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
         ("out_of_space" | "disk_full", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
         ("data_streams", _) => {
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_checks_are_shown_once_with_their_total() {
-        let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, says: says.to_owned() };
+        let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, message: says.to_owned() };
         assert_eq!(preflight(&[]), [""; 0]);
         assert_eq!(
             preflight(&[check("unit", Verdict::Pass, "active"), check("repository", Verdict::Fail, "It is not there.")]),

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
-use std::process::ExitCode;
+use std::path::Path;
 
 use jiff::Timestamp;
 use svc_step::document::Document;
@@ -31,6 +31,7 @@ pub fn finish(
     started: Timestamp,
     ended: Result<std::process::ExitStatus, Failure>,
     settings: &[(OsString, OsString)],
+    recovered: bool,
 ) -> (End, Document<RunResult>) {
     let mut signal = run.signal();
     let (mut failed, deferred) = {
@@ -39,7 +40,7 @@ pub fn finish(
     };
     match &ended {
         Ok(ended) if ended.success() => failed = failed.or(deferred),
-        // What that has made of the steps that were running is no failure of theirs.
+        // Steps that failed because the script died are not the cause.
         Ok(ended) if ended.signal().is_some() && signal.is_none() => failed = Some(script_failed(ended)),
         Ok(ended) => failed = failed.or_else(|| Some(script_failed(ended))),
         Err(failure) => failed = failed.or_else(|| Some(Failed::from(failure))),
@@ -60,7 +61,7 @@ pub fn finish(
         signal = Some(late);
         failed = Some(interrupted(late, failed));
     }
-    let mut left: Vec<String> = left.iter().map(|undo| undo::typed(run, undo)).collect();
+    let mut left: Vec<String> = left.iter().map(|undo| undo::command_line(run, undo)).collect();
     // A run that this one called was killed, and its tools may be running still: the next call undoes what it has left.
     let is_own = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && !other.left_to_undo().is_empty();
     if journal::runs(&run.state_dir).iter().any(is_own) {
@@ -84,6 +85,7 @@ pub fn finish(
         hint: None,
         // Without an undo nothing was taken back.
         undone: if undone && !list.is_empty() { own_steps(run) } else { Vec::new() },
+        recovered,
         earlier: run.earlier.clone(),
         plan: run.state().plan.clone(),
     };
@@ -142,7 +144,7 @@ pub fn as_before(document: &Document<RunResult>) -> Option<String> {
     if document.changed == Some(false) {
         return Some(NOTHING_CHANGED.to_owned());
     }
-    let point = document.result.as_ref()?.restore_point.as_ref()?;
+    let point = document.result.as_ref()?.restore_point.as_ref().filter(|point| Path::new(point).join("SHA256SUMS").exists())?;
     Some(format!("The service was not changed. The restore point {point} is complete and stays."))
 }
 
@@ -178,12 +180,14 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
             let helps = helps.trim_start_matches(NOTHING_CHANGED).trim();
             return join([Some(helps.to_owned()), None, Some(committed)]);
         }
-        let is_hook = failed.step.as_ref().is_some_and(|step| step.starts_with("hook-"));
+        let is_hook = failed.step.as_ref().is_some_and(|step| external::is_hook(step));
         let rerun = (failed.code == "command_failed" && !is_hook && script.is_none()).then(|| external::rerun_hint(run));
         let is_rerun = [&own, &rerun].into_iter().flatten().any(|hint| hint.contains("--rerun-installer"));
         // That resumes it too.
         return join([own, rerun, Some(if is_rerun { back } else { committed })]);
     }
+    // A script that is a step says it of itself.
+    let own = own.map(|own| if as_before.is_some() { own.trim_start_matches(NOTHING_CHANGED).trim().to_owned() } else { own });
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
 }
 
@@ -198,7 +202,7 @@ fn run_again(args: &SuperviseArgs) -> String {
     again::hint(&Plan {
         program: begin::program(&args.script),
         directory: begin::here().display().to_string(),
-        arguments: begin::recorded(&external::words(args.script.get(1..).unwrap_or_default()), &args.private),
+        arguments: begin::recorded(&external::arguments(args.script.get(1..).unwrap_or_default()), &args.private),
         ..Plan::default()
     })
 }
@@ -235,12 +239,12 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
     }
     let end = match signal {
         Some(signal) => End::Signal(signal),
-        None => End::Code(ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))),
+        None => End::Code(u8::try_from(outcome.status).unwrap_or(1)),
     };
     (end, document)
 }
 
-/// The document on stdout, or its summary where a person looks; the two lines of a failure. A reader that has gone is no failure.
+/// The document on stdout, or its summary on a terminal; the two lines of a failure. A reader that has gone is no failure.
 fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) {
     let is_terminal = std::io::stdout().is_terminal();
     if args.silent && !args.dry_run {
@@ -272,11 +276,12 @@ pub fn never_begun(
         code: failure.code.clone(),
         message: failure.message.clone(),
         hint: failure.hint.clone(),
+        recovered: recovered.changed,
         ..Outcome::default()
     };
     let mut notes = journal::Notes::default();
     recovered.tell(&mut notes);
     let document = report::document(None, &notes, &outcome);
     print(args, script, &document);
-    (End::Code(ExitCode::from(failure.exit_code())), document)
+    (End::Code(failure.exit_code()), document)
 }

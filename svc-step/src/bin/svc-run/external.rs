@@ -14,22 +14,22 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
-use svc_step::document::{Document, ErrorPart, schema_name};
+use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
+use svc_step::work::{Lost, Work};
 
-use super::again;
 use super::begin::SHORTLY;
 use super::protocol::Step;
 use super::redact;
 use super::run::{Run, with_ending};
 
 /// How much of the journal's disk must be free for a command's output.
-const ROOM: u64 = 8 * 1024 * 1024;
-/// How much of a failed command's output is looked at for its last lines.
+const RESERVED: u64 = 8 * 1024 * 1024;
+/// How much of a failed command's output is read for its last lines.
 const TAIL: u64 = 4096;
 
 /// The result of such a command (schema `svc-run.command/1`).
@@ -61,7 +61,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         return Err(Failure::usage("installer_args_missing", "The installer has arguments, which are kept nowhere.")
             .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))));
     }
-    if file::free_bytes(run.dir()).is_some_and(|free| free < ROOM) {
+    if file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED) {
         return Err(run.journal_full(&Failure::failed("disk_full", "Less than 8 MiB are free for the output of the command.")));
     }
     let lock = take_lock(&run.state_dir)?;
@@ -101,12 +101,13 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure>
     // The lock is the holder's standard input: it is taken before the holder exists, and nobody else inherits it.
     let mut holder =
         holder.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(log).spawn().map_err(|error| not_begun(step, &error))?;
+    let holder = Work::begin(move || holder.wait());
     loop {
-        match holder.try_wait() {
-            Ok(Some(_)) => return Ok(()),
+        match holder.ended(Duration::from_millis(50)) {
+            Ok(Some(ended)) => return ended.map(drop).map_err(|error| not_begun(step, &error)),
             Ok(None) if run.signal().is_some() => return Err(still_running(step, files)),
-            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-            Err(error) => return Err(not_begun(step, &error)),
+            Ok(None) => {}
+            Err(Lost) => return Err(not_begun(step, &std::io::Error::other("nobody waited for its holder"))),
         }
     }
 }
@@ -165,16 +166,9 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
     let causes =
         if status == 0 || (step.name == "installer" && !run.private.is_empty()) { Vec::new() } else { last_lines(&output) };
     let document = Document {
-        schema: schema_name("svc-run", "command"),
-        tool: format!("svc-run {}", env!("CARGO_PKG_VERSION")),
-        step: "command".to_owned(),
         ok: status == 0,
         // One that failed may have changed anything.
         changed: (status == 0).then_some(true),
-        dry_run: false,
-        run_id: run.id.clone(),
-        host: svc_step::Call::host(),
-        started_at: began.into(),
         finished_at: ended.into(),
         duration_ms: u64::try_from(ended.duration_since(began).as_millis()).unwrap_or(0),
         result: Some(CommandResult {
@@ -183,7 +177,6 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
             exit_status: status,
             output: output.display().to_string(),
         }),
-        warnings: Vec::new(),
         error: (status != 0).then(|| ErrorPart {
             code: "command_failed".to_owned(),
             message: format!("The command of the step {} ended with status {status}.", step.name),
@@ -191,6 +184,7 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
             retryable: false,
             causes,
         }),
+        ..Document::new("svc-run", "command", &run.id, began)
     };
     let text = serde_json::to_vec(&document).unwrap_or_default();
     let _ = file::write_whole(&with_ending(files, "json"), &text, 0o600, Existing::Replace);
@@ -244,7 +238,7 @@ fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(
         Some(true) => Some(Ok(())),
         _ if run.rerun_installer => None,
         None => Some(Err(unknown(run, step))),
-        Some(false) if step.options.retry => None,
+        Some(false) if is_hook(&step.name) => None,
         Some(false) => {
             let status = earlier.exit_status.map_or_else(|| "an unknown status".to_owned(), |status| format!("status {status}"));
             let output = with_ending(&earlier.files, "out");
@@ -256,6 +250,11 @@ fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(
             Some(Err(Failure::refused("installer_failed", text).hint(rerun_hint(run))))
         }
     }
+}
+
+/// A hook that failed is run again by itself.
+pub fn is_hook(step: &str) -> bool {
+    step.starts_with("hook-")
 }
 
 fn unknown(run: &Run, step: &Step) -> Failure {
@@ -273,7 +272,7 @@ pub fn rerun_hint(run: &Run) -> String {
 
 fn resume(run: &Run) -> String {
     let plan = run.journal().plan();
-    let program = Some(again::program(&plan)).filter(|program| !program.is_empty());
+    let program = Some(plan.program()).filter(|program| !program.is_empty());
     shell_quoted(&[program.unwrap_or(&run.script), "--resume", &run.id])
 }
 
@@ -342,8 +341,8 @@ pub fn started_at(process: &str) -> Option<String> {
     (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned)).flatten()
 }
 
-/// A command's words, as the journal's readers need them.
-pub fn words(command: &[OsString]) -> Vec<String> {
+/// The arguments of a command, as the journal's readers need them.
+pub fn arguments(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 

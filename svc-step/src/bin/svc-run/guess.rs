@@ -1,5 +1,5 @@
-//! What this host looks like, as settings: units, folders, ports and configuration files, each guess with its reason. It only reads, and
-//! an operator looks at it before it is written anywhere.
+//! What this host looks like, as settings: units, directories, ports and configuration files, each guess with its reason. It only reads, and
+//! an operator reads it before it is written anywhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use svc_step::{Failure, settings};
 
 /// Where units are, the administrator's first.
 const UNITS: [&str; 4] = ["/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/lib/systemd/system"];
-/// Where installers lie on most hosts.
+/// Where installers are on most hosts.
 const INSTALLERS: [&str; 5] = ["/srv/installers", "/srv", "/opt/installers", "/var/lib/installers", "/root"];
 
 /// A setting and why.
@@ -21,7 +21,7 @@ struct Guess {
     why: String,
 }
 
-/// A host, seen from its root folder.
+/// A host, seen from its root directory.
 struct Host<'a> {
     root: &'a Path,
     /// Databases and their owners.
@@ -35,7 +35,7 @@ struct Host<'a> {
 /// The file has settings already (3, `settings_there`), or cannot be written.
 pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
     let mut host = Host { root: Path::new("/"), databases: databases(), guesses: Vec::new() };
-    host.look();
+    host.inspect();
     let lines = host.lines();
     if write {
         let path = environment_file();
@@ -47,7 +47,7 @@ pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
         let product = host.value("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""));
         let text = format!("{}\n{}", lines.join("\n"), table::file(&product));
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder of the settings", folder, &error))?;
+            fs::create_dir_all(folder).map_err(|error| Failure::io("make the directory of the settings", folder, &error))?;
         }
         file::write_whole(&path, text.as_bytes(), 0o644, Existing::Replace)?;
     }
@@ -55,7 +55,7 @@ pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
 }
 
 impl Host<'_> {
-    fn look(&mut self) {
+    fn inspect(&mut self) {
         self.product();
         self.search();
         self.postgres();
@@ -69,7 +69,7 @@ impl Host<'_> {
         fs::read_to_string(self.at(path)).ok()
     }
 
-    /// The entries of a folder, by their paths on the host.
+    /// The entries of a directory, by their paths on the host.
     fn entries(&self, folder: impl AsRef<Path>) -> Vec<PathBuf> {
         let folder = folder.as_ref();
         let mut names: Vec<_> =
@@ -82,7 +82,7 @@ impl Host<'_> {
         self.guesses.iter().find(|guess| guess.name == name).map(|guess| guess.value.clone())
     }
 
-    /// Notes a guess, unless it is the default.
+    /// Adds a guess, unless it is the default.
     fn say(&mut self, name: &'static str, value: impl ToString, why: impl Into<String>) {
         let product = self.value("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""));
         let value = value.to_string();
@@ -107,7 +107,7 @@ impl Host<'_> {
             self.say("SVC_NAME", &name, "the installers have this name");
         }
         if let Some((folder, _)) = &installer {
-            self.say("SVC_INSTALLER_DIR", folder.display(), format!("{name}-X.Y.Z.run lie there"));
+            self.say("SVC_INSTALLER_DIR", folder.display(), format!("{name}-X.Y.Z.run are there"));
         }
         if let Some(folder) = folder {
             self.parts(&folder, &name);
@@ -119,7 +119,7 @@ impl Host<'_> {
         }
     }
 
-    /// A folder that holds the product's installers, and their name.
+    /// A directory that holds the product's installers, and their name.
     fn installers(&self) -> Option<(PathBuf, String)> {
         INSTALLERS.iter().find_map(|folder| {
             let found = self.entries(folder).into_iter().find_map(|path| {
@@ -131,7 +131,7 @@ impl Host<'_> {
         })
     }
 
-    /// Unit, uninstaller and configuration of the product in its folder.
+    /// Unit, uninstaller and configuration of the product in its directory.
     fn parts(&mut self, folder: &Path, name: &str) {
         let begins = format!("{}/", folder.display());
         let runs_it = |text: &str| text.lines().any(|line| line.starts_with("ExecStart=") && line.contains(&begins));
@@ -161,7 +161,7 @@ impl Host<'_> {
         all.filter(|path| path.extension().is_some_and(|kind| kind == "service")).collect()
     }
 
-    /// The search database: its unit, and what its configuration says.
+    /// The cluster: its unit, and what its configuration says.
     fn search(&mut self) {
         for engine in ["opensearch", "elasticsearch"] {
             let path = format!("/etc/{engine}/{engine}.yml");
@@ -184,7 +184,7 @@ impl Host<'_> {
                 None => self.say(
                     "SVC_BACKUP_REPO",
                     format!("/var/backups/{engine}"),
-                    "a folder for the snapshots; choose a disk with enough space",
+                    "a directory for the snapshots; choose a disk with enough space",
                 ),
             }
             return;
@@ -235,7 +235,7 @@ fn setting_of(text: &str, word: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Whether a search database's configuration has TLS for its clients, in one line, or as Elasticsearch's packages write it.
+/// Whether a cluster's configuration has TLS for its clients, in one line, or as Elasticsearch's packages write it.
 fn speaks_tls(text: &str) -> bool {
     let mut within = false;
     text.lines().any(|line| {
@@ -281,7 +281,7 @@ mod tests {
         }
         let databases = vec![("postgres".to_owned(), "postgres".to_owned()), ("acme".to_owned(), "acme_app".to_owned())];
         let mut host = Host { root: dir.path(), databases, guesses: Vec::new() };
-        host.look();
+        host.inspect();
         let lines: Vec<String> = host.lines().into_iter().filter(|line| !line.starts_with('#')).collect();
         let wanted = [
             "SVC_NAME=acme",
@@ -321,7 +321,7 @@ mod tests {
     fn of_an_empty_host_nothing_is_proposed() {
         let dir = tempfile::tempdir().unwrap();
         let mut host = Host { root: dir.path(), databases: Vec::new(), guesses: Vec::new() };
-        host.look();
+        host.inspect();
         assert_eq!(host.lines(), ["# Nothing was found on this host that differs from the defaults."]);
     }
 }

@@ -23,7 +23,7 @@ use super::run::with_ending;
 
 /// The disk space that is taken beforehand for what the command prints: the disk may be full later, and a command that cannot print may
 /// fail of that.
-const ROOM: i64 = 1024 * 1024;
+const RESERVED: i64 = 1024 * 1024;
 /// How much of what the command prints is shown at a time.
 const SHOWN: u64 = 1024 * 1024;
 /// The status of a holder that did not begin its command.
@@ -81,12 +81,12 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
     let process_file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path("process"))?;
     process_file.write_all_at(&[b'\n'; 64], 0)?;
     let mut output = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path("out.partial"))?;
-    take_room(&output)?;
+    reserve_space(&output)?;
     fs::rename(path("out.partial"), path("out"))?;
     // That it began is known after a power cut too; one whose begin cannot be recorded is not begun.
-    let noted =
+    let recorded =
         output.sync_all().and_then(|()| file::sync_folder_of(&args.files).map_err(|failure| io::Error::other(failure.message)));
-    noted.inspect_err(|_| drop(fs::remove_file(path("out"))))?;
+    recorded.inspect_err(|_| drop(fs::remove_file(path("out"))))?;
 
     let status = run_command(args, &output, &process_file)?;
     // Installers sync nothing: what this one has laid, wherever that is, must not be lost with the power once it counts as done.
@@ -111,8 +111,8 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
     Ok(status)
 }
 
-fn take_room(output: &File) -> io::Result<()> {
-    match fallocate(output, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, ROOM) {
+fn reserve_space(output: &File) -> io::Result<()> {
+    match fallocate(output, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, RESERVED) {
         // Not every file system can.
         Err(nix::Error::EOPNOTSUPP) => Ok(()),
         other => Ok(other?),

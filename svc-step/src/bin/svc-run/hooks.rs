@@ -1,5 +1,5 @@
-//! The hooks of an event: `$SVC_HOOKS_DIR/<event>/*`. They run as root, so they and their folders belong to the caller, and nobody else can
-//! write to them.
+//! The hooks of an event: `$SVC_HOOKS_DIR/<event>/*`. They run as root, so they and their directories belong to the caller, and nobody
+//! else can write to them.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use svc_step::Failure;
 use svc_step::document::Document;
+use svc_step::settings::setting;
 
 use super::console;
 use super::report::RunResult;
@@ -25,7 +26,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// Others can write to one (3 `hook_unsafe`), or two have the same name as steps (3 `hooks_alike`).
-pub fn of(folder: &Path, event: &str) -> Result<Vec<PathBuf>, Failure> {
+pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
+    let folder = &PathBuf::from(setting("SVC_HOOKS_DIR"));
     let event = folder.join(event);
     let mut hooks: Vec<PathBuf> = fs::read_dir(&event).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     hooks.retain(|hook| fs::metadata(hook).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0));
@@ -47,7 +49,7 @@ pub fn of(folder: &Path, event: &str) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn refuse_unsafe(hook: &Path, path: &Path) -> Result<(), Failure> {
-    let data = fs::metadata(path).map_err(|error| Failure::io("look at the hook", path, &error))?;
+    let data = fs::metadata(path).map_err(|error| Failure::io("inspect the hook", path, &error))?;
     if data.uid() == nix::unistd::Uid::effective().as_raw() && data.mode() & 0o022 == 0 {
         return Ok(());
     }
@@ -68,8 +70,8 @@ pub fn step_of(hook: &Path) -> String {
 
 /// Tells the hooks of `on-failure` of a run that has not ended well: each gets the last document on stdin, and the caller's environment.
 /// What is wrong with one changes nothing of the run.
-pub fn on_failure(folder: &Path, document: &Document<RunResult>, environment: &[(OsString, OsString)]) {
-    let failures = match of(folder, "on-failure") {
+pub fn on_failure(document: &Document<RunResult>, environment: &[(OsString, OsString)]) {
+    let failures = match of("on-failure") {
         Ok(hooks) => hooks.iter().filter_map(|hook| tell(hook, document, environment).err()).collect(),
         Err(failure) => vec![failure],
     };

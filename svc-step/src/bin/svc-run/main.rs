@@ -135,8 +135,10 @@ enum Verb {
         #[arg(long)]
         write: bool,
     },
-    /// Print step and file of each hook of an event
-    Hooks { event: String },
+    /// Print step and file of each hook that is run after an installer
+    Hooks,
+    /// Print the name of the run's snapshot of that kind
+    SnapshotName { kind: String },
     /// Refuse where the last run of these scripts passed its point of no return and did not end well
     RefuseUnfinished { scripts: Vec<String> },
     /// Find what the last rollback, or that one, replaced and left in place
@@ -144,7 +146,16 @@ enum Verb {
     /// Print where a run stands, and what to run next
     Status(status::Arguments),
     /// Undo what killed runs have left
-    Recover,
+    Recover {
+        /// Print no document, and nothing if another run is in progress (for cron)
+        #[arg(long)]
+        silent: bool,
+    },
+    /// Run restic with the off-site repository, and with every variable of the settings file
+    Restic {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     #[command(hide = true)]
     Hold(hold::HoldArgs),
 }
@@ -205,7 +216,11 @@ fn main() -> ExitCode {
             console::lines(&Some(value).filter(|value| !value.is_empty()).into_iter().collect::<Vec<_>>())
         }
         Verb::Guess { write } => tell(guess::guess(write)),
-        Verb::Hooks { event } => match hooks_of(&event) {
+        Verb::SnapshotName { kind } => {
+            let run = std::env::var("SVC_RUN_ID").unwrap_or_default();
+            console::lines(&[svc_step::run_id::snapshot_name(&settings::product(), &run, &kind)])
+        }
+        Verb::Hooks => match hooks_after_install() {
             // The run ends with what is wrong with the hook.
             Err(Failure { code, message, hint, status, .. }) if std::env::var_os("SVC_RUN_DIR").is_some() => {
                 ask(&Request::Fail { status: status.code(), code, text: message, hint: hint.unwrap_or_default() })
@@ -215,13 +230,17 @@ fn main() -> ExitCode {
         Verb::RefuseUnfinished { scripts } => refuse::unfinished(&scripts),
         Verb::Previous { run } => refuse::previous(run.as_deref()),
         Verb::Status(args) => show_status(&args),
-        Verb::Recover => refuse::recover(&caller),
+        Verb::Recover { silent } => refuse::recover(&caller, silent),
+        Verb::Restic { arguments } => match svc_step::restic::command() {
+            Ok(mut restic) => become_program(restic.args(arguments)),
+            Err(failure) => console::failed("svc-run", &failure),
+        },
         Verb::Hold(_) => ExitCode::SUCCESS,
     }
 }
 
-fn hooks_of(event: &str) -> Result<Vec<String>, Failure> {
-    let hooks = hooks::of(std::path::Path::new(&settings::setting("SVC_HOOKS_DIR")), event)?;
+fn hooks_after_install() -> Result<Vec<String>, Failure> {
+    let hooks = hooks::of("post-install")?;
     Ok(hooks.iter().map(|hook| format!("{} {}", hooks::step_of(hook), hook.display())).collect())
 }
 
@@ -229,7 +248,7 @@ fn show_status(args: &status::Arguments) -> ExitCode {
     let started = jiff::Timestamp::now();
     match status::status(&query::state_dir(), args) {
         Ok(found) if args.json => {
-            let document = status::document(env!("CARGO_PKG_VERSION"), started, found);
+            let document = status::document(started, found);
             console::lines(&[serde_json::to_string(&document).unwrap_or_default()])
         }
         Ok(found) if args.svg => console::lines(&[status::picture(&found).trim_end().to_owned()]),
@@ -242,11 +261,7 @@ fn show_status(args: &status::Arguments) -> ExitCode {
 fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
     if std::env::var_os("SVC_RUN_DIR").is_none() {
         let Some((program, arguments)) = args.command.split_first() else { return ExitCode::from(2) };
-        let error = Command::new(program).args(arguments).exec();
-        return console::failed(
-            "svc-run",
-            &Failure::not_found("program_not_found", format!("{} cannot be started: {error}.", program.to_string_lossy())),
-        );
+        return become_program(Command::new(program).args(arguments));
     }
     ask(&request(Step {
         name: args.name,
@@ -255,6 +270,13 @@ fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
         environment: std::env::vars_os().collect(),
         options: args.options,
     }))
+}
+
+/// Runs a program in the place of this one.
+fn become_program(command: &mut Command) -> ExitCode {
+    let error = command.exec();
+    let message = format!("{} cannot be started: {error}.", command.get_program().to_string_lossy());
+    console::failed("svc-run", &Failure::not_found("program_not_found", message).hint("Install the package that has it."))
 }
 
 fn ask(request: &Request) -> ExitCode {

@@ -70,9 +70,6 @@ pub struct Options {
     /// A command without a document of its own (installer, uninstaller, hook)
     #[arg(long, conflicts_with_all = ["reads", "preflight"])]
     pub external: bool,
-    /// With --external: a resumed run runs it again although it failed
-    #[arg(long, requires = "external")]
-    pub retry: bool,
     /// Run it also where an earlier attempt was ok
     #[arg(long)]
     pub again: bool,
@@ -82,7 +79,7 @@ pub struct Options {
     /// A failure is this warning
     #[arg(long, value_name = "CODE", conflicts_with_all = ["or_review", "defer"])]
     pub or_warn: Option<String>,
-    /// A failure is this warning, and a person must look (9)
+    /// A failure is this warning, and a person must read it (9)
     #[arg(long, value_name = "CODE", conflicts_with = "defer")]
     pub or_review: Option<String>,
     /// A failure of one of these codes is a warning of that code; any other is a failure
@@ -101,7 +98,7 @@ pub struct Reply {
 }
 
 /// A path to the socket that is short enough for the kernel, which takes 108 bytes, however long the run directory's is. Valid as long as
-/// the folder is open.
+/// the directory is open.
 fn address(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use svc_step::Failure;
-use svc_step::journal::Journal;
+use svc_step::journal::{self, Journal};
 use svc_step::reporter::shell_quoted;
 
 /// The run of a query: the named one, or the one that the script runs in.
@@ -12,17 +12,11 @@ use svc_step::reporter::shell_quoted;
 /// # Errors
 /// There is none (4).
 pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
-    let dir = match run {
-        Some(run) if run.contains('/') => PathBuf::from(run),
-        Some(run) => state_dir().join("runs").join(run),
-        None => std::env::var_os("SVC_RUN_DIR").map(PathBuf::from).ok_or_else(|| {
-            Failure::usage("run_missing", "No run is named, and this is no part of one.").hint("Name it: --run RUN")
-        })?,
-    };
-    if dir.is_dir() {
-        return Ok(Journal::at(dir));
-    }
-    Err(not_found(&state_dir(), &format!(" {}", run.map_or_else(|| dir.display().to_string(), str::to_owned))))
+    let own = || std::env::var("SVC_RUN_DIR").ok();
+    let named = run.map(str::to_owned).or_else(own).ok_or_else(|| {
+        Failure::usage("run_missing", "No run is named, and this is no part of one.").hint("Name it: --run RUN")
+    })?;
+    journal::named(&state_dir(), &named).ok_or_else(|| not_found(&state_dir(), &format!(" {named}")))
 }
 
 /// There is no such run; `which` is empty, or says with a blank before it which one.

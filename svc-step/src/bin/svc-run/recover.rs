@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use jiff::Timestamp;
+use svc_step::document::Document;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Notes, Undo};
 use svc_step::{Failure, settings};
 
 use super::end::{as_before, own_steps};
-use super::report::{self, Outcome};
+use super::report::{self, Outcome, RunResult};
 use super::run::{Caller, Run};
 use super::{again, external, undo};
 
@@ -22,14 +23,15 @@ pub struct Recovered {
     pub changed: bool,
     /// The commands of what could not be undone; the next call tries it again.
     pub left: Vec<String>,
+    /// The last documents of the killed runs that are done with, for the hooks: of a run and one that it has called, the first one's.
+    pub documents: Vec<Document<RunResult>>,
 }
 
 impl Recovered {
-    /// Tells it in the notes of a run, in place of what an earlier call has told there.
+    /// Tells it in the notes of a run.
     pub fn tell(&self, notes: &mut Notes) {
-        notes.facts.remove("cleared");
-        if self.changed && !self.undone.is_empty() {
-            notes.facts.insert("cleared".to_owned(), self.undone.clone().into());
+        for run in self.undone.iter().filter(|_| self.changed) {
+            notes.warn("run_recovered", format!("What the run {run} had left was undone first."), false);
         }
         if let Some(message) = self.left_by_hand() {
             notes.warn("undo_failed", message, true);
@@ -52,7 +54,11 @@ pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Rec
         let needed = journal.left_to_undo();
         if !needed.is_empty() {
             let id = journal.id().to_owned();
-            let left = one(journal.clone(), state_dir, caller, verbose)?;
+            let (left, document) = one(journal.clone(), state_dir, caller, verbose)?;
+            recovered
+                .documents
+                .retain(|other| Journal::at(journal.dir().with_file_name(&other.run_id)).plan().parent.as_ref() != Some(&id));
+            recovered.documents.extend(document);
             let changed = |undo: &Undo| {
                 let document = journal.attempt(&undo.name).and_then(|one| one.document);
                 document.is_none_or(|document| document.ok && document.changed != Some(false))
@@ -72,8 +78,13 @@ pub fn plan(run: &Run) {
     }
 }
 
-/// The commands of what could not be undone.
-fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Result<Vec<String>, Failure> {
+/// The commands of what could not be undone; the last document of a killed run of which nothing is left.
+fn one(
+    journal: Journal,
+    state_dir: &Path,
+    caller: &Caller,
+    verbose: bool,
+) -> Result<(Vec<String>, Option<Document<RunResult>>), Failure> {
     let plan = journal.plan();
     let (was_killed, was_ok) = (journal.last_document().is_none(), journal.is_ok());
     let run = Run::new(plan.script.clone(), journal, state_dir.to_owned(), caller.clone(), false, verbose, false);
@@ -93,7 +104,7 @@ fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Re
     let left = undo::run_all(&run, &recorded, Some(&with(now)), failed, true);
     // After its point of no return it is still to be resumed; and what is left is tried again.
     if !was_killed || !failed || !left.is_empty() {
-        return Ok(left.iter().map(|undo| undo::typed(&run, undo)).collect());
+        return Ok((left.iter().map(|undo| undo::command_line(&run, undo)).collect(), None));
     }
     let mut outcome = Outcome {
         script: run.script.clone(),
@@ -112,5 +123,5 @@ fn one(journal: Journal, state_dir: &Path, caller: &Caller, verbose: bool) -> Re
     let text = serde_json::to_vec(&document).unwrap_or_default();
     file::write_whole(&run.journal().document_path(), &text, 0o600, Existing::Replace)
         .map_err(|failure| run.journal_full(&failure))?;
-    Ok(Vec::new())
+    Ok((Vec::new(), Some(document)))
 }

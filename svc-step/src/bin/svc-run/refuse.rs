@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
-use svc_step::document::{Document, ErrorPart, schema_name};
+use svc_step::document::{Document, ErrorPart};
 use svc_step::journal::{self, Journal};
-use svc_step::{Call, Failure};
+use svc_step::{Failure, Status};
 
 use super::query::state_dir;
 use super::run::Caller;
-use super::{console, recover, undo};
+use super::{console, hooks, recover, undo};
 
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -30,15 +30,12 @@ pub fn unfinished(scripts: &[String]) -> ExitCode {
         return answer("refuse-unfinished", Err(failure));
     }
     let this = Journal::at(state_dir().join("runs").join(std::env::var("SVC_RUN_ID").unwrap_or_default()));
-    let runs = journal::runs(&state_dir());
-    let ignores = |run: &&Journal| run.plan().arguments.iter().any(|word| word == "--ignore-unfinished");
     // This run, and those that it is a part of.
-    let own = |run: &&Journal| this.is_within(run.id());
-    let repaired = |run: &&Journal| ignores(run) && run.is_ok();
-    let mut others = runs.iter().filter(|run| !own(run)).take_while(|run| !repaired(run));
-    let newest = others.find(|run| scripts.contains(&run.script()) && run.has_changed_the_service());
+    let (own, others): (Vec<Journal>, Vec<Journal>) =
+        journal::runs(&state_dir()).into_iter().partition(|run| this.is_within(run.id()));
+    let newest = journal::last_change(&others, |run| scripts.contains(&run.script()));
     let found = match newest {
-        Some(run) if !run.is_ok() && !runs.iter().filter(own).any(|run| ignores(&run)) => {
+        Some(run) if !run.is_ok() && !own.iter().any(Journal::ignores_unfinished) => {
             let (script, id) = (run.script(), run.id().to_owned());
             Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
                 .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand, make a restore point of that, after which it counts as finished:\n  svc-backup --ignore-unfinished")))
@@ -54,15 +51,14 @@ pub fn previous(asked: Option<&str>) -> ExitCode {
 }
 
 fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
-    let asked = asked.map(|asked| asked.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned());
+    let state_dir = state_dir();
+    let runs = asked.map_or_else(|| journal::runs(&state_dir), |asked| journal::named(&state_dir, asked).into_iter().collect());
     let swapped = |run: &Journal| run.script() == "svc-rollback" && run.has_begun("swap-search");
-    let rollback =
-        journal::runs(&state_dir()).into_iter().find(|run| swapped(run) && asked.as_ref().is_none_or(|asked| asked == run.id()));
-    let Some(rollback) = rollback else {
+    let Some(rollback) = runs.into_iter().find(swapped) else {
         let which = asked.map(|asked| format!(" {asked}")).unwrap_or_default();
         return Err(Failure::not_found(
-            "nothing_kept",
-            format!("No rollback{which} that has replaced anything is in {}.", state_dir().join("runs").display()),
+            "nothing_to_discard",
+            format!("No rollback{which} that has replaced anything is in {}.", state_dir.join("runs").display()),
         )
         .hint("The copies that there are:\n  svc-snap health"));
     };
@@ -76,13 +72,15 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
     let run = rollback.notes().facts.get("previous").and_then(|previous| previous.get("run")?.as_str().map(str::to_owned));
     match run {
         Some(run) => Ok(Found { run: Some(run), undone: Vec::new() }),
-        None => Err(Failure::not_found("nothing_kept", format!("The rollback {} has left nothing in place.", rollback.id()))
-            .hint("There is nothing to discard.")),
+        None => {
+            Err(Failure::not_found("nothing_to_discard", format!("The rollback {} has left nothing in place.", rollback.id()))
+                .hint("There is nothing to discard."))
+        }
     }
 }
 
-/// Undoes what killed runs have left, under the lock of the service.
-pub fn recover(caller: &Caller) -> ExitCode {
+/// Undoes what killed runs have left, under the lock of the service. `silent`: without a word where that is not needed.
+pub fn recover(caller: &Caller, silent: bool) -> ExitCode {
     let state_dir = state_dir();
     let mut recovered = recover::Recovered::default();
     // No signal ends an undo.
@@ -94,7 +92,16 @@ pub fn recover(caller: &Caller) -> ExitCode {
         }
         recover::all(&state_dir, caller, std::io::stderr().is_terminal(), &mut recovered)
     });
-    let recover::Recovered { undone, changed, left } = recovered;
+    let recover::Recovered { undone, changed, left, documents } = recovered;
+    documents.iter().for_each(|killed| hooks::on_failure(killed, &caller.environment));
+    if !undone.is_empty() {
+        super::supervise::metrics();
+    }
+    match &ended {
+        Err(failure) if silent && failure.status == Status::Locked => return ExitCode::from(failure.exit_code()),
+        Ok(()) if silent && left.is_empty() => return ExitCode::SUCCESS,
+        _ => {}
+    }
     let failure = ended.err().or_else(|| {
         (!left.is_empty()).then(|| {
             Failure::failed("undo_failed", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))
@@ -113,22 +120,10 @@ fn answer(step: &str, found: Result<Found, Failure>) -> ExitCode {
 
 fn print(step: &str, result: Option<Found>, failure: Option<Failure>, changed: bool) -> ExitCode {
     let now = Timestamp::now();
-    let document = Document {
-        schema: schema_name("svc-run", step),
-        tool: format!("svc-run {}", env!("CARGO_PKG_VERSION")),
-        step: step.to_owned(),
-        ok: failure.is_none(),
-        changed: Some(changed),
-        dry_run: false,
-        run_id: std::env::var("SVC_RUN_ID").unwrap_or_else(|_| svc_step::run_id::RunId::by_hand(now).to_string()),
-        host: Call::host(),
-        started_at: now.into(),
-        finished_at: now.into(),
-        duration_ms: 0,
-        error: failure.as_ref().map(ErrorPart::from),
-        warnings: Vec::new(),
-        result,
-    };
+    let run_id = std::env::var("SVC_RUN_ID").unwrap_or_else(|_| svc_step::run_id::RunId::by_hand(now).to_string());
+    let error = failure.as_ref().map(ErrorPart::from);
+    let document =
+        Document { ok: error.is_none(), changed: Some(changed), error, result, ..Document::new("svc-run", step, &run_id, now) };
     console::lines(&[serde_json::to_string(&document).unwrap_or_default()]);
     failure.map_or(ExitCode::SUCCESS, |failure| console::failed("svc-run", &failure))
 }

@@ -43,11 +43,9 @@ pub struct RunResult {
     /// The upgrades that a run of several hops has made, each a run of its own.
     pub hops: Vec<Hop>,
     /// The restore point from which this run has removed `SHA256SUMS`, and could not remove the rest.
-    pub half_removed: Option<String>,
+    pub partially_removed: Option<String>,
     /// What a rehearsal of a rollback has found; null where none was made.
     pub rehearsal: Option<Value>,
-    /// The rehearsals that were killed and whose copies this run has discarded.
-    pub cleared: Vec<String>,
     /// In a dry run: the commands, as they are typed.
     pub plan: Vec<String>,
     /// The restore points as they were found (`svc-backup --list`, `--prune`, `--delete`), the oldest first; else null.
@@ -58,9 +56,9 @@ pub struct RunResult {
     pub removed_runs: Option<Vec<String>>,
     /// Where a failed nightly backup left what it could back up; it is no restore point.
     pub incomplete_point: Option<String>,
-    /// What an operator's own script has noted (`svc-run note KEY VALUE`).
+    /// The facts of an operator's own script (`svc-run note KEY VALUE`).
     #[serde(flatten)]
-    pub noted: Map<String, Value>,
+    pub facts: Map<String, Value>,
 }
 
 /// One attempt of a step.
@@ -90,7 +88,7 @@ pub struct Check {
     /// How it ended.
     pub verdict: Verdict,
     /// What was found, in a few words.
-    pub says: String,
+    pub message: String,
 }
 
 /// How a check ended.
@@ -169,7 +167,7 @@ pub struct Outcome {
     pub script: String,
     /// The run's ID.
     pub run_id: String,
-    /// The exit status: 0, or 9 for a person to look, is an end without an error.
+    /// The exit status: 0, or 9 (review), is an end without an error.
     pub status: i32,
     /// Whether it only printed what it would do.
     pub dry_run: bool,
@@ -185,6 +183,8 @@ pub struct Outcome {
     pub hint: Option<String>,
     /// The steps that left nothing, since an undo has taken back what they did.
     pub undone: Vec<String>,
+    /// Whether what earlier runs have left was undone first, which has changed something.
+    pub recovered: bool,
     /// The attempts of earlier calls of the run, by their files.
     pub earlier: BTreeSet<PathBuf>,
     /// In a dry run, the commands.

@@ -61,9 +61,9 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     let had_private = plans.iter().any(|plan| !super::begin::private_values(&plan.arguments, &args.private).is_empty());
     let now = args.script.get(1..).unwrap_or_default();
     let mut arguments: Vec<OsString> = plans.iter().flat_map(again::without_redacted).map(OsString::from).collect();
-    let private = super::begin::private_values(&super::external::words(&args.script), &args.private);
+    let private = super::begin::private_values(&super::external::arguments(&args.script), &args.private);
     // A file that is named now is named from where the caller stands now; the script runs where it was called first.
-    let named = again::absolute(&super::external::words(now), &super::begin::here().display().to_string());
+    let named = again::absolute(&super::external::arguments(now), &super::begin::here().display().to_string());
     arguments.extend(now.iter().zip(named).map(|(word, named)| word.to_str().map_or_else(|| word.clone(), |_| named.into())));
     Ok(Resumed {
         directory: Some(PathBuf::from(&plan.directory))
@@ -81,13 +81,11 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
 /// The named run, or the newest of the script that passed its point of no return and did not end well. A run that another one of the same
 /// script has made (a hop) is resumed by that one.
 fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure> {
-    let runs = journal::runs(state_dir);
     let missing = |which: &str| query::not_found(state_dir, which);
     if !asked.is_empty() {
-        let id = asked.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        return runs.into_iter().find(|run| run.id() == id).ok_or_else(|| missing(&format!(" {asked}")));
+        return journal::named(state_dir, asked).ok_or_else(|| missing(&format!(" {asked}")));
     }
-    let of_script: Vec<Journal> = runs.into_iter().filter(|run| run.script() == script).collect();
+    let of_script: Vec<Journal> = journal::runs(state_dir).into_iter().filter(|run| run.script() == script).collect();
     let newest = of_script
         .iter()
         .find(|run| run.notes().commit.is_some())

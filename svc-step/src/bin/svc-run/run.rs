@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -18,6 +18,8 @@ use svc_step::{Failure, Status};
 
 use super::report::Check;
 
+/// How long a tool may take to end after it was told to. One that does not is killed: what was stopped for it is to be started again.
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much later than its tools the run may notice a signal to the whole process group.
 const ECHO: Duration = Duration::from_millis(50);
 
@@ -101,7 +103,7 @@ pub struct State {
     pub notes: Notes,
     undo: Vec<Undo>,
     /// The tools that are running, by their process.
-    running: BTreeMap<i32, String>,
+    running: BTreeMap<i32, Running>,
     /// The steps that were started in parallel; the failure of one that has ended.
     pub started: BTreeMap<String, Option<Result<(), Failure>>>,
     pub failed: Option<Failed>,
@@ -128,10 +130,26 @@ pub struct State {
     ending: BTreeSet<String>,
 }
 
+/// A tool that is running.
+struct Running {
+    step: String,
+    /// When it was told to end.
+    told: Option<Instant>,
+}
+
 impl State {
     fn take_number(&mut self) -> u32 {
         self.next_number += 1;
         self.next_number - 1
+    }
+
+    /// Tells the tools of these steps to end.
+    fn tell(&mut self, signal: i32, of: impl Fn(&str) -> bool) {
+        let Ok(signal) = Signal::try_from(signal) else { return };
+        for (process, tool) in self.running.iter_mut().filter(|(process, tool)| **process > 1 && of(&tool.step)) {
+            tool.told.get_or_insert_with(Instant::now);
+            let _ = kill(Pid::from_raw(*process), signal);
+        }
     }
 
     /// Whether a step is an undo that no signal ends. (A rollback ends in order.)
@@ -214,8 +232,9 @@ impl Run {
         self.log(&format!("{} came", svc_step::signals::name(signal)));
         let mut state = self.state();
         state.signal.get_or_insert(signal);
-        let told = state.running.iter().filter(|(_, step)| !state.is_undo(step));
-        send_to(&told.map(|(process, step)| (*process, step.clone())).collect(), signal);
+        let undos: BTreeSet<String> =
+            state.running.values().map(|one| one.step.clone()).filter(|step| state.is_undo(step)).collect();
+        state.tell(signal, |step| !undos.contains(step));
         drop(state);
         self.notify();
     }
@@ -242,15 +261,22 @@ impl Run {
         Ok(Busy(self))
     }
 
-    /// Notes that a tool runs; one that begins after a signal came, or after its step was told to end, is told at once.
+    /// Records that a tool runs; one that begins after a signal came, or after its step was told to end, is told at once.
     pub fn register(&self, process: u32, step: &str) {
         let mut state = self.state();
         let process = i32::try_from(process).unwrap_or(0);
-        state.running.insert(process, step.to_owned());
+        state.running.insert(process, Running { step: step.to_owned(), told: None });
         let ending = state.ending.contains(step).then_some(Signal::SIGTERM as i32);
         if let Some(signal) = state.signal.filter(|_| !state.ended).or(ending) {
-            send_to(&BTreeMap::from([(process, String::new())]), signal);
+            state.tell(signal, |other| other == step);
         }
+    }
+
+    /// Whether a tool was told to end so long ago. After the point of no return each is left to finish what it does.
+    pub fn is_overdue(&self, process: u32, time: Duration) -> bool {
+        let state = self.state();
+        let told = state.running.get(&i32::try_from(process).unwrap_or(0)).and_then(|one| one.told);
+        state.notes.commit.is_none() && told.is_some_and(|told| told.elapsed() > time)
     }
 
     pub fn unregister(&self, process: u32) {
@@ -265,9 +291,7 @@ impl Run {
         state.ending.extend(told);
         drop(state);
         if self.signal_within(ECHO).is_none() {
-            let state = self.state();
-            let chosen = state.running.iter().filter(|(_, step)| steps.is_none_or(|steps| steps.contains(step)));
-            send_to(&chosen.map(|(process, step)| (*process, step.clone())).collect(), Signal::SIGTERM as i32);
+            self.state().tell(Signal::SIGTERM as i32, |step| steps.is_none_or(|steps| steps.iter().any(|other| other == step)));
         }
     }
 
@@ -293,7 +317,7 @@ impl Run {
     }
 
     /// An undo that was run is not run again.
-    pub fn forget_undo(&self, name: &str) {
+    pub fn remove_undo(&self, name: &str) {
         let _ = self.note(|state| state.undo.retain(|other| other.name != name));
     }
 
@@ -352,7 +376,7 @@ impl Run {
         shown.collect()
     }
 
-    /// The failure of a step, for whoever looks at the end of the run.
+    /// The failure of a step, for the end of the run.
     pub fn fail(&self, failed: Failed) {
         let mut state = self.state();
         if state.failed.is_none() {
@@ -371,16 +395,8 @@ impl Drop for Busy<'_> {
     }
 }
 
-fn send_to(running: &BTreeMap<i32, String>, signal: i32) {
-    if let Ok(signal) = Signal::try_from(signal) {
-        for process in running.keys().filter(|process| **process > 1) {
-            let _ = kill(Pid::from_raw(*process), signal);
-        }
-    }
-}
-
-/// What helps where the disk of the journals, which are below this folder, is full.
-pub fn room_hint(folder: &Path) -> String {
+/// What helps where the disk of the journals, which are below this directory, is full.
+pub fn disk_space_hint(folder: &Path) -> String {
     format!("Free disk space for {}, then run the same command again.", folder.display())
 }
 

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::{Document, Time};
-use svc_step::journal::{Attempt, Journal, Undo};
+use svc_step::journal::{self, Attempt, Journal, Undo};
 use svc_step::reporter::shell_quoted;
 
 pub use show::text;
@@ -111,11 +111,11 @@ pub struct StepStatus {
 /// Where the run stands that was asked for.
 ///
 /// # Errors
-/// There is none (4); the state folder cannot be read (3).
+/// There is none (4); the state directory cannot be read (3).
 pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, Failure> {
     let runs = Runs::of(state_dir);
     let script = arguments.script.as_deref();
-    let found = arguments.run.as_deref().map_or_else(|| runs.to_show(script), |run| runs.named(run));
+    let found = arguments.run.as_deref().map_or_else(|| runs.to_show(script), |run| journal::named(state_dir, run));
     found.map(|run| runs.status(&run)).ok_or_else(|| not_found(state_dir, arguments))
 }
 
@@ -123,7 +123,7 @@ pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, F
 pub fn unreadable(state_dir: &Path) -> Option<Failure> {
     let folder = state_dir.join("runs");
     let error = fs::read_dir(&folder).err().filter(|error| error.kind() == std::io::ErrorKind::PermissionDenied)?;
-    let failure = Failure::refused("state_dir_unusable", format!("The folder {} cannot be read.", folder.display()));
+    let failure = Failure::refused("state_dir_unusable", format!("The directory {} cannot be read.", folder.display()));
     Some(failure.hint("Run the command as root.").cause(error.to_string()))
 }
 
@@ -144,30 +144,17 @@ pub fn rolled_back_by(state_dir: &Path, upgrade: &Journal) -> Option<Journal> {
     Runs::of(state_dir).rolled_back_by(upgrade)
 }
 
-/// The steps of the run as a picture.
+/// The steps of the run as a picture, with those of the scripts among them.
 pub fn picture(status: &StatusResult) -> String {
-    svg::draw(status, &Journal::at(&status.run_dir).attempts())
+    let mut picture = svg::Picture::default();
+    picture.add(&Journal::at(&status.run_dir), &status.steps, 0);
+    picture.draw(status)
 }
 
 /// The answer as a document, `svc-run.status/1`.
-pub fn document(version: &str, started: Timestamp, result: StatusResult) -> Document<StatusResult> {
-    let finished = Timestamp::now();
-    Document {
-        schema: svc_step::document::schema_name("svc-run", "status"),
-        tool: format!("svc-run {version}"),
-        step: "status".to_owned(),
-        ok: true,
-        changed: Some(false),
-        dry_run: false,
-        run_id: result.run.clone(),
-        host: svc_step::call::Call::host(),
-        started_at: started.into(),
-        finished_at: finished.into(),
-        duration_ms: u64::try_from(finished.as_millisecond() - started.as_millisecond()).unwrap_or(0),
-        result: Some(result),
-        warnings: Vec::new(),
-        error: None,
-    }
+pub fn document(started: Timestamp, result: StatusResult) -> Document<StatusResult> {
+    let envelope = Document::new("svc-run", "status", &result.run, started);
+    Document { result: Some(result), ..envelope }
 }
 
 /// What would be undone first, the last registered first.

@@ -2,16 +2,20 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::journal::{self, Journal, Kind};
 use svc_step::reporter::shell_quoted;
+use svc_step::work::{Lost, Work};
 use svc_step::{Failure, Status, file};
 
 use super::console;
@@ -19,16 +23,18 @@ use super::external;
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
-use super::run::{Failed, Run, room_hint, with_ending};
+use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, disk_space_hint, with_ending};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
-const ROOM_OF_A_DOCUMENT: u64 = 1024 * 1024;
+const RESERVED_FOR_A_DOCUMENT: u64 = 1024 * 1024;
 /// How much later than a tool that a signal has ended the run may notice that signal.
 const NOTICED: Duration = Duration::from_secs(1);
+/// How often a tool that is running is asked for.
+const POLL: Duration = Duration::from_secs(1);
 /// The scripts that are steps of others: they print each step where the outer one does.
 const SCRIPTS: [&str; 5] = ["svc-backup", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
-/// Runs a step of the script, and judges it as its options say. The error ends the run.
+/// Runs a step of the script, and checks it as its options say. The error ends the run.
 ///
 /// # Errors
 /// The step failed.
@@ -84,10 +90,10 @@ fn ending(step: &str, failure: &Failure) -> Failed {
     failed
 }
 
-fn check(run: &Run, name: &str, verdict: Verdict, says: String) {
+fn check(run: &Run, name: &str, verdict: Verdict, message: String) {
     let mut state = run.state();
     state.checks.retain(|other| other.check != name);
-    state.checks.push(Check { check: name.to_owned(), verdict, says });
+    state.checks.push(Check { check: name.to_owned(), verdict, message });
 }
 
 fn checked(run: &Run, step: &Step) {
@@ -139,7 +145,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let status = wait(run, step, &command, &files)?;
     if run.dry_run {
         let document = with_ending(&files, "json").file_name().unwrap_or_default().into();
-        run.state().checked.insert(document, (format!("{}.json", step.name), typed(run, step, &command)));
+        run.state().checked.insert(document, (format!("{}.json", step.name), command_line(run, step, &command)));
     }
     check_outcome(run, step, &files, status)
 }
@@ -166,7 +172,7 @@ pub fn tell_begin(run: &Run, files: &Path) {
     }
 }
 
-/// A line of the plan of a dry run, which can be typed in any folder, where the documents are `<step>.json`. A check whose document it
+/// A line of the plan of a dry run, which can be typed in any directory, where the documents are `<step>.json`. A check whose document it
 /// needs comes first of all.
 ///
 /// # Errors
@@ -188,14 +194,14 @@ fn plan(run: &Run, step: &Step) -> Result<(), Failure> {
             *word = name.into();
         }
     }
-    let line = typed(run, step, &command);
+    let line = command_line(run, step, &command);
     let mut state = run.state();
     state.plan.push(line);
     state.planned.insert(step.name.clone());
     Ok(())
 }
 
-fn typed(run: &Run, step: &Step, command: &[OsString]) -> String {
+fn command_line(run: &Run, step: &Step, command: &[OsString]) -> String {
     let mut line = shell_quoted(&run.shown(command));
     if command.first().is_some_and(|program| program.to_string_lossy().starts_with("svc-")) {
         line.push_str(&format!(" > {}.json", step.name));
@@ -227,12 +233,35 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
             .hint("Install it where the PATH leads to.")
             .cause(error.to_string())
     })?;
-    run.register(child.id(), &step.name);
-    let ended = child.wait();
-    run.unregister(child.id());
-    let ended = ended
-        .map_err(|error| Failure::failed("supervisor_lost", format!("The end of the step {} was lost: {error}.", step.name)))?;
+    let process = child.id();
+    run.register(process, &step.name);
+    let ended = end_of(run, process, &Work::begin(move || child.wait()));
+    run.unregister(process);
+    let ended = ended.map_err(|error| {
+        Failure::failed("supervisor_lost", format!("The end of the step {} was lost: {error}.", step.name))
+            .hint(format!("Find out what keeps its process {process} from ending:\n  ps -o pid,stat,wchan,args {process}"))
+    })?;
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+}
+
+/// Waits for a tool. One that was told to end and does not is killed, and what no signal ends (it waits for a disk that is away) is left
+/// behind. A script ends its own tools and undoes what they did.
+fn end_of(run: &Run, process: u32, tool: &Work<io::Result<ExitStatus>>) -> io::Result<ExitStatus> {
+    let is_run = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && other.is_running();
+    loop {
+        match tool.ended(POLL) {
+            Ok(Some(ended)) => return ended,
+            Err(Lost) => return Err(io::Error::other("nobody waited for it")),
+            Ok(None) if !run.is_overdue(process, SHUTDOWN_TIMEOUT) || journal::runs(&run.state_dir).iter().any(is_run) => {}
+            Ok(None) if run.is_overdue(process, SHUTDOWN_TIMEOUT + NOTICED * 5) => {
+                return Err(io::Error::other("it was killed and does not end"));
+            }
+            Ok(None) => {
+                run.log(&format!("the process {process} does not end and is killed"));
+                let _ = kill(Pid::from_raw(i32::try_from(process).unwrap_or(0)), Signal::SIGKILL);
+            }
+        }
+    }
 }
 
 fn child_of(run: &Run, step: &Step, command: &[OsString]) -> Result<Command, Failure> {
@@ -284,10 +313,10 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
     let status = u8::try_from(status).ok().filter(|code| (1..=9).contains(code)).map_or(Status::Failed, super::run::status_of);
     let Some(error) = document.and_then(|document| document.error.as_ref()) else {
         let log = run.dir().join("log");
-        if file::free_bytes(run.dir()).is_some_and(|free| free < ROOM_OF_A_DOCUMENT) {
+        if file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED_FOR_A_DOCUMENT) {
             let message =
                 format!("The step {} ended, and there was no disk space for its document in {}.", step.name, run.dir().display());
-            return Failure::failed("journal_full", message).hint(room_hint(&run.state_dir));
+            return Failure::failed("journal_full", message).hint(disk_space_hint(&run.state_dir));
         }
         return Failure::new(
             status,

@@ -13,8 +13,8 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::Value;
 use svc_step::document::Document;
-use svc_step::settings::setting;
-use svc_step::{Failure, signals};
+use svc_step::settings::{service_settings, setting};
+use svc_step::{Failure, Status, signals};
 
 use super::begin::{begin, parent};
 use super::end::{finish, never_begun};
@@ -85,16 +85,22 @@ pub fn supervise(args: &SuperviseArgs, caller: Caller, of_file: &[String]) -> Ex
         return code;
     }
     let environment = caller.environment.clone();
-    let (code, document) = watched(args, caller, &script, started);
+    let mut recovered = recover::Recovered::default();
+    let (end, document) = watched(args, caller, &script, started, &mut recovered);
     if let Some(followed) = followed {
         followed.finish();
     }
-    // The lock of the service is free again. A script that is a step of another is told of by that one.
-    if !document.ok && !args.dry_run && parent().is_none() {
-        hooks::on_failure(Path::new(&setting("SVC_HOOKS_DIR")), &document, &environment);
+    // The lock of the service is free again. A nested script's failure is reported by its caller.
+    if !args.dry_run && parent().is_none() {
+        recovered.documents.iter().for_each(|killed| hooks::on_failure(killed, &environment));
+        // Another run is in progress: nothing has failed.
+        if !document.ok && !matches!(end, End::Code(code) if code == Status::Locked.code()) {
+            hooks::on_failure(&document, &environment);
+        }
+        metrics();
     }
-    match code {
-        End::Code(code) => code,
+    match end {
+        End::Code(code) => ExitCode::from(code),
         End::Signal(signal) => {
             signals::die_of(signal);
             ExitCode::FAILURE
@@ -102,24 +108,40 @@ pub fn supervise(args: &SuperviseArgs, caller: Caller, of_file: &[String]) -> Ex
     }
 }
 
+/// Writes `SVC_METRICS_FILE`, if that is set; svc-point says what is wrong with it.
+pub fn metrics() {
+    if !setting("SVC_METRICS_FILE").is_empty() {
+        let mut command = Command::new("svc-point");
+        command.arg("metrics").envs(service_settings()).env_remove("SVC_RUN_ID").stdin(Stdio::null()).stdout(Stdio::null());
+        if let Err(error) = command.status() {
+            console::plain(&format!("svc-run: The metrics were not written: svc-point cannot be started: {error}."));
+        }
+    }
+}
+
 /// How the process ends.
 pub enum End {
-    Code(ExitCode),
+    Code(u8),
     Signal(i32),
 }
 
-fn watched(args: &SuperviseArgs, caller: Caller, script: &str, started: Timestamp) -> (End, Document<RunResult>) {
-    // From here on none ends the process: what a killed run has left is undone before this one begins, and that is finished.
-    let mut recovered = recover::Recovered::default();
-    let begun = catch_signals().and_then(|signals| Ok((signals, begin(args, caller, script, started, &mut recovered)?)));
+fn watched(
+    args: &SuperviseArgs,
+    caller: Caller,
+    script: &str,
+    started: Timestamp,
+    recovered: &mut recover::Recovered,
+) -> (End, Document<RunResult>) {
+    // From here on a signal does not end the process: undoing a killed run's effects is finished first.
+    let begun = catch_signals().and_then(|signals| Ok((signals, begin(args, caller, script, started, recovered)?)));
     let (signals, begun) = match begun {
         Ok(begun) => begun,
-        Err(failure) => return never_begun(args, script, started, &failure, &recovered),
+        Err(failure) => return never_begun(args, script, started, &failure, recovered),
     };
     let run = Arc::new(begun.run);
     pass_on(signals, &run);
     let ended = serve(&run, &begun.command, &begun.directory, &begun.settings);
-    finish(&run, args, started, ended, &begun.settings)
+    finish(&run, args, started, ended, &begun.settings, recovered.changed)
 }
 
 fn name_of(script: &[OsString]) -> String {
@@ -225,7 +247,7 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
         Request::Commit { hint } => run.commit(&hint).map(|()| 0),
         Request::Verdict => verdict(run).map(|()| 0),
         Request::Note { key, values, list, from } => {
-            noted(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
+            fact_value(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
         }
         Request::Warn { code, text } => run.warn(&code, text, false).map(|()| 0),
         Request::Fail { status, code, text, hint } => Err(Failure::new(super::run::status_of(status), &code, text).hint(hint)),
@@ -257,7 +279,7 @@ fn start(run: &Arc<Run>, wanted: protocol::Step) {
 }
 
 /// The value of a fact.
-fn noted(run: &Run, values: Vec<String>, list: bool, from: Option<String>) -> Result<Value, Failure> {
+fn fact_value(run: &Run, values: Vec<String>, list: bool, from: Option<String>) -> Result<Value, Failure> {
     let first = values.first().map_or("", String::as_str);
     if let Some(step) = from {
         let document =

@@ -20,7 +20,7 @@ use crate::console;
 use crate::report::RunResult;
 use crate::run::ADDED;
 
-/// The setting that tells a process that it is followed: the folder of what it writes.
+/// The setting that tells a process that it is followed: the directory of what it writes.
 pub const FOLLOWED: &str = "SVC_FOLLOWED";
 /// How often what the run writes is shown.
 const POLL: Duration = Duration::from_millis(100);
@@ -93,7 +93,7 @@ fn logind_kills() -> bool {
         && says("systemd-run", &["--scope", "--quiet", "--collect", "true"]).is_some()
 }
 
-/// The new process, and the folder of what it writes: `err` and `out`.
+/// The new process, and the directory of what it writes: `err` and `out`.
 fn start(script: &str, command: &[OsString], of_file: &[String], shelter: bool) -> io::Result<(Child, PathBuf)> {
     let [program, arguments @ ..] = command else { return Err(io::Error::other("there is no command")) };
     let folder = private_folder(script)?;
@@ -122,7 +122,7 @@ fn start(script: &str, command: &[OsString], of_file: &[String], shelter: bool) 
     }
 }
 
-/// A folder that was not there, for this user alone.
+/// A directory that was not there, for this user alone.
 fn private_folder(script: &str) -> io::Result<PathBuf> {
     let name = format!("{script}.{}.{:09}", std::process::id(), jiff::Timestamp::now().subsec_nanosecond());
     let folder = env::temp_dir().join(name);

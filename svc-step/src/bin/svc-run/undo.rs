@@ -15,7 +15,7 @@ use super::run::Run;
 pub type Environment = Vec<(OsString, OsString)>;
 
 /// The command of an undo as it is typed, without private arguments.
-pub fn typed(run: &Run, undo: &Undo) -> String {
+pub fn command_line(run: &Run, undo: &Undo) -> String {
     svc_step::reporter::shell_quoted(&run.shown(&undo.command.iter().map(OsString::from).collect::<Vec<_>>()))
 }
 
@@ -36,7 +36,7 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
         if prevented || !run.journal().needs_undo(&undo, failed) {
             continue;
         }
-        // Nor is one lost because the folder of the call is gone.
+        // Nor is one lost because the directory of the call is gone.
         let directory = if undo.directory.is_dir() { undo.directory.clone() } else { "/".into() };
         let step = Step {
             name: undo.name.clone(),
@@ -52,10 +52,10 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
             None => ended,
         };
         match ended {
-            Ok(()) => run.forget_undo(&undo.name),
+            Ok(()) => run.remove_undo(&undo.name),
             // The disk is full: that keeps no service down.
             Err(failure) if failure.code == "journal_full" && super::step::undo_unrecorded(run, &step) => {
-                run.forget_undo(&undo.name);
+                run.remove_undo(&undo.name);
             }
             Err(failure) => {
                 run.log(&format!("the undo {} failed: {}", undo.name, failure.message));

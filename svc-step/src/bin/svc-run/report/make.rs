@@ -1,9 +1,7 @@
 //! The last document of a run, made of its journal, its notes and how it ended.
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
-use svc_step::call::Call;
-use svc_step::document::{Document, ErrorPart, Warning, schema_name};
+use svc_step::document::{Document, ErrorPart, Warning};
 use svc_step::journal::{Attempt, Journal, Kind, Notes};
 
 use super::{Hop, Outcome, RunResult, StepLine, Total};
@@ -16,38 +14,30 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     let mut result = with_facts(&facts);
     result.run_dir = run.filter(|_| !outcome.dry_run).map(|run| run.dir().display().to_string());
     result.steps = attempts.iter().map(line).collect();
-    // That of a night is its backup's.
+    // That of a nightly backup is its step's.
     let span = downtime_span(&attempts).map(|(down, up)| up - down);
-    result.downtime_ms = span.or_else(|| result_of(&attempts, "backup")?.get("downtime_ms")?.as_u64());
+    result.downtime_ms = span.or_else(|| document_of(&attempts, "backup")?.number("/downtime_ms"));
     result.preflight_total = (!result.preflight.is_empty()).then(|| Total::of(&result.preflight));
     result.hops = hops(&attempts);
     result.from_version = from_version(&attempts);
     if outcome.is_ok() && result.version.is_none() {
         result.version = result.hops.last().and_then(|hop| hop.version.clone());
     }
-    if let Some(removed) = result_of(&attempts, "remove-incomplete-point") {
+    if let Some(removed) = document_of(&attempts, "remove-incomplete-point").filter(|removed| removed.result.is_some()) {
         result.restore_point = None;
-        result.incomplete_point = removed.get("incomplete_point").and_then(Value::as_str).map(ToOwned::to_owned);
+        result.incomplete_point = removed.text("/incomplete_point");
     }
     name_previous(&mut result, &attempts, !outcome.is_ok() && notes.commit.is_none());
     result.plan.clone_from(&outcome.plan);
-    let finished = Timestamp::now();
     let own = notes.warnings.iter().cloned();
     Document {
-        schema: schema_name(&outcome.script, "run"),
-        tool: format!("{} {}", outcome.script, env!("CARGO_PKG_VERSION")),
-        step: "run".to_owned(),
         ok: outcome.is_ok(),
         changed: changed(&attempts, &result, outcome),
         dry_run: outcome.dry_run,
-        run_id: outcome.run_id.clone(),
-        host: Call::host(),
-        started_at: outcome.started.into(),
-        finished_at: finished.into(),
-        duration_ms: u64::try_from(finished.as_millisecond() - outcome.started.as_millisecond()).unwrap_or(0),
         warnings: own.chain(attempts.iter().flat_map(warnings_of)).collect(),
         error: (!outcome.is_ok()).then(|| error(&attempts, outcome, kept)),
         result: Some(result),
+        ..Document::new(&outcome.script, "run", &outcome.run_id, outcome.started)
     }
 }
 
@@ -60,10 +50,10 @@ fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt], outco
             continue;
         };
         let keys: &[&str] = match document.schema.as_str() {
-            "svc-point.prune/1" => &["points", "removed", "removed_runs", "half_removed"],
-            "svc-point.delete/1" => &["points", "removed", "half_removed"],
+            "svc-point.prune/1" => &["points", "removed", "removed_runs", "partially_removed"],
+            "svc-point.delete/1" => &["points", "removed", "partially_removed"],
             "svc-point.remove/1" => {
-                sentence = result.get("kept").and_then(Value::as_str).map(ToOwned::to_owned);
+                sentence = result.get("message").and_then(Value::as_str).map(ToOwned::to_owned);
                 &[]
             }
             _ => &[],
@@ -106,26 +96,22 @@ fn newest<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Attempt> {
     attempts.iter().filter(|one| one.step == step).max_by_key(|one| one.attempt)
 }
 
-/// The result of a step's newest attempt.
-fn result_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Value> {
-    newest(attempts, step)?.document.as_ref()?.result.as_ref()
+/// The document of a step's newest attempt.
+fn document_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Document<Value>> {
+    newest(attempts, step)?.document.as_ref()
 }
 
 /// From when to when the service was down, in milliseconds since 1970. The request to stop may have been made by a step that was
 /// interrupted; then the one after it only saw since when the unit was inactive.
 pub fn downtime_span(attempts: &[Attempt]) -> Option<(u64, u64)> {
-    let stops: Vec<(u32, &Value)> = attempts
-        .iter()
-        .filter(|one| one.step == "stop")
-        .filter_map(|one| Some((one.attempt, one.document.as_ref()?.result.as_ref()?)))
-        .collect();
-    let requested = stops.iter().find_map(|(_, result)| result.get("requested_epoch_ms")?.as_u64());
+    let stops = || attempts.iter().filter(|one| one.step == "stop");
+    let requested = stops().find_map(|stop| stop.document.as_ref()?.number("/requested_epoch_ms"));
     let seen = || {
-        let later = stops.iter().filter(|(attempt, _)| *attempt > 1);
-        later.filter_map(|(_, result)| result.pointer("/after/inactive_enter_epoch_ms")?.as_u64()).next()
+        let mut later = stops().filter(|stop| stop.attempt > 1);
+        later.find_map(|stop| stop.document.as_ref()?.number("/after/inactive_enter_epoch_ms"))
     };
     // A run that failed before its own start was undone by `start-again`.
-    let active = |step| result_of(attempts, step)?.pointer("/after/active_enter_epoch_ms")?.as_u64();
+    let active = |step| document_of(attempts, step)?.number("/after/active_enter_epoch_ms");
     let up = active("start").or_else(|| active("start-again"))?;
     let down = requested.or_else(seen)?;
     (down <= up).then_some((down, up))
@@ -133,8 +119,8 @@ pub fn downtime_span(attempts: &[Attempt]) -> Option<(u64, u64)> {
 
 /// An upgrade has read it; a rollback clears it; the first hop has it from its own run.
 fn from_version(attempts: &[Attempt]) -> Option<String> {
-    let of = |step, key| result_of(attempts, step)?.get(key)?.as_str().map(ToOwned::to_owned);
-    of("present", "version").or_else(|| of("hop-1", "from_version")).or_else(|| of("clear", "version"))
+    let of = |step, key| document_of(attempts, step)?.text(key);
+    of("present", "/version").or_else(|| of("hop-1", "/from_version")).or_else(|| of("clear", "/version"))
 }
 
 /// Each hop once, by its newest document.
@@ -142,13 +128,12 @@ fn hops(attempts: &[Attempt]) -> Vec<Hop> {
     let mut found: Vec<(u32, Hop)> = Vec::new();
     for attempt in attempts.iter().filter(|one| one.step.starts_with("hop-")) {
         let Some(document) = &attempt.document else { continue };
-        let text = |key| document.result.as_ref()?.get(key)?.as_str().map(ToOwned::to_owned);
         let hop = Hop {
             run_id: document.run_id.clone(),
             ok: document.ok,
-            version: text("version"),
-            restore_point: text("restore_point"),
-            downtime_ms: document.result.as_ref().and_then(|result| result.get("downtime_ms")?.as_u64()),
+            version: document.text("/version"),
+            restore_point: document.text("/restore_point"),
+            downtime_ms: document.number("/downtime_ms"),
         };
         found.retain(|(number, _)| *number != attempt.number);
         found.push((attempt.number, hop));
@@ -165,11 +150,10 @@ fn name_previous(result: &mut RunResult, attempts: &[Attempt], undone: bool) {
         result.discard_previous.clear();
     }
     let Some(previous) = &mut result.previous else { return };
-    let swapped = |step| newest(attempts, step).filter(|one| one.is_ok()).and_then(|one| one.document.as_ref()?.result.as_ref());
-    let indices = swapped("swap-search").and_then(|result| result.get("indices")?.as_array()).into_iter().flatten();
+    let swapped = |step| document_of(attempts, step).filter(|document| document.ok);
+    let indices = swapped("swap-search").and_then(|swap| swap.at("/indices")?.as_array()).into_iter().flatten();
     previous.indices = indices.filter_map(|index| index.get("previous")?.as_str().map(ToOwned::to_owned)).collect();
-    let database = swapped("swap-database").and_then(|result| result.get("previous")?.get("name")?.as_str());
-    previous.databases = database.map(ToOwned::to_owned).into_iter().collect();
+    previous.databases = swapped("swap-database").and_then(|swap| swap.text("/previous/name")).into_iter().collect();
 }
 
 /// What this call has changed, not what an earlier one of the same run has.
@@ -180,8 +164,8 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     let own = attempts.iter().filter(|one| !outcome.earlier.contains(&one.files) && !outcome.undone.contains(&one.step));
     let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
     let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
-    let stays = result.half_removed.is_some() || result.incomplete_point.is_some();
-    if removed || stays || !result.cleared.is_empty() || steps.contains(&Some(true)) {
+    let stays = result.partially_removed.is_some() || result.incomplete_point.is_some();
+    if removed || stays || outcome.recovered || steps.contains(&Some(true)) {
         Some(true)
     } else if steps.contains(&None) {
         None

@@ -57,7 +57,7 @@ fn changed_tells_what_this_call_has_changed() {
         (&[("01-a", "external", None)], json!({}), &[], None),
         (&[("01-a", "step", Some(json!({"changed": true})))], json!({}), &["a"], Some(false)),
         (&[], json!({"removed": ["20261120t020003z-manual"]}), &[], Some(true)),
-        (&[], json!({"removed": [], "half_removed": "20261120t020003z-manual"}), &[], Some(true)),
+        (&[], json!({"removed": [], "partially_removed": "20261120t020003z-manual"}), &[], Some(true)),
     ];
     for (steps, facts, undone, expected) in cases {
         let made = Made::new("svc-backup");
@@ -159,10 +159,10 @@ fn a_failure_is_that_of_its_step_unless_the_run_has_its_own() {
 #[test]
 fn a_document_comes_whatever_was_noted() {
     let facts = json!({"version": 7, "restore_point": "/p", "mine": {"a": 1}, "preflight": [
-        {"check": "unit", "verdict": "pass", "says": ""}, {"check": "space", "verdict": "fail", "says": "too little"}]});
+        {"check": "unit", "verdict": "pass", "message": ""}, {"check": "space", "verdict": "fail", "message": "too little"}]});
     let notes = Notes { facts: facts.as_object().unwrap().clone(), ..Notes::default() };
     let result = document(None, &notes, &Outcome::default()).result.unwrap();
     assert_eq!((result.version, result.restore_point.as_deref()), (None, Some("/p")));
-    assert_eq!(result.noted.get("mine"), Some(&json!({"a": 1})));
+    assert_eq!(result.facts.get("mine"), Some(&json!({"a": 1})));
     assert_eq!(result.preflight_total, Some(Total { pass: 1, warn: 0, fail: 1 }));
 }

@@ -10,7 +10,7 @@ use svc_step::Failure;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{Kind, Notes, Undo};
 
-use super::{Run, State, room_hint, with_ending};
+use super::{Run, State, disk_space_hint, with_ending};
 use crate::{console, external};
 
 impl Run {
@@ -37,7 +37,7 @@ impl Run {
         }
     }
 
-    /// Notes that a step begins: one with an effect passes the point of no return, where the script has come to that.
+    /// Records that a step begins: one with an effect passes the point of no return, where the script has come to that.
     ///
     /// # Errors
     /// The disk does not take it (1 `journal_full`): what cannot be recorded is not begun.
@@ -52,7 +52,7 @@ impl Run {
         if kind == Kind::Check || self.state().ahead.is_none() {
             return self.write(&path, text.as_bytes(), kind != Kind::Check);
         }
-        // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being noted.
+        // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being recorded.
         let partial = with_ending(files, "started.partial");
         let _ = fs::remove_file(&partial);
         self.write(&partial, text.as_bytes(), true)?;
@@ -85,7 +85,7 @@ impl Run {
             "journal_full",
             format!("The journal in {} cannot be written, so the next step was not begun.", self.dir().display()),
         )
-        .hint(room_hint(&self.state_dir))
+        .hint(disk_space_hint(&self.state_dir))
         .cause(failure.message.clone())
     }
 
@@ -106,7 +106,7 @@ impl Run {
         external::append(&self.dir().join("log"), &line);
     }
 
-    /// A line of what happens, for the log, and for whoever looks.
+    /// A line of what happens, for the log, and for whoever watches.
     pub fn say(&self, text: &str) {
         self.log(text);
         if self.verbose {
@@ -114,7 +114,7 @@ impl Run {
         }
     }
 
-    /// Alters the notes, and keeps them where a resumed run finds them.
+    /// Changes the notes, and keeps them where a resumed run finds them.
     ///
     /// # Errors
     /// As [`Run::note_started`].

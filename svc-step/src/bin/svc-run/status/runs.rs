@@ -12,7 +12,7 @@ use crate::end::NOTHING_CHANGED;
 use crate::run::with_ending;
 use crate::{again, external};
 
-/// The runs of a state folder, the newest first.
+/// The runs of a state directory, the newest first.
 pub struct Runs<'a> {
     state_dir: &'a Path,
     runs: Vec<Journal>,
@@ -21,12 +21,6 @@ pub struct Runs<'a> {
 impl<'a> Runs<'a> {
     pub fn of(state_dir: &'a Path) -> Self {
         Self { state_dir, runs: journal::runs(state_dir) }
-    }
-
-    /// By its ID or its directory; a run is known by its folder, also without a plan.
-    pub fn named(&self, run: &str) -> Option<Journal> {
-        let dir = if run.contains('/') { PathBuf::from(run).canonicalize().ok()? } else { self.state_dir.join("runs").join(run) };
-        (dir.is_dir() && Journal::at(&dir).id().parse::<svc_step::run_id::RunId>().is_ok()).then(|| Journal::at(dir))
     }
 
     /// The newest run of a script, or, of any script, the newest that no other run has called; where that one ended well, the one that
@@ -57,7 +51,7 @@ impl<'a> Runs<'a> {
 
     /// The run of the same script that has made this one as a hop, where it has not ended well.
     fn unfinished_outer(&self, run: &Journal) -> Option<Journal> {
-        let outer = self.named(&run.plan().parent?)?;
+        let outer = journal::named(self.state_dir, &run.plan().parent?)?;
         (outer.script() == run.script() && !outer.is_ok()).then_some(outer)
     }
 
@@ -93,7 +87,7 @@ impl<'a> Runs<'a> {
             run_dir: run.dir().display().to_string(),
             undo: if rests { pending(run) } else { Vec::new() },
             steps: steps(&run.attempts(), is_running, external.as_deref()),
-            downtime_ms: last.as_ref().and_then(downtime),
+            downtime_ms: last.as_ref().and_then(|document| document.number("/downtime_ms")),
             script: plan.script,
             started_at: plan.started_at,
             state,
@@ -175,22 +169,18 @@ fn is_committed(run: &Journal) -> bool {
     run.notes().commit.is_some() || run.has_begun("hop-1")
 }
 
-/// The ID of the restore point that a run has made or restored, in whatever folder that was then.
+/// The ID of the restore point that a run has made or restored, in whatever directory that was then.
 fn restore_point(run: &Journal) -> Option<String> {
     let notes = run.notes();
     let path = Path::new(notes.facts.get("restore_point")?.as_str()?);
     path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
-fn downtime(document: &Document<Value>) -> Option<u64> {
-    document.result.as_ref()?.get("downtime_ms")?.as_u64()
-}
-
 fn how_it_ended(document: Option<&Document<Value>>) -> String {
     let Some(document) = document else { return "It was interrupted.".to_owned() };
     match &document.error {
         Some(error) if !document.ok => error.message.clone(),
-        _ => match downtime(document) {
+        _ => match document.number("/downtime_ms") {
             Some(ms) => format!("It ended well. The service was down for {ms} ms."),
             None => "It ended well.".to_owned(),
         },

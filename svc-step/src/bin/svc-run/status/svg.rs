@@ -1,9 +1,11 @@
 //! A run as a picture: a bar for each step on one axis of time, so that what ran in parallel is drawn in parallel; the downtime is shaded.
+//! The steps of a script that is a step are drawn below it: those of the backup of a nightly run, and of each hop.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use jiff::Timestamp;
-use svc_step::journal::Attempt;
+use svc_step::journal::{self, Journal};
 use svc_step::table::{clean, duration, local};
 
 use super::show::{label, title};
@@ -22,10 +24,50 @@ const LETTERS: usize = 130;
 /// Parts of the axis.
 const TICKS: u64 = 5;
 
-/// The steps of a run as an SVG.
-pub fn draw(status: &StatusResult, attempts: &[Attempt]) -> String {
-    let steps: Vec<(&StepStatus, u64)> = status.steps.iter().zip(attempts.iter().map(|one| one.begun_ms)).collect();
-    let axis = Axis::of(&steps);
+/// What is drawn.
+#[derive(Default)]
+pub struct Picture {
+    steps: Vec<Bar>,
+    /// From when to when the service was down.
+    downtimes: Vec<(u64, u64)>,
+}
+
+/// A step, when it began, and in how many scripts that are steps it is one.
+struct Bar {
+    step: StepStatus,
+    begun: u64,
+    depth: usize,
+}
+
+impl Picture {
+    /// Adds the steps of a run, and below a step those of the run that it is.
+    pub fn add(&mut self, run: &Journal, steps: &[StepStatus], depth: usize) {
+        let attempts = run.attempts();
+        self.downtimes.extend(report::downtime_span(&attempts));
+        let runs = run.dir().parent().and_then(Path::parent).map(journal::runs).unwrap_or_default();
+        let nested = runs.into_iter().rev().filter(|other| other.plan().parent.as_deref() == Some(run.id()));
+        let mut nested: Vec<(u64, Journal)> =
+            nested.filter_map(|other| Some((other.attempts().first()?.begun_ms, other))).collect();
+        for (step, attempt) in steps.iter().zip(&attempts) {
+            self.steps.push(Bar { step: step.clone(), begun: attempt.begun_ms, depth });
+            let later =
+                attempts.iter().map(|one| one.begun_ms).filter(|begun| *begun > attempt.begun_ms).min().unwrap_or(u64::MAX);
+            let (own, others) = nested.into_iter().partition(|(begun, _)| (attempt.begun_ms..later).contains(begun));
+            nested = others;
+            for (_, other) in own {
+                self.add(&other, &super::steps(&other.attempts(), other.is_running(), None), depth + 1);
+            }
+        }
+    }
+
+    /// The steps as an SVG.
+    pub fn draw(&self, status: &StatusResult) -> String {
+        draw(status, &self.steps, &self.downtimes)
+    }
+}
+
+fn draw(status: &StatusResult, steps: &[Bar], downtimes: &[(u64, u64)]) -> String {
+    let axis = Axis::of(steps);
     let bottom = TOP + ROW * steps.len() as u64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
@@ -34,8 +76,8 @@ pub fn draw(status: &StatusResult, attempts: &[Attempt]) -> String {
     );
     svg.push_str(&text(16, 24, "font-size=\"16\"", &title(status)));
     svg.push_str(&text(16, 44, "", &status.message));
-    if let Some((from, to)) = report::downtime_span(attempts) {
-        let (x, end) = (axis.at(from), axis.at(to));
+    for (from, to) in downtimes {
+        let (x, end) = (axis.at(*from), axis.at(*to));
         let _ = writeln!(
             svg,
             "<rect class=\"downtime\" x=\"{x}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f6dede\"/>",
@@ -54,15 +96,15 @@ pub fn draw(status: &StatusResult, attempts: &[Attempt]) -> String {
         let said = if tick == 0 { axis.begins() } else { duration(ms) };
         svg.push_str(&text(x, bottom + 18, "fill=\"#606060\" text-anchor=\"middle\"", &said));
     }
-    for (at, (step, begun)) in steps.iter().enumerate() {
-        svg.push_str(&row(&axis, step, *begun, TOP + ROW * at as u64));
+    for (at, bar) in steps.iter().enumerate() {
+        svg.push_str(&row(&axis, bar, TOP + ROW * at as u64));
     }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn row(axis: &Axis, step: &StepStatus, begun: u64, y: u64) -> String {
-    let x = axis.at(begun);
+fn row(axis: &Axis, Bar { step, begun, depth }: &Bar, y: u64) -> String {
+    let x = axis.at(*begun);
     let width = axis.at(begun + step.duration_ms.unwrap_or(0)).saturating_sub(x).max(2);
     let colour = match step.state.as_str() {
         "ok" | "ended with 0" => "#4a8f5a",
@@ -82,7 +124,7 @@ fn row(axis: &Axis, step: &StepStatus, begun: u64, y: u64) -> String {
     } else {
         text(x + width + 6, y + 15, "", said.trim())
     };
-    format!("{bar}{}{beside}", text(LEFT - 10, y + 15, "text-anchor=\"end\"", &label(step)))
+    format!("{bar}{}{beside}", text(LEFT - 10, y + 15, "text-anchor=\"end\"", &format!("{}{}", "› ".repeat(*depth), label(step))))
 }
 
 /// From the first step's begin to the last one's end.
@@ -92,9 +134,9 @@ struct Axis {
 }
 
 impl Axis {
-    fn of(steps: &[(&StepStatus, u64)]) -> Self {
-        let from = steps.iter().map(|(_, begun)| *begun).min().unwrap_or(0);
-        let ends = steps.iter().map(|(step, begun)| begun + step.duration_ms.unwrap_or(0));
+    fn of(steps: &[Bar]) -> Self {
+        let from = steps.iter().map(|bar| bar.begun).min().unwrap_or(0);
+        let ends = steps.iter().map(|bar| bar.begun + bar.step.duration_ms.unwrap_or(0));
         Self { from, length: ends.max().unwrap_or(0).saturating_sub(from).max(1) }
     }
 

@@ -177,7 +177,7 @@ fn without_a_run_the_unfinished_one_is_shown() {
     );
     hop.ended(&json!({}));
     assert_eq!(of(&first, Some("svc-upgrade")).run, "20261120t050000z-upgrade-hops");
-    // A run is known by its folder, also where its plan was lost.
+    // A run is known by its directory, also where its plan was lost.
     let lost = first.another("20261120t060000z-rollback", "", None);
     assert_eq!(of(&first, Some("svc-rollback")).run, lost.journal().id());
     let error = status(first.state(), &Arguments { script: Some("svc-nightly".to_owned()), ..Arguments::default() }).unwrap_err();
@@ -272,6 +272,24 @@ fn a_picture_has_a_bar_for_each_step_and_the_downtime_shaded() {
             && picture.contains("&lt;b&gt;&amp;&quot;<")
     );
     assert!(!picture.contains('\u{1b}') && picture.matches("<text").count() == picture.matches("</text>").count());
+    // A nightly run, whose backup is a run of its own, which has stopped the service.
+    let night = made.another("20261121t020002z-nightly", "svc-nightly", None);
+    let backup = made.another("20261121t020003z-backup-nightly", "svc-backup", Some("20261121t020002z-nightly"));
+    for (of, name, begun, result) in [
+        (&night, "01-backup", 0, json!({})),
+        (&backup, "01-stop", 100, json!({"requested_epoch_ms": epoch + 100})),
+        (&backup, "02-start", 500, json!({"after": {"active_enter_epoch_ms": epoch + 900}})),
+        (&night, "02-prune", 1000, json!({})),
+    ] {
+        of.step(name, "step", &json!({"duration_ms": 200, "result": result}));
+        let file = fs::File::options().write(true).open(of.journal().dir().join(format!("{name}.started"))).unwrap();
+        file.set_modified(UNIX_EPOCH + std::time::Duration::from_millis(epoch + begun)).unwrap();
+    }
+    let drawn = super::picture(&of(&night, Some("svc-nightly")));
+    let labels: Vec<&str> =
+        drawn.lines().filter_map(|line| line.split_once("text-anchor=\"end\">")?.1.strip_suffix("</text>")).collect();
+    let places = ["backup", "› stop", "› start", "prune"].map(|label| labels.iter().position(|one| *one == label).unwrap());
+    assert!(places.is_sorted() && drawn.contains(">service down for 800 ms<"), "{drawn}");
     // A run without a step has a picture too.
     assert!(super::picture(&of(&Made::new("svc-backup"), None)).ends_with("</svg>\n"));
 }

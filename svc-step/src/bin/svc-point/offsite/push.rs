@@ -1,0 +1,238 @@
+//! `push`: copies a restore point and the directory of the snapshot repository off-site. Only a copy that is verified gets the service's tag.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::action::Action;
+use svc_step::common::DryRun;
+use svc_step::document::Time;
+use svc_step::file::{self, Existing};
+use svc_step::lock::Lock;
+use svc_step::reporter::shell_quoted;
+use svc_step::run_id::RunId;
+use svc_step::{Call, Failure, StepResult};
+
+use super::{run as restic, snapshots, unverified};
+use crate::last::{self, OffsiteCopy};
+use crate::point::{self, About, BackupDir};
+use crate::space::result;
+
+/// Arguments of `svc-point push`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: the steps of `svc-offsite push`
+  svc-snap health > search.json; svc-snap list > snapshots.json
+  svc-snap show --from \"$point/snapshot.json\" > snapshot.json
+  svc-point push \"$point\" --search search.json --snapshots snapshots.json --snapshot snapshot.json
+
+A repository of another type than fs is not copied: its own storage has to outlive this host.")]
+pub struct PushArgs {
+    /// The restore point: its ID or its directory
+    #[arg(value_name = "POINT")]
+    point: String,
+    /// The document of svc-snap health: where the snapshot repository is
+    #[arg(long, value_name = "FILE")]
+    search: PathBuf,
+    /// The document of svc-snap list: whether a snapshot is being taken
+    #[arg(long, value_name = "FILE")]
+    snapshots: PathBuf,
+    /// The document of svc-snap show: the snapshot of the restore point
+    #[arg(long, value_name = "FILE")]
+    snapshot: PathBuf,
+    /// `SVC_BACKUP_REPO`
+    #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO")]
+    repository: Option<PathBuf>,
+    #[command(flatten)]
+    dir: BackupDir,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// A restore point that was copied off-site.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Pushed {
+    /// The restore point.
+    pub point_id: String,
+    /// When it was made; RFC 3339, UTC.
+    pub made_at: Time,
+    /// When the copy was verified; `null` if it was not.
+    pub copied_at: Option<Time>,
+    /// The directory of the snapshot repository that was copied too; `null` if it is none.
+    pub repository: Option<String>,
+    /// What is done.
+    pub plan: Vec<Action>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Health {
+    repository: Repository,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Repository {
+    r#type: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Shown {
+    snapshot: One,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Listed {
+    snapshots: Vec<One>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct One {
+    uuid: String,
+    state: String,
+}
+
+/// The last line of `restic backup --json`.
+#[derive(Debug, Deserialize)]
+struct Summary {
+    snapshot_id: String,
+}
+
+pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
+    let point = args.dir.point(&args.point);
+    let id = point.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if id.parse::<RunId>().is_err() {
+        let message = format!("The directory {} has another name than its restore point was made with.", point.display());
+        return Err(Failure::refused("point_renamed", message)
+            .hint("Give it the name that its restore-point.json has as `id`.")
+            .into());
+    }
+    let made = About::read(&point).and_then(|about| about.made_at?.parse().ok()).or_else(|| point::stamp(&id));
+    let repository = repository(args, call, &id)?;
+    let mut pushed = Pushed {
+        made_at: made.unwrap_or_default().into(),
+        copied_at: None,
+        repository: repository.as_ref().map(|repository| repository.display().to_string()),
+        plan: Vec::new(),
+        point_id: id,
+    };
+    let _lock = Lock::unless_dry(call, "restore-points", &args.dir.dir().display().to_string(), args.dry.dry_run)?;
+    match push(args, call, &point, repository.as_deref(), &mut pushed) {
+        Ok(()) => Ok(pushed),
+        Err(failure) => Err(call.stopped(failure, pushed)),
+    }
+}
+
+/// The directory of the snapshot repository, without links, since restic copies a link as a link; none if it is no directory.
+fn repository(args: &PushArgs, call: &Call, id: &str) -> Result<Option<PathBuf>, Failure> {
+    let again = || format!("Then:\n  {}", shell_quoted(&["svc-offsite", "push", &args.point]));
+    if result::<Listed>(Some(&args.snapshots)).snapshots.iter().any(|one| one.state == "IN_PROGRESS") {
+        let message = "A snapshot is being written to the snapshot repository.";
+        return Err(Failure::unavailable("search_busy", message).hint(format!("Wait until it has ended. {}", again())));
+    }
+    if result::<Health>(Some(&args.search)).repository.r#type.is_some_and(|kind| kind != "fs") {
+        let message =
+            "The snapshot repository is no directory (type fs), so it is not copied: its own storage has to outlive this host.";
+        call.warn("repository_not_copied", message);
+        return Ok(None);
+    }
+    let uuid = result::<Shown>(Some(&args.snapshot)).snapshot.uuid;
+    let found = args.repository.as_ref().filter(|directory| directory.join(format!("snap-{uuid}.dat")).exists());
+    found.map(|directory| point::real(directory)).map(Some).ok_or_else(|| {
+        let directory =
+            args.repository.as_ref().map_or("SVC_BACKUP_REPO, which is not set".to_owned(), |one| one.display().to_string());
+        Failure::not_found("snapshot_not_found", format!("The snapshot of {id} is not in the directory {directory}."))
+            .hint(format!("Set SVC_BACKUP_REPO to the directory of the repository:\n  svc-snap health\n{}", again()))
+    })
+}
+
+fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, pushed: &mut Pushed) -> Result<(), Failure> {
+    let (host, service, id) = (Call::host(), args.dir.service(), pushed.point_id.clone());
+    let (new, verified) = (format!("{},{id}", unverified(service)), format!("{service},{id}"));
+    let paths = [Some(point), repository].map(|path| path.map(|path| path.display().to_string()));
+    let mut backup = vec!["backup", "--json", "--quiet", "--host", &host, "--tag", &new];
+    if args.dry.dry_run {
+        backup.extend(paths.iter().flatten().map(String::as_str));
+        pushed.plan.push(Action::command(["restic"].into_iter().chain(backup)));
+        pushed.plan.push(Action::command(["restic", "tag", "--host", &host, "--tag", &new, "--set", &verified]));
+        return Ok(());
+    }
+    let failed = format!("The restore point {id} was not copied off-site");
+    // Of the other copies it has read most of this one before.
+    let parent = snapshots(call, service, Some(&host), &failed).map_err(|failure| never_initialised(call, failure))?.pop();
+    backup.extend(parent.iter().flat_map(|parent| ["--parent", &parent.id]));
+    backup.extend(paths.iter().flatten().map(String::as_str));
+    // What earlier calls have left that were killed: their locks, and what they could not verify.
+    restic(call, &["unlock", "--quiet"], &failed)?;
+    remove_unverified(call, service, &host, &failed)?;
+
+    let before = repository.map(generation).transpose()?;
+    let attempt = call.effects().attempt();
+    let copied = restic(call, &backup, &failed).and_then(|ended| {
+        // It is complete only if nothing was written to the repository meanwhile: each write makes another index-N.
+        if repository.map(generation).transpose()? == before { Ok(ended) } else { Err(busy(&args.point)) }
+    });
+    let ended = match copied {
+        Ok(ended) => ended,
+        Err(failure) => {
+            attempt.happened();
+            if failure.signal.is_none()
+                && let Err(failure) = remove_unverified(call, service, &host, &failed)
+            {
+                call.warn("copy_not_removed", format!("The incomplete copy is removed by the next push only: {failure}"));
+            }
+            return Err(failure);
+        }
+    };
+    attempt.happened();
+    let summary = ended.stdout.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<Summary>(line).ok());
+    let summary = summary.ok_or_else(|| {
+        Failure::failed("offsite_failed", format!("{failed}: restic has not printed the ID of its snapshot."))
+            .hint("svc-offsite restic version")
+    })?;
+    restic(call, &["tag", "--quiet", "--set", &verified, &summary.snapshot_id], &failed)?;
+    let copied_at = Timestamp::now();
+    pushed.copied_at = Some(copied_at.into());
+    let record = OffsiteCopy { point_id: id, copied_at, made_at: pushed.made_at.as_str().parse().unwrap_or_default() };
+    let text = serde_json::to_vec(&record).map_err(anyhow::Error::from)?;
+    file::write_whole(&call.state_dir().join(last::OFFSITE), &text, 0o600, Existing::Replace)
+}
+
+/// restic says the same of a storage that is not mounted or refuses the connection.
+fn never_initialised(call: &Call, failure: Failure) -> Failure {
+    let is_new = failure.causes.iter().any(|cause| cause.contains("Is there a repository"))
+        && !call.state_dir().join(last::OFFSITE).exists();
+    let hint = failure.hint.clone().unwrap_or_default();
+    if is_new {
+        failure.hint(format!("{hint}\nIf there has never been a restic repository:\n  svc-offsite restic init"))
+    } else {
+        failure
+    }
+}
+
+fn busy(point: &str) -> Failure {
+    let again = shell_quoted(&["svc-offsite", "push", point]);
+    Failure::unavailable("search_busy", "The snapshot repository was written to while it was copied.")
+        .hint(format!("To copy it again:\n  {again}"))
+}
+
+fn remove_unverified(call: &Call, service: &str, host: &str, failed: &str) -> Result<(), Failure> {
+    let left = snapshots(call, &unverified(service), Some(host), failed)?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    let ids = left.iter().map(|one| one.id.as_str());
+    restic(call, &["forget", "--quiet"].into_iter().chain(ids).collect::<Vec<_>>(), failed).map(drop)
+}
+
+/// The names of the repository's `index-N`.
+fn generation(repository: &Path) -> Result<BTreeSet<String>, Failure> {
+    let fault = |error| Failure::io("read the snapshot repository", repository, &error);
+    let names = fs::read_dir(repository).map_err(fault)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| name.starts_with("index-")).collect())
+}

@@ -1,0 +1,28 @@
+//! restic with the off-site repository of the settings: the only program that gets every variable of the settings file.
+
+use std::process::Command;
+
+use crate::failure::Failure;
+use crate::settings::{others, setting, variable};
+
+/// restic, without a command.
+///
+/// # Errors
+/// `SVC_OFFSITE` is not set (2), or the settings file cannot be read.
+pub fn command() -> Result<Command, Failure> {
+    let (repository, password_file) = (setting("SVC_OFFSITE"), setting("SVC_OFFSITE_PASSWORD_FILE"));
+    if repository.is_empty() {
+        return Err(Failure::usage("offsite_not_set", "SVC_OFFSITE, the restic repository, is not set.")
+            .hint("Set SVC_OFFSITE and SVC_OFFSITE_PASSWORD_FILE in the settings file."));
+    }
+    let mut restic = Command::new("restic");
+    // Without a home directory it would have no cache.
+    if variable("RESTIC_CACHE_DIR").is_none() {
+        restic.env("RESTIC_CACHE_DIR", format!("{}/restic-cache", setting("SVC_STATE_DIR")));
+    }
+    restic.envs(others()?).env("RESTIC_REPOSITORY", repository);
+    if !password_file.is_empty() {
+        restic.env("RESTIC_PASSWORD_FILE", password_file);
+    }
+    Ok(restic)
+}
