@@ -1,6 +1,7 @@
 //! `svc-snap stage`, `swap` and `restore` killed, ended or cut off between any two of their requests; and two of them at once.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use svc_tests::gate::{Gate, Side};
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
+use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
@@ -104,6 +106,71 @@ fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
             assert_eq!(sandbox.copies(), Vec::<String>::new());
         }
     }
+}
+
+/// A proxy that loses the answer of a swap's exchange and holds the exchange back, and refuses what comes of that kind until it is carried:
+/// when the tool waits for what the server has queued (`is_queued`), or when the test does so.
+fn exchange_held_back(sandbox: &Sandbox, is_queued: bool) -> (StandIn, Arc<Mutex<Option<Value>>>) {
+    let (held, search) = (Arc::<Mutex<Option<Value>>>::default(), sandbox.search.clone());
+    let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
+    let shared = Arc::clone(&held);
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        let mut held = shared.lock().unwrap();
+        if request.starts_with("POST /_aliases ") && held.is_none() {
+            *held = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).ok();
+            return Err(String::new());
+        } else if request.starts_with("POST /_aliases ") && held.as_ref().is_some_and(Value::is_object) {
+            return Err(http("400 Bad Request", "application/json", &refusal.to_string()));
+        } else if request.contains("wait_for_events=languid") && is_queued {
+            let exchange = held.replace(Value::Null).filter(Value::is_object);
+            exchange.into_iter().for_each(|exchange| drop(search.ask("POST", "/_aliases", Some(&exchange)).unwrap()));
+        }
+        Ok(request.to_owned())
+    });
+    (proxy, held)
+}
+
+#[test]
+fn an_exchange_that_comes_late_is_the_swaps_or_nobodys() {
+    let sandbox = Sandbox::new("late");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&live, 10, 15);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    let swap = |proxy: &StandIn| sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", proxy.url());
+
+    // Undone, it finds none of its copies.
+    let (proxy, held) = exchange_held_back(&sandbox, false);
+    swap(&proxy).run().fails(1, "search_refused").unchanged();
+    let exchange = held.lock().unwrap().take();
+    let (status, answer) = sandbox.search.request("POST", "/_aliases", exchange.as_ref()).unwrap();
+    assert_eq!((status, sandbox.content(), sandbox.copies()), (404, content, copies), "{answer}");
+
+    // While it is in the server's queue, nothing is undone.
+    let (proxy, _held) = exchange_held_back(&sandbox, true);
+    let swapped = swap(&proxy).run().ok().changed();
+    assert_eq!((sandbox.count(&live), sandbox.count(swapped.result()["indices"][0]["previous"].as_str().unwrap())), (10, 15));
+}
+
+#[test]
+fn what_a_client_writes_to_a_clone_before_the_swap_is_finished_is_not_lost_on_the_way_back() {
+    let sandbox = Sandbox::new("written");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let alias = sandbox.name("alias");
+    sandbox.ask("PUT", &format!("/{live}/_alias/{alias}"), None);
+    let upgraded = sandbox.content();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (run, requests) = (created_run(&staged), requests_of_a_swap(&sandbox, &created));
+    Gate::kill_at(&sandbox.search.url, requests, Side::Before, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let written = sandbox.search.request("PUT", &format!("/{live}/_doc/new?refresh=true"), Some(&json!({"n": 1}))).unwrap().0;
+    let back = sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+    let replaced = back.result()["indices"][0]["previous"].as_str().map(|replaced| sandbox.count(replaced));
+    assert_eq!(replaced, (written == 201).then_some(11), "{back}");
+    let forward = sandbox.from(&["swap"], &back).ok().changed();
+    assert_eq!(sandbox.count(&live), 11, "{forward}");
 }
 
 #[test]

@@ -127,6 +127,44 @@ fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is
 }
 
 #[test]
+fn a_restore_asks_a_server_again_that_is_too_busy_to_begin_it() {
+    let sandbox = Sandbox::new("busy");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    // After half a minute in the queue of its master.
+    let busy = json!({"error": {"type": "process_cluster_event_timeout_exception", "root_cause": [],
+        "reason": "failed to process cluster event (restore_snapshot[s1]) within 30s"}, "status": 429});
+    for args in [&["stage"][..], &["restore", "--in-place", "--on-conflict", "close"]] {
+        let gate = Gate::to(&sandbox.search.url).unwrap().answering("POST /_snapshot", 2, 429, &busy);
+        let restore = sandbox.tool(args).args(["--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
+        restore.run().ok().changed();
+    }
+    assert_eq!((sandbox.copies().len(), sandbox.count(&docs)), (1, 10));
+}
+
+#[test]
+fn what_is_discarded_of_a_run_is_of_no_run_whose_name_begins_so() {
+    let sandbox = Sandbox::new("prefix");
+    sandbox.simple("docs", 3);
+    let created = sandbox.create("s1");
+    let runs = ["20260101t000000z-x", "20260101t000000z-x-2"];
+    runs.iter().for_each(|run| drop(sandbox.from(&["stage", "--run-id", run], &created).ok()));
+    let copies = sandbox.copies();
+    let discard = |run: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", "*");
+    let plan = discard(runs[0]).args(["--dry-run"]).run().ok();
+    assert_eq!(plan.result()["indices"].as_array().unwrap().len(), 1, "{plan}");
+    // Nor where nothing is recorded of either, or the index is not live any more.
+    sandbox.ask("DELETE", &format!("/{}", sandbox.name("docs")), None);
+    discard(runs[0]).run().ok().changed();
+    assert_eq!(sandbox.copies(), copies[..1]);
+    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
+    sandbox.simple("docs", 3);
+    discard(runs[0]).run().fails(4, "swap_not_found").unchanged();
+    discard(runs[1]).run().ok().changed();
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+}
+
+#[test]
 fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     let sandbox = Sandbox::new("left");
     let (docs, gone) = (sandbox.simple("docs", 10), sandbox.simple("gone", 10));

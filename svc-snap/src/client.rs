@@ -158,12 +158,15 @@ impl Client {
         Ok(self.fetch(method, path, body, Some(self.at_most(time)))?.success()?)
     }
 
-    /// A request that changes something, accounted for. Where the answer never comes, `changed` becomes unknown.
+    /// A request that changes something, accounted for. A server that is too busy and has surely not begun it is asked again for a
+    /// moment; where the answer never comes, `changed` becomes unknown.
     pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let attempt = call.effects().attempt();
-        self.acting.store(true, Ordering::SeqCst);
-        let sent = self.fetch(method, path, body, Some(self.at_most(ANSWER)));
-        settle(attempt, sent.and_then(|answer| answer.success()))
+        retry_while_busy(call, MOMENT, || {
+            let attempt = call.effects().attempt();
+            self.acting.store(true, Ordering::SeqCst);
+            let sent = self.fetch(method, path, body, Some(self.at_most(ANSWER)));
+            settle(attempt, sent.and_then(|answer| answer.success()))
+        })
     }
 
     /// Starts a request that changes something and may take hours. Whoever waits for it accounts for its effect.
@@ -241,9 +244,10 @@ impl Client {
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
         }
-        match body {
-            Some(body) => {
-                let request = request.header(header::CONTENT_TYPE, "application/json").body(body.to_string())?;
+        // The only body that is a string is lines of JSON (`_msearch`).
+        match body.map(|body| body.as_str().map_or_else(|| body.to_string(), str::to_owned)) {
+            Some(text) => {
+                let request = request.header(header::CONTENT_TYPE, "application/json").body(text)?;
                 self.agent.run(self.agent.configure_request(request).timeout_global(limit).build())
             }
             None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(limit).build()),

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 use svc_step::{Call, Failure, Lock};
 
-use crate::client::{MOMENT, Server, continues_by_itself, is_busy, members, number, path, retry_while_busy, text};
+use crate::client::{MOMENT, Server, continues_by_itself, members, number, path, retry_while_busy, text};
 
 /// Types of repositories whose settings the server shows completely. Others may have secrets in them that are never shown, and that a
 /// repository written again would lose.
@@ -50,7 +50,7 @@ pub(crate) fn cleanup(repository: &str) -> String {
 pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result<Value, Failure> {
     let is_change = |answer: &Value| number(answer, "/results/deleted_blobs") != Some(0);
     let clean = || server.change_slowly(call, "POST", &cleanup(repository), is_change);
-    retry_while_busy(call, MOMENT, is_busy, clean)
+    retry_while_busy(call, MOMENT, clean)
         .map_err(|failure| continues_by_itself(failure, "the cleanup of the repository"))
 }
 

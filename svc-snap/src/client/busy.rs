@@ -17,11 +17,11 @@ pub(crate) fn poll_pause(begun: Instant, first: Duration, longest: Duration) -> 
     (begun.elapsed() / 20).clamp(first, longest)
 }
 
-/// Asks, and for so long asks again what the server is too busy for.
+/// Asks, and for so long asks again what the server is too busy for; a signal or the time limit ends that. Where its answer was lost a
+/// request has another failure, and is not sent again.
 pub(crate) fn retry_while_busy<T>(
     call: &Call,
     time: Duration,
-    is_busy: impl Fn(&Failure) -> bool,
     mut ask: impl FnMut() -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let until = Instant::now() + time;
@@ -31,7 +31,9 @@ pub(crate) fn retry_while_busy<T>(
         match ask() {
             Err(failure) if is_busy(&failure) && (attempts < ATTEMPTS || Instant::now() < until) => {
                 // What the server said last is worth more than that the time was up.
-                call.pause(pause).map_err(|ended| if ended.signal.is_some() { ended } else { failure })?;
+                if call.pause(pause).is_err() {
+                    return Err(failure);
+                }
                 pause = (pause * 2).min(LAST);
             }
             ended => return ended,

@@ -13,7 +13,7 @@ use svc_step::effects::{Attempt, Changed};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, busy, failed, is_busy, path};
+use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, failed, path, retry_while_busy};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
 use crate::snapshot::captured::Captured;
@@ -233,9 +233,9 @@ struct Taking<'a> {
 
 impl Taking<'_> {
     /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not. A server that
-    /// is busy and has surely not begun it is asked again for a moment: a lost answer has a code of its own.
+    /// is busy and has surely not begun it is asked again for a moment.
     fn begin(&self, request: &str, body: &Value) -> Result<(), Failure> {
-        busy::retry_while_busy(self.call, MOMENT, is_busy, || self.send(request, body))
+        retry_while_busy(self.call, MOMENT, || self.send(request, body))
     }
 
     fn send(&self, request: &str, body: &Value) -> Result<(), Failure> {

@@ -77,14 +77,21 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         }
     }
     let all: Vec<String> = select::names(&server)?.indices;
+    let named: BTreeSet<&str> = [&given, &recorded].into_iter().flatten().flat_map(Begun::copies).collect();
     // Two services may have been given the same run id.
-    let is_ours = |name: &&String| copies::is_copy_of(name, run.as_str(), |index| args.scope.scope.contains(index));
+    let is_ours = |name: &&String| {
+        copies::is_copy_of(name, run.as_str(), |index| args.scope.scope.contains(index))
+            && copies::run_of(name, &all).is_none_or(|other| other == run.as_str())
+    };
     let mut names: BTreeSet<String> = all.iter().filter(is_ours).cloned().collect();
     if given.is_none() {
         refuse_last(&run, &names, &all)?;
+    } else {
+        // One that the run says nothing of, and that is of no live index, may be a copy of another run: of `r-2` and not of `r`.
+        let is_live = |index: &str| all.iter().any(|live| live == index);
+        names.retain(|name| copies::is_copy_of(name, run.as_str(), is_live));
     }
-    let named = [&given, &recorded].into_iter().flatten().flat_map(Begun::copies);
-    names.extend(named.filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
+    names.extend(named.into_iter().filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
     clear(args, call, &server, &run, &names, recorded.as_ref())
 }
 

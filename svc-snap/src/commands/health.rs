@@ -223,7 +223,8 @@ fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHeal
         return Err(failure);
     }
     let is_known = [health.verified, health.readable].contains(&Some(false));
-    let why = failure.causes.last().unwrap_or(&failure.message);
+    // The causes name the nodes, each server in another one.
+    let why = failure.causes.join("; ");
     let unknown = format!("Whether the repository {name} can be used is unknown: ");
     let (code, unknown) = if is_known { (failure.code.as_str(), "") } else { ("not_checked", unknown.as_str()) };
     call.warn(code, format!("{unknown}{} ({why})", failure.message));

@@ -163,7 +163,7 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
         progress.at(&one.item.name);
         call.check()?;
         let timeout = call.deadline().remaining().unwrap_or(BUSY);
-        match retry_while_busy(call, timeout, is_busy, || captured::delete(call, server, repository, &one.item.name)) {
+        match retry_while_busy(call, timeout, || captured::delete(call, server, repository, &one.item.name)) {
             Ok(()) => {
                 one.outcome = Outcome::Deleted;
                 *deleted_count += 1;

@@ -19,7 +19,12 @@ pub(crate) enum Phase {
     After,
 }
 
+/// How far it has come, once the server has done all that it had been asked before: an exchange whose answer was lost may be among that.
 pub(crate) fn phase(server: &Server, swapped: &Swapped) -> Result<Phase, Failure> {
+    let health = server.get("/_cluster/health?wait_for_events=languid&timeout=30s&filter_path=timed_out")?;
+    if health.get("timed_out") != Some(&Value::Bool(false)) {
+        return Err(Failure::unavailable("search_busy", "The server has more to do than it does in half a minute."));
+    }
     Ok(phase_of(swapped, &get_indices(server, &swapped.names())?))
 }
 
@@ -129,15 +134,17 @@ pub(super) fn live_clones(swapped: &Swapped) -> Vec<LiveClone<'_>> {
 }
 
 /// Phase 3: what is live goes, and in the same call its aliases come to the copies that are to become live, which take no writes. So
-/// no client can create an index of an alias's name.
+/// no client can create an index of an alias's name. All copies get the marker, so that the call fails if it comes late, when the swap was
+/// undone and its copies are gone.
 pub(super) fn exchange(swapped: &Swapped, found: &Found) -> Vec<Value> {
     let live = swapped.indices.iter().filter(|item| item.is_old(found)).map(|item| &item.index);
     let discarded = swapped.discarded.iter().filter(|name| found.contains_key(*name));
     let mut actions: Vec<Value> = live.chain(discarded).map(|name| remove_index(name)).collect();
     for (item, source) in swapped.with_source() {
         actions.extend(all_aliases(item, &source.name));
-        actions.push(json!({"add": {"index": source.name, "alias": swapped.marker(), "is_hidden": true}}));
     }
+    let mark = |name: &str| json!({"add": {"index": name, "alias": swapped.marker(), "is_hidden": true}});
+    actions.extend(swapped.indices.iter().flat_map(SwapIndex::copies).map(mark));
     actions
 }
 
@@ -147,8 +154,11 @@ pub(super) fn finish(swapped: &Swapped, found: &Found) -> Vec<Value> {
     for (item, source) in swapped.with_source() {
         actions.extend(item.source_in(found).map(|_| remove_index(&source.name)));
         actions.extend(all_aliases(item, &item.index));
-        actions.push(json!({"remove": {"index": item.index, "alias": swapped.marker()}}));
     }
+    let unmark = |name: &str| json!({"remove": {"index": name, "alias": swapped.marker()}});
+    let previous = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
+    let marked = previous.filter(|name| swapped.is_marked(found, name));
+    actions.extend(swapped.with_source().map(|(item, _)| item.index.as_str()).chain(marked).map(unmark));
     actions
 }
 

@@ -129,6 +129,13 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
     guard::refuse_blocked_live(server, &names)?;
     let mut found = get_indices(server, &names)?;
     policy::fill(call, server, &mut found)?;
+    // A clone that clients may have written to is live, and has what it was to have at the end of the swap.
+    for item in &before.indices {
+        let Some(live) = found.get_mut(&item.index) else { continue };
+        if live.metadata.aliases.contains_key(&before.marker()) && !live.metadata.write_block() {
+            live.metadata = item.becomes.clone().unwrap_or_default();
+        }
+    }
     let kept = before.indices.iter().filter_map(|item| item.previous.as_deref());
     let counts = counts(server, &kept.filter(|previous| found.contains_key(*previous)).collect::<Vec<_>>())?;
     let mut targets = targets_back(before, &found, &counts)?;
