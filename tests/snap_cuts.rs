@@ -69,8 +69,15 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
                 sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
                 sandbox.from(&["restore"], &created).refused("swap_unfinished");
             }
-            let finished = sandbox.from(&["swap"], &staged).ok();
+            let left = sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged();
+            let gate = Gate::to(&sandbox.search.url).unwrap();
+            let finished =
+                sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
             assert_eq!(finished.states(), ["new", "new"], "{at}");
+            let left: Vec<_> =
+                left.result()["plan"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect();
+            let sent: Vec<_> = gate.seen().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+            assert_eq!(left, sent, "{at}");
             assert_eq!(sandbox.content(), before, "{at}");
             let kept: Vec<_> = [0, 1].map(|at| finished.result()["indices"][at]["previous"].as_str().unwrap().to_owned()).into();
             assert_eq!((sandbox.names().len(), sandbox.copies()), (4, kept.clone()), "{at}");
@@ -281,7 +288,9 @@ fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
     let run = staged.result()["run"].as_str().unwrap();
     assert!(health.doc()["warnings"].to_string().contains(&format!("svc-snap swap --run {run} finishes it")), "{health}");
     sandbox.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
-    let finished = sandbox.from(&["swap"], &staged).review("conflicting_index");
+    // Its copy is known although the answer to the removal of what it is of is lost.
+    Gate::kill_at(&sandbox.search.url, 3, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let finished = sandbox.from(&["swap"], &staged).ok();
     let stray = finished.result()["indices"][0]["conflicts"][0].as_str().unwrap().to_owned();
     assert_eq!(sandbox.count(&stray), 1);
     assert_eq!(sandbox.count(&live), 10);
@@ -415,8 +424,28 @@ fn the_document_of_a_swap_that_failed_behind_its_exchange_finishes_it() {
     sandbox.from(&["swap"], &cut).ok().changed();
     assert_eq!(sandbox.content(), before);
     sandbox.from(&["swap"], &cut).ok().unchanged();
+    // An old document says less than the record.
+    sandbox.from(&["discard", "--dry-run"], &cut).ok();
     sandbox.from(&["swap", "--back"], &cut).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
+}
+
+#[test]
+fn a_server_that_is_away_for_a_while_behind_the_exchange_is_waited_for() {
+    let sandbox = Sandbox::new("away");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&live, 10, 15);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let aliases = Mutex::new(0);
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        let mut aliases = aliases.lock().unwrap();
+        *aliases += usize::from(request.starts_with("POST /_aliases "));
+        let is_away = request.starts_with("POST /_aliases ") && (2..14).contains(&*aliases);
+        if is_away { Err(String::new()) } else { Ok(request.to_owned()) }
+    });
+    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", proxy.url()).run().ok().changed();
+    assert_eq!(sandbox.count(&live), 10);
 }
 
 /// The run whose copies a staging made.

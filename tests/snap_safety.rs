@@ -1,11 +1,13 @@
 //! What is live is given up only for what is proven, and no document says that nothing was changed where nobody knows.
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::gate::{Gate, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
 use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
+use svc_tests::wait;
 
 /// What the document says of an index or a data stream.
 fn state(ran: &Ran, list: &str, key: &str, name: &str) -> String {
@@ -187,6 +189,60 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
 }
 
 #[test]
+fn a_restore_that_is_undone_and_whose_staging_stays_has_changed_something() {
+    let sandbox = Sandbox::new("stays");
+    sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let refusal = |kind: &str| json!({"error": {"type": kind, "reason": "no", "root_cause": []}, "status": 403});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering("POST /_aliases", 1, 400, &refusal("illegal_argument_exception"));
+    let gate = gate.answering("DELETE /svc-staged-", 1000, 403, &refusal("security_exception"));
+    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
+    restore.run().fails(1, "search_refused").changed();
+    assert_eq!(sandbox.copies().len(), 1);
+}
+
+#[test]
+fn what_a_killed_restore_has_left_without_writes_under_a_live_name_is_discarded() {
+    let sandbox = Sandbox::new("unopened").registered(&[("max_restore_bytes_per_sec", "100kb")]);
+    let lost = sandbox.noise("lost", 20);
+    sandbox.ask("PUT", &format!("/{lost}/_alias/{}", sandbox.name("alias")), None);
+    let created = sandbox.create("s1");
+    sandbox.ask("DELETE", &format!("/{lost}"), None);
+    let run = "20261120t080001z-test";
+    let restore = sandbox.tool(&["restore", "--from", "-", "--run-id", run]).stdin(created.text()).spawn();
+    let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
+    let has_uuid = |record: Value| record["result"]["indices"][0]["uuid"].is_string().then_some(());
+    let read = || serde_json::from_str(&std::fs::read_to_string(&record).ok()?).ok().and_then(has_uuid);
+    wait::until("the index in the record", wait::HANG, read).unwrap();
+    restore.signal(Signal::SIGKILL);
+    restore.wait();
+    assert_eq!(sandbox.names(), [lost]);
+    sandbox.run(&["discard", "--run", run]).ok().changed();
+    assert_eq!(sandbox.names(), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_found_out_about_a_restore_is_said_whatever_becomes_of_its_record() {
+    let sandbox = Sandbox::new("verdict");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let mut forged = created.doc().clone();
+    forged["result"]["captured"][0]["docs_count"] = json!(11);
+    sandbox.forget();
+    let run = "20261120t080002z-test";
+    let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        if request.starts_with("POST /_msearch") && std::fs::remove_file(&record).is_ok() {
+            std::fs::create_dir(&record).unwrap();
+        }
+        Ok(request.to_owned())
+    });
+    let restore = sandbox.tool(&["restore", "--in-place", "--on-conflict", "close", "--from", "-", "--run-id", run]);
+    restore.stdin(forged.to_string()).env("SVC_SEARCH_URL", proxy.url()).run().fails(7, "restore_failed").changed();
+    assert_eq!(sandbox.count(&docs), 10);
+}
+
+#[test]
 fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     let sandbox = Sandbox::new("sizes");
     let docs = sandbox.simple("docs", 10);
@@ -198,6 +254,19 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     let mut refusal = cause.clone();
     refusal["root_cause"] = json!([cause]);
     let refusal = http("429 Too Many Requests", "application/json", &json!({"error": refusal, "status": 429}).to_string());
+    // And one that says it of some indices only.
+    let some = http("200 OK", "application/json", &json!({"snapshots": [{"indices": {}}]}).to_string());
+    if sandbox.search.product == Product::OpenSearch {
+        let proxy = StandIn::before(&sandbox.search.url, move |request| {
+            if request.lines().next().unwrap_or_default().contains("/_status?") {
+                Err(some.clone())
+            } else {
+                Ok(request.to_owned())
+            }
+        });
+        let dry = sandbox.tool(&["stage", "--dry-run", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", proxy.url());
+        assert_eq!(dry.run().ok().warns("not_checked").result()["disk_space"]["needed_bytes"], Value::Null);
+    }
     let proxy = StandIn::before(&sandbox.search.url, move |request| {
         if request.lines().next().unwrap_or_default().contains("/_status?") {
             Err(refusal.clone())

@@ -111,7 +111,7 @@ impl Tool for Cli {
             .step::<restore::result::Staged>("stage")
             .step::<restore::result::Swapped>("swap")
             .step::<commands::discard::Discarded>("discard")
-            .step::<restore::result::Restored>("restore")
+            .step::<restore::source::Restored>("restore")
             .step::<restore::result::Cloned>("clone")
             .step::<commands::cleanup::CleanedUp>("cleanup")
             .step::<commands::delete::Deleted>("delete")

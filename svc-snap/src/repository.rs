@@ -50,8 +50,7 @@ pub(crate) fn cleanup(repository: &str) -> String {
 pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result<Value, Failure> {
     let is_change = |answer: &Value| number(answer, "/results/deleted_blobs") != Some(0);
     let clean = || server.change_slowly(call, "POST", &cleanup(repository), is_change);
-    retry_while_busy(call, MOMENT, clean)
-        .map_err(|failure| continues_by_itself(failure, "the cleanup of the repository"))
+    retry_while_busy(call, MOMENT, clean).map_err(|failure| continues_by_itself(failure, "the cleanup of the repository"))
 }
 
 pub(crate) fn not_found(repository: &str) -> Failure {

@@ -201,8 +201,8 @@ impl<'a> Left<'a> {
             if is_left && harm.is_none() {
                 left.push(Change { found, record, is_answered: true });
             } else if is_left || !record.is_of_here(call) {
-                let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more".to_owned());
-                let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand(server));
+                let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
+                let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand());
                 call.warn("rate_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
             }
         }

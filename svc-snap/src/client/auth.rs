@@ -13,6 +13,7 @@ use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 
 use crate::client::tls;
+use crate::client::tls::invalid;
 
 /// How the server is reached, as it was given.
 #[derive(Debug, Clone)]
@@ -55,11 +56,6 @@ pub(super) struct Settings {
     pub authorization: Option<Secret>,
     pub tls: TlsConfig,
     pub insecure: bool,
-}
-
-/// The connection cannot be made as it was given.
-pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::usage("connection_invalid", message).hint(hint)
 }
 
 impl Connection {

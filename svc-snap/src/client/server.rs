@@ -64,8 +64,12 @@ impl Server {
         Self { client: self.client.interruptible(), ..self.clone() }
     }
 
-    /// The same for undoing something after a signal or the end of the time limit: a server that does not answer within 10 s is
-    /// given up.
+    /// The same for undoing something: after a signal or the end of the time limit a server that does not answer within 10 s is given up.
+    pub(crate) fn for_undo(&self, call: &Call) -> Self {
+        if call.check().is_ok() { self.clone() } else { self.with_shutdown_timeout() }
+    }
+
+    /// The same that is given up after 10 s in all.
     pub(crate) fn with_shutdown_timeout(&self) -> Self {
         let client = self.client.clone();
         let deadline = if client.deadline.passed() { client.deadline } else { Deadline::new(Some(Duration::ZERO)) };

@@ -1,7 +1,7 @@
 //! `clone`: a copy of the live indices, made of hard links, which a swap makes live again: the first two phases of a swap. It takes no
 //! disk space at first; what the live index replaces from then on is kept for the copy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped, Unit, swaps};
 
@@ -11,7 +11,9 @@ use crate::index::select::{DEFAULT, without};
 use crate::index::{
     Act, Found, Index, Patterns, Scope, ScopeArg, Selected, clone, copies, get_indices, policy, refuse_any, select,
 };
-use crate::restore::{Begun, Cloned, CopiedIndex, CopySet, CopyState, capacity, phases, record};
+use crate::restore::record::Begun;
+use crate::restore::result::{Cloned, CopiedIndex, CopySet, CopyState};
+use crate::restore::{capacity, phases, record};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: a way back without a restore, after the service's stop
@@ -57,10 +59,10 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     let leftovers: Vec<String> = earlier_found.into_keys().collect();
     let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
     let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
-    let in_use = get_indices(&server, &cloned.copies.names())?;
-    let in_use: Vec<&str> = in_use.keys().filter(|name| !leftovers.contains(name)).map(String::as_str).collect();
-    guard::refuse_in_use("the copies", &in_use)?;
-    capacity::refuse_clones(&server, &names)?;
+    let mut in_use = get_indices(&server, cloned.copies.names())?;
+    in_use.retain(|name, _| !leftovers.contains(name));
+    guard::refuse_in_use("the copies", &in_use.into_keys().collect::<Vec<_>>())?;
+    capacity::refuse_clones(&server, &live.indices)?;
     if args.dry.dry_run {
         return Ok(cloned);
     }
@@ -98,7 +100,7 @@ fn killed(call: &Call, server: &Server, scope: &Scope) -> Result<(Vec<CopySet>, 
 pub(crate) fn blocked(server: &Server, set: &CopySet) -> Result<Vec<String>, Failure> {
     let mut set = set.clone();
     set.indices.retain(|one| one.state == CopyState::InProgress);
-    let found = get_indices(server, &set.indices.iter().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
+    let found = get_indices(server, set.indices.iter().map(|one| &one.index))?;
     let unblocks = clone::undoing(&set.live_clones(), &found).into_iter();
     Ok(unblocks.flat_map(|act| if let Act::Unblock(names) = act { names } else { Vec::new() }).collect())
 }
@@ -112,12 +114,12 @@ fn plan(
     blocked: &[String],
 ) -> Result<Cloned, Failure> {
     let run = call.run_id().as_str();
-    let mut found = get_indices(server, &live.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let mut found = get_indices(server, &live.indices)?;
     let named = |wanted: fn(&Index) -> bool| {
         found.iter().filter(|(_, index)| wanted(index)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
     // A closed index must be opened for a clone, which is an effect on what is live; a red one has shards that cannot be cloned.
-    let (closed, red) = (named(|index| index.closed), named(|index| !index.closed && !index.complete));
+    let (closed, red) = (named(|index| index.metadata.closed), named(|index| !index.metadata.closed && !index.complete));
     let hint = format!("Open them (POST /<index>/_open), or leave them out with {}.", without(&closed));
     refuse_any("index_blocked", "Closed indices cannot be cloned", &closed, &hint)?;
     let hint = format!("Fix them (GET /_cluster/allocation/explain), or leave them out with {}.", without(&red));
@@ -140,8 +142,8 @@ fn plan(
         skipped: live.skipped.clone(),
         plan: Vec::new(),
     };
-    let mut acts = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
-    acts.extend(Act::each(leftovers.iter().map(String::as_str), Act::Delete));
+    let mut acts = Act::each(blocked, Act::Unblock);
+    acts.extend(Act::each(leftovers, Act::Delete));
     acts.extend(clone::requests(&set.live_clones(), &found));
     acts.extend(Act::each(writable(&set), Act::Unblock));
     set.plan = acts.iter().map(Act::action).collect();
@@ -164,14 +166,14 @@ fn act(
     blocked: &[String],
 ) -> Result<(), Failure> {
     call.check()?;
-    for act in Act::each(blocked.iter().map(String::as_str), Act::Unblock) {
+    for act in Act::each(blocked, Act::Unblock) {
         act.send(call, server)?;
         if let Act::Unblock(names) = act {
             cloned.released.extend(names);
         }
     }
     killed.iter().for_each(|set| record::write_end(call, &set.run, "clone", set));
-    Act::each(leftovers.iter().map(String::as_str), Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
+    Act::each(leftovers, Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
     call.effects().stays();
     let set = &mut cloned.copies;
     // Recorded once and as a whole: a call that finds it asks the server which of them are blocked or there.
@@ -180,8 +182,7 @@ fn act(
     let progress = call.progress("clone", Unit::Items("indices"));
     progress.set(0, set.indices.len() as u64);
     let mut theirs = BTreeSet::new();
-    let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check())
-        .map(|counts| counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<String, u64>>());
+    let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check());
     let made = made.and_then(|counts| {
         Act::each(writable(set), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
         Ok((counts, get_indices(server, &set.names())?))
@@ -201,13 +202,11 @@ fn act(
 
 /// Removes the copies and takes the blocks off.
 fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &BTreeSet<String>, mut failure: Failure) -> Failure {
-    match clone::undo(call, server, &set.live_clones(), theirs) {
+    match clone::undo(call, &server.for_undo(call), &set.live_clones(), theirs) {
         Ok(()) => {
             set.set_all(CopyState::Removed);
             call.effects().undone();
-            if let Err(error) = swaps::remove(call, call.run_id()) {
-                failure.causes.push(error.message);
-            }
+            return record::remove(call, failure);
         }
         Err(error) => {
             failure.causes.push(format!("What was begun could not be taken back: {error}"));

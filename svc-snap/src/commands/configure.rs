@@ -1,16 +1,23 @@
 //! `configure`: the repository's folder, and `path.repo` in the server's configuration (procedure, 4.1 steps 1 and 2).
 
-use std::ffi::CString;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
 
-use nix::unistd::{Gid, geteuid, getgrouplist};
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
+use nix::unistd::{Gid, fchownat, geteuid, getgrouplist};
 use saphyr_parser::{Event, Parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use svc_step::file::{Existing, Previous};
+use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Lock, OsUser, StepResult, Stopped, file};
 
 const NAME: &str = "path.repo";
@@ -168,7 +175,10 @@ impl Todo {
                     let message = format!("The user {} cannot pass {shown}, so it would not reach the repository.", user.name);
                     return Err(unusable(
                         message,
-                        format!("Open it (chmod o+x {shown}), or name a folder elsewhere with --location."),
+                        format!(
+                            "Open it (chmod o+x {}), or name a folder elsewhere with --location.",
+                            shell_quoted(&[shown.to_string()])
+                        ),
                     ));
                 }
                 Ok(_) => {}
@@ -178,7 +188,10 @@ impl Todo {
             }
         }
         if todo.make.is_empty() {
-            todo.find_others(location, user)?;
+            others(location, user, &mut |_, _, path| {
+                todo.chown.push(path.to_owned());
+                Ok(())
+            })?;
             let is_others = todo.chown.iter().any(|path| path != location && !path.ends_with("lost+found"));
             if is_others && !is_repository(location) {
                 let hint = "Name the repository's own folder, which need not exist: its owner becomes the server's user, with all that is in it.";
@@ -188,21 +201,6 @@ impl Todo {
             todo.chown.push(location.to_owned());
         }
         Ok(todo)
-    }
-
-    /// What is another user's, the folder itself and a link as such among it.
-    fn find_others(&mut self, path: &Path, user: &OsUser) -> Result<(), Failure> {
-        let fault = |error: io::Error| Failure::io("list the repository's folder", path, &error);
-        let meta = fs::symlink_metadata(path).map_err(fault)?;
-        if meta.uid() != user.uid.as_raw() {
-            self.chown.push(path.to_owned());
-        }
-        if meta.is_dir() {
-            for entry in fs::read_dir(path).map_err(fault)? {
-                self.find_others(&entry.map_err(fault)?.path(), user)?;
-            }
-        }
-        Ok(())
     }
 
     fn act(&self, call: &Call, location: &Path, user: &OsUser) -> Result<(), Failure> {
@@ -218,13 +216,62 @@ impl Todo {
             fs::set_permissions(folder, fs::Permissions::from_mode(mode))
                 .map_err(|error| Failure::io("open the folder", folder, &error))?;
         }
-        for path in &self.chown {
-            lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
-                .map_err(|error| Failure::io("give the repository's folder to the server's user", path, &error))?;
+        others(location, user, &mut |folder, name, path| {
+            fchownat(folder, name, Some(user.uid), Some(user.gid), AtFlags::AT_SYMLINK_NOFOLLOW)
+                .map_err(|error| fault("give the repository's folder to the server's user", path, error))?;
             call.effects().happened();
-        }
-        Ok(())
+            Ok(())
+        })
     }
+}
+
+fn fault(what: &str, path: &Path, error: Errno) -> Failure {
+    Failure::io(what, path, &error.into())
+}
+
+/// Gives `visit` what is another user's, the folder itself and a link as such among it: the folder that it is in, its name there and its
+/// path. The server's user may replace folders by links meanwhile, so that none is followed and no path is used.
+fn others(
+    location: &Path,
+    user: &OsUser,
+    visit: &mut impl FnMut(BorrowedFd<'_>, &CStr, &Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let location =
+        fs::canonicalize(location).map_err(|error| Failure::io("inspect the repository's folder", location, &error))?;
+    let folder = open(&location, FOLDER, Mode::empty()).map_err(|error| fault(LIST, &location, error))?;
+    if fstat(&folder).map_err(|error| fault(LIST, &location, error))?.st_uid != user.uid.as_raw() {
+        visit(folder.as_fd(), c".", &location)?;
+    }
+    others_in(folder, &location, user, visit)
+}
+
+const LIST: &str = "list the repository's folder";
+const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+fn others_in(
+    folder: OwnedFd,
+    path: &Path,
+    user: &OsUser,
+    visit: &mut impl FnMut(BorrowedFd<'_>, &CStr, &Path) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let fault = |error| fault(LIST, path, error);
+    let copy = folder.try_clone().map_err(|error| Failure::io(LIST, path, &error))?;
+    for entry in Dir::from_fd(copy).map_err(fault)?.iter() {
+        let entry = entry.map_err(fault)?;
+        let name = entry.file_name();
+        if [c".", c".."].contains(&name) {
+            continue;
+        }
+        let path = path.join(OsStr::from_bytes(name.to_bytes()));
+        let meta = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(fault)?;
+        if meta.st_uid != user.uid.as_raw() {
+            visit(folder.as_fd(), name, &path)?;
+        }
+        if meta.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
+            others_in(openat(&folder, name, FOLDER, Mode::empty()).map_err(fault)?, &path, user, visit)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a server has written snapshots there.
@@ -383,5 +430,24 @@ mod tests {
         ] {
             assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/new\"]", "{bad}");
         }
+    }
+
+    #[test]
+    fn a_folder_that_becomes_a_link_meanwhile_gives_nothing_else_away() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(elsewhere.path().join("secret"), "").unwrap();
+        let sub = folder.path().canonicalize().unwrap().join("sub");
+        fs::create_dir(&sub).unwrap();
+        fs::write(sub.join("secret"), "").unwrap();
+        let mut seen = Vec::new();
+        let ended = others(folder.path(), &OsUser { uid: 65_534.into(), ..OsUser::current().unwrap() }, &mut |_, name, path| {
+            seen.push(name.to_owned());
+            if path == sub {
+                fs::rename(&sub, folder.path().join("aside")).unwrap();
+                std::os::unix::fs::symlink(elsewhere.path(), &sub).unwrap();
+            }
+            Ok(())
+        });
+        assert!(ended.is_err() && !seen.contains(&c"secret".to_owned()), "{seen:?}");
     }
 }

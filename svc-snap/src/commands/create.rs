@@ -3,7 +3,6 @@
 //! The request is sent once; the server accepts it, and the snapshot is polled until it has ended. What the server shows decides, not
 //! the answer, which may be lost.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -13,7 +12,8 @@ use svc_step::effects::{Attempt, Changed};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, failed, path, retry_while_busy};
+use crate::client::poll::SOON;
+use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, failed, path, poll, retry_while_busy, sleep};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
 use crate::snapshot::captured::Captured;
@@ -33,7 +33,6 @@ const APPEARS: Duration = Duration::from_secs(10);
 /// How long a cancelled snapshot may take to go, and how long one request of that.
 const CANCEL: Duration = Duration::from_secs(60);
 const REMOVAL: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(200);
 /// How often signals and the time limit are checked.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -137,21 +136,24 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
         created.backup.snapshot = found;
         return Ok(created);
     }
+    // Before the first effect.
+    let captured = match &found {
+        Some(found) => Captured::read(call, server, repository, found),
+        None => Some(Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?),
+    };
     rates.clear(call, server);
     let taking = Taking { call, server, repository, name: &name, mark };
-    let (captured, ended) = match found {
+    let ended = match found {
         Some(found) => {
-            // By what the earlier call wanted: the indices that are live now say nothing of it.
-            let captured = Captured::read(call, server, repository, &found);
             if captured.is_none() {
                 call.warn("not_recorded", format!("What an earlier call captured for {name} is not here: neither its counts nor that it holds all that was asked for can be verified."));
             }
+            // By what the earlier call wanted: the indices that are live now say nothing of it.
             created.backup.wanted = Vec::new();
             created.backup.snapshot = Some(found);
-            (captured, if args.no_wait { Ok(created.backup.snapshot.clone()) } else { taking.wait().map(Some) })
+            if args.no_wait { Ok(created.backup.snapshot.clone()) } else { taking.wait().map(Some) }
         }
         None => {
-            let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?;
             let ended = rates.during(call, server, || {
                 // A signal may have come while the throttle was changed.
                 call.check()?;
@@ -162,7 +164,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
                 taking.wait().map(Some).map_err(|why| if why.signal.is_some() { taking.cancelled(None, why) } else { why })
             });
             created.throttle = rates.used();
-            (Some(captured), ended)
+            ended
         }
     };
     finish(&taking, created, captured, ended)
@@ -199,7 +201,7 @@ fn finish(
     let Taking { call, server, repository, name, mark } = *taking;
     let is_finished = matches!(&ended, Ok(Some(found)) if !found.is_under_way());
     if let Some(captured) = captured.as_mut().filter(|_| is_finished) {
-        captured.settle(call, server);
+        captured.compare(call, server, true);
     }
     if let Some(captured) = captured {
         created.backup = Backup { snapshot: created.backup.snapshot, ..captured.backup };
@@ -265,20 +267,20 @@ impl Taking<'_> {
                     return Ok(());
                 }
                 // Another run's: this one's is refused as long as that one is there.
-                Ok(Some(_)) if error.is_some() => {
+                Ok(Some(_)) if error.is_some() || Instant::now() > until => {
                     attempt.refused();
                     let in_use = || in_use(self.repository, self.name);
                     return Err(error.filter(|_| has_no_effect).map_or_else(in_use, |error| error.failure));
                 }
                 // A refusal is believed only of a server that shows that there is no such snapshot.
                 Ok(None) if follow.is_answered() && (has_no_effect || Instant::now() > until) => {
-                    return Err(failed(attempt, error.unwrap_or_else(not_accepted)));
+                    return Err(failed(self.call, attempt, error.unwrap_or_else(not_accepted)));
                 }
                 Ok(_) => {}
                 Err(why) => {
                     return Err(match self.call.check() {
                         Err(end) => self.stopped(attempt, &pending, end),
-                        Ok(()) => failed(attempt, RequestError::unknown(error.map_or(why, |error| error.failure))),
+                        Ok(()) => failed(self.call, attempt, RequestError::unknown(error.map_or(why, |error| error.failure))),
                     });
                 }
             }
@@ -340,33 +342,33 @@ impl Taking<'_> {
         } else if is_begun {
             follow::continues(why, self.repository, self.name)
         } else {
-            why.hint("Run the same command again, with the same --run-id: it finds out whether the snapshot was begun.")
+            why.hint(format!(
+                "Run the same command again, with --run-id {}: it finds out whether the snapshot was begun.",
+                self.mark.run_id
+            ))
         }
     }
 
     /// Takes back what was begun. Only a snapshot that bears this run's mark is deleted.
     fn cancelled(&self, pending: Option<&Pending>, why: Failure) -> Failure {
-        let until = Instant::now() + self.server.at_most(CANCEL);
         let request = path(&["_snapshot", self.repository, self.name]);
         // Whether the server has shown it, or has refused it: else it may still come.
         let mut is_known = pending.is_none();
-        while Instant::now() < until {
+        let poll_once = || {
             if let Some(Some(Err(error))) = pending.map(|pending| pending.wait(Duration::ZERO)) {
                 is_known |= error.effect == Effect::None;
             }
-            match self.last_get() {
-                Some(Some(found)) if self.mark.is_on(&found) => {
-                    is_known = true;
-                    let _ = self.server.within(REMOVAL, "DELETE", &request, None);
-                    continue;
-                }
-                Some(_) if is_known => {
-                    self.call.effects().undone();
-                    return why.hint("Nothing is left of the snapshot; running the same command again is safe.");
-                }
-                _ => {}
+            let found = self.last_get();
+            if found.iter().flatten().any(|found| self.mark.is_on(found)) {
+                is_known = true;
+                let _ = self.server.attempt(Some(REMOVAL), "DELETE", &request, None);
+                return Ok(None);
             }
-            thread::sleep(PAUSE);
+            Ok(found.filter(|_| is_known))
+        };
+        if matches!(poll(SOON, self.server.at_most(CANCEL), sleep, poll_once), Ok(Some(_))) {
+            self.call.effects().undone();
+            return why.hint("Nothing is left of the snapshot; running the same command again is safe.");
         }
         why.hint(format!(
             "The snapshot could not be cancelled: svc-snap show {0} --repository {1} shows it, and svc-snap delete {0} --cancel --repository {1} removes it.",

@@ -9,9 +9,9 @@ use svc_step::{Action, Call, DryRun, Failure, GivenArgs, OtherServer, RunId, Ste
 use crate::client::{Connection, Server};
 use crate::commands::clone;
 use crate::guard;
-use crate::index::{Act, ScopeArg, copies, get_indices, refuse_any, select};
-use crate::restore::record::Given;
-use crate::restore::{Begun, phases, record};
+use crate::index::{Act, Index, ScopeArg, copies, get_indices, refuse_any, select};
+use crate::restore::record::{Begun, Given};
+use crate::restore::{phases, record};
 use crate::throttle::Left;
 
 #[derive(Debug, clap::Args)]
@@ -71,10 +71,9 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     }
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let recorded = record::find(call, &run)?.filter(|one| one.cluster_uuid() == server.cluster_uuid);
-    for one in [&given, &recorded].into_iter().flatten() {
-        if let Begun::Swapped(swapped) = one {
-            phases::refuse_unfinished(&server, swapped)?;
-        }
+    // The record of the run is newer than any document.
+    if let Some(Begun::Swapped(swapped)) = recorded.as_ref().or(given.as_ref()) {
+        phases::refuse_unfinished(&server, swapped)?;
     }
     let all: Vec<String> = select::names(&server)?.indices;
     let named: BTreeSet<&str> = [&given, &recorded].into_iter().flatten().flat_map(Begun::copies).collect();
@@ -92,6 +91,13 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         names.retain(|name| copies::is_copy_of(name, run.as_str(), is_live));
     }
     names.extend(named.into_iter().filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
+    // What a killed restore has restored directly under a live name, and never opened.
+    if let Some(Begun::Copies(set)) = &recorded {
+        let found = get_indices(&server, &set.names())?;
+        let unopened: Vec<&String> = set.indices.iter().filter(|one| one.is_unopened(&found)).map(|one| &one.index).collect();
+        guard::refuse_outside(&args.scope.scope, &unopened)?;
+        names.extend(unopened.into_iter().cloned());
+    }
     clear(args, call, &server, &run, &names, recorded.as_ref())
 }
 
@@ -104,8 +110,9 @@ fn clear(
     names: &BTreeSet<String>,
     recorded: Option<&Begun>,
 ) -> StepResult<Discarded> {
-    let found = get_indices(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
-    let aliased = found.iter().filter(|(_, index)| !index.metadata.aliases.is_empty()).map(|(name, _)| name);
+    let found = get_indices(server, names)?;
+    let is_used = |(name, index): &(&String, &Index)| copies::is_own(name) && !index.metadata.aliases.is_empty();
+    let aliased = found.iter().filter(is_used).map(|(name, _)| name);
     let hint = "GET /_cat/aliases shows them; finish the swap, or move the aliases.";
     refuse_any("copy_in_use", "Copies that have aliases are in use and are not removed", &aliased.collect::<Vec<_>>(), hint)?;
     let left = Left::find(call, server, None)?;
@@ -114,8 +121,8 @@ fn clear(
         Some(Begun::Copies(set)) => clone::blocked(server, set)?,
         _ => Vec::new(),
     };
-    let unblocks = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
-    let removals = Act::each(found.keys().map(String::as_str), Act::Delete);
+    let unblocks = Act::each(&blocked, Act::Unblock);
+    let removals = Act::each(found.keys(), Act::Delete);
     let state = |name: &String| if found.contains_key(name) { DiscardState::There } else { DiscardState::Gone };
     let mut discarded = Discarded {
         cluster_uuid: server.cluster_uuid.clone(),

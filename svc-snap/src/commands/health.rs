@@ -1,14 +1,15 @@
 //! `health`: is the server up, which one is it, and is it ready for snapshots? What a preflight asks.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Connection, Product, Server, list, members, text};
+use crate::client::poll::SOON;
+use crate::client::{Connection, Product, Server, list, members, poll, text};
 use crate::index::{Patterns, Scope, ScopeArg, copies, select};
 use crate::repository::RepositoryArg;
 use crate::restore::capacity::{Capacity, Level, NodeDisk};
@@ -18,7 +19,6 @@ use crate::{repository, snapshot};
 
 /// How long `--wait` waits where no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
-const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -108,8 +108,7 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let message = format!("Indices of the service lack a primary shard: {}.", health.red_indices.join(", "));
     let mut failure = Failure::invalid("indices_red", message)
         .hint("GET /_cluster/allocation/explain says why; after a start, svc-snap health --wait waits for them.");
-    let red: Vec<&str> = health.red_indices.iter().map(String::as_str).collect();
-    failure.causes = verify::unassigned(&server, &red);
+    failure.causes = verify::unassigned(&server, &health.red_indices);
     Err(Stopped::with(failure, health))
 }
 
@@ -123,21 +122,31 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 
 /// Waits until the server answers and no index that may be the service's is red, or until the time is over. It asks only what is cheap.
 fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
-    let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
-    let mut known = None;
-    loop {
-        let is_over = Instant::now() >= until;
-        let connected = known.take().map_or_else(|| Server::connect(&args.connection, call), Ok);
-        let last = match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
-            Ok((is_ready, server)) if is_ready || is_over => return Ok(server),
-            Ok((_, server)) => {
-                known = Some(server);
-                "Indices of the service lack a primary shard.".to_owned()
+    let time = call.deadline().limit().unwrap_or(WAIT);
+    let (mut known, mut last) = (None, None);
+    let ready = poll(
+        SOON,
+        time,
+        |time| call.pause(time),
+        || {
+            let connected = known.take().map_or_else(|| Server::connect(&args.connection, call), Ok);
+            match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
+                Ok((true, server)) => return Ok(Some(server)),
+                Ok((false, server)) => known = Some(server),
+                Err(failure) if failure.status == Status::Unavailable => last = Some(failure),
+                Err(failure) => return Err(failure),
             }
-            Err(failure) if failure.status == Status::Unavailable && !is_over => failure.message,
-            Err(failure) => return Err(failure),
-        };
-        call.pause(PAUSE).map_err(|failure| failure.cause(last))?;
+            Ok(None)
+        },
+    );
+    // What lacks shards in the end is a part of the result.
+    match (ready, known, last) {
+        (Ok(Some(server)), ..) | (Ok(None), Some(server), _) => Ok(server),
+        (Err(failure), None, Some(last)) => Err(failure.cause(last.message)),
+        (Ok(None), None, last) => {
+            Err(last.unwrap_or_else(|| Failure::unavailable("search_unavailable", "The server does not answer.")))
+        }
+        (Err(failure), ..) => Err(failure.cause("Indices of the service lack a primary shard.")),
     }
 }
 

@@ -1,7 +1,8 @@
 //! `prune`: delete the snapshots that are not needed, by the rules of [`retention`], one at a time and oldest first.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ const BUSY: Duration = Duration::from_secs(600);
 #[command(after_help = "Examples:
   svc-snap prune --dry-run | jq -r '.result.snapshots[] | [.name, .outcome, .reason] | @tsv'
   svc-snap prune --max-age 30d --max-count 30 --min-count 7
-  svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc/*/
+  svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc
 
 Only snapshots that svc-snap took count, each kind on its own, and only valid ones. The newest valid one of a kind is never deleted.
 Restore points and their snapshots: svc-backup --prune.")]
@@ -35,7 +36,7 @@ pub struct PruneArgs {
     /// Of which kind (repeatable)
     #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
-    /// Never the snapshots of these: documents of svc-snap (create, wait, show), or restore points (folders)
+    /// Never the snapshots of these: documents of svc-snap (create, wait, show), restore points, or a folder of restore points
     #[arg(long, value_name = "PATH", num_args = 1..)]
     keep_from: Vec<PathBuf>,
     /// Leave out the cleanup of the repository at the end
@@ -131,13 +132,23 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
 /// have been registered again under another name.
 fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let mut keep = Vec::new();
-    for path in paths {
-        let document = if path.is_dir() { path.join("snapshot.json") } else { path.clone() };
+    for document in paths.iter().map(|path| documents(path)).collect::<Result<Vec<_>, _>>()?.concat() {
         let source = Source::received(&Received::read(call, &document, &SCHEMAS, Accept::Unfinished)?)?;
         keep.extend(source.document.and_then(|document| document.snapshot).map(|snapshot| snapshot.uuid));
         keep.push(source.name);
     }
     Ok(keep)
+}
+
+/// The document itself, that of a restore point, or those of all restore points in a folder.
+fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let own = path.join("snapshot.json");
+    if !path.is_dir() || own.exists() {
+        return Ok(vec![if path.is_dir() { own } else { path.to_owned() }]);
+    }
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.map_err(|error| Failure::io("list the restore points", path, &error))?;
+    Ok(entries.into_iter().map(|entry| entry.path().join("snapshot.json")).filter(|document| document.exists()).collect())
 }
 
 fn state(repository: &str, snapshot: &Snapshot, kinds: &[String], keep: &[String]) -> retention::State {

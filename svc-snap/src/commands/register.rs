@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::effects::Changed;
 use svc_step::line_secrets::json_without_secrets;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Secret, Status, StepResult, Stopped};
 
 use crate::client::{Connection, Server, path, text};
@@ -132,8 +133,8 @@ impl Registration<'_> {
         let (kind, name) = (&self.wanted.kind, self.name);
         match (failure.code.as_str(), location) {
             ("location_unusable" | "repository_unusable", Some(location)) if kind == "fs" => failure.hint(format!(
-                "svc-snap configure --location {} makes the folder and adds it to path.repo; then restart the server.",
-                location.display()
+                "{} makes the folder and adds it to path.repo; then restart the server.",
+                shell_quoted(&["svc-snap", "configure", "--location", &location.to_string_lossy()])
             )),
             ("repository_unusable", _) => failure.hint(format!(
                 "The causes name the nodes: each needs the keys of the store in its keystore, and the right to write there. It is registered all the same: DELETE /_snapshot/{name} takes that back.",

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     source.check_server(&server, args.source.other)?;
     let found = snapshot::get(&server, &source.repository, &source.name)?;
     source.check_uuid(&found)?;
-    let backup = source.backup(call, &server, found.clone());
+    let backup = source.backup(call, &server, found.clone(), false);
     let verdict = verdict::check(&source.repository, &found, &backup.wanted);
     let shown = Shown { backup, valid: (!found.is_under_way()).then_some(verdict.is_ok()) };
     if found.is_under_way() {

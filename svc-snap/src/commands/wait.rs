@@ -7,7 +7,7 @@ use svc_step::{Accept, Call, StepResult, Stopped};
 use crate::client::{Connection, Server};
 use crate::snapshot;
 use crate::snapshot::follow::Follow;
-use crate::snapshot::{Backup, SourceArgs, verdict};
+use crate::snapshot::{Backup, Source, SourceArgs, verdict};
 use crate::throttle::Left;
 
 #[derive(Debug, clap::Args)]
@@ -35,10 +35,11 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     source.check_server(&server, args.source.other)?;
     let first = snapshot::get(&server, repository, name)?;
     source.check_uuid(&first)?;
-    let mut waited = Waited { backup: source.backup(call, &server, first) };
+    let mut waited = Waited { backup: source.backup(call, &server, first, true) };
     let ended = Follow::new(call, &server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
-        waited.backup = source.backup(call, &server, snapshot.clone());
+        Source::of(waited.backup.clone()).check_uuid(&snapshot)?;
+        waited.backup = source.backup(call, &server, snapshot.clone(), true);
         verdict::check(repository, &snapshot, &waited.backup.wanted)
     });
     // A call that gave up waiting may not have been able to put the throttle back while the snapshot was running.

@@ -16,6 +16,8 @@ pub struct IndexMetadata {
     /// `index.auto_expand_replicas`, or `null`; where it is set, the server chooses the number.
     pub auto_expand_replicas: Option<String>,
     pub hidden: bool,
+    /// Whether it is closed: a clone or a staged copy is open, and is closed when the swap is at its end.
+    pub closed: bool,
     /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
     pub blocks: BTreeSet<String>,
     /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, and no rollover does,
@@ -78,6 +80,7 @@ impl IndexMetadata {
             number_of_replicas: text("index.number_of_replicas").and_then(|number| number.parse().ok()).unwrap_or(0),
             auto_expand_replicas: text(AUTO_EXPAND).filter(|value| *value != "false").map(str::to_owned),
             hidden: text(HIDDEN) == Some("true"),
+            closed: text("index.verified_before_close") == Some("true"),
             blocks: blocks.map(str::to_owned).collect(),
             lifecycle,
             explicit: explicit.map(|(name, _)| name.clone()).collect(),
@@ -121,9 +124,9 @@ impl IndexMetadata {
         (has_others && !self.blocks.is_subset(&seen.blocks)).then(|| self.block_settings())
     }
 
-    /// The settings that make a finished clone, which is as `seen`, what it is to be: its replicas and its lifecycle on, and its
-    /// block off, unless it has blocks: until those are set it takes no writes. A block that its source got meanwhile goes.
-    pub(crate) fn settle(&self, seen: &Self) -> Value {
+    /// The settings that a complete clone, which is as `seen`, gets: its replicas and its lifecycle on, and its block off, unless it has
+    /// blocks: until those are set it takes no writes. A block that its source got meanwhile goes.
+    pub(crate) fn final_settings(&self, seen: &Self) -> Value {
         let others = seen.blocks.iter().filter(|block| *block != WRITE).map(|block| (format!("{BLOCKS}{block}"), Value::Null));
         let mut settings: Map<String, Value> = others.collect();
         match self.blocks.is_empty() {
@@ -142,8 +145,8 @@ impl IndexMetadata {
         Value::Object(settings)
     }
 
-    /// Whether an index that is as `seen` needs no settling any more; aliases apart.
-    pub(crate) fn is_settled(&self, seen: &Self) -> bool {
+    /// Whether an index that is as `seen` has them.
+    pub(crate) fn has_final_settings(&self, seen: &Self) -> bool {
         self.blocks.is_empty() != seen.write_block()
             && (self.hidden, self.explicit.contains(HIDDEN)) == (seen.hidden, seen.explicit.contains(HIDDEN))
             && self.explicit.contains(AUTO_EXPAND) == seen.explicit.contains(AUTO_EXPAND)
@@ -151,12 +154,6 @@ impl IndexMetadata {
             && (self.auto_expand_replicas.is_some() || self.number_of_replicas == seen.number_of_replicas)
             && self.lifecycle == seen.lifecycle
     }
-}
-
-pub(crate) fn give(index: &str, alias: &str, properties: &Map<String, Value>) -> Value {
-    let mut add = properties.clone();
-    add.extend([("index".to_owned(), json!(index)), ("alias".to_owned(), json!(alias))]);
-    json!({ "add": add })
 }
 
 pub(crate) fn is_write_index(properties: &Map<String, Value>) -> bool {
@@ -168,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_metadata_is_read_as_the_servers_state_it_and_settles_to_itself() {
+    fn the_metadata_is_read_as_the_servers_state_it_and_set_again() {
         let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
             "index.blocks.read": "false",
             "index.blocks.write": "true", "index.lifecycle.name": "month"});
@@ -176,16 +173,20 @@ mod tests {
         let metadata = IndexMetadata::read(settings.as_object().unwrap(), aliases.as_object(), false);
         assert_eq!((metadata.number_of_replicas, metadata.hidden, metadata.write_block()), (2, false, true));
         assert_eq!(metadata.auto_expand_replicas, None);
-        assert_eq!(metadata.settle(&metadata)["index.auto_expand_replicas"], "false", "what was set to its default is so again");
         assert_eq!(
-            (&metadata.settle(&metadata)["index.hidden"], &metadata.block_settings()["index.blocks.read"]),
+            metadata.final_settings(&metadata)["index.auto_expand_replicas"],
+            "false",
+            "what was set to its default is so again"
+        );
+        assert_eq!(
+            (&metadata.final_settings(&metadata)["index.hidden"], &metadata.block_settings()["index.blocks.read"]),
             (&Value::Null, &json!("false"))
         );
         assert!(is_write_index(&metadata.aliases["some"]) && !is_write_index(&metadata.aliases["all"]));
-        assert_eq!(metadata.settle(&metadata)["index.lifecycle.name"], "month");
-        assert_eq!(metadata.settle(&metadata)["index.number_of_replicas"], 2);
-        assert!(metadata.is_settled(&metadata));
-        assert!(!metadata.is_settled(&IndexMetadata { number_of_replicas: 1, ..metadata.clone() }));
+        assert_eq!(metadata.final_settings(&metadata)["index.lifecycle.name"], "month");
+        assert_eq!(metadata.final_settings(&metadata)["index.number_of_replicas"], 2);
+        assert!(metadata.has_final_settings(&metadata));
+        assert!(!metadata.has_final_settings(&IndexMetadata { number_of_replicas: 1, ..metadata.clone() }));
     }
 
     #[test]
@@ -206,18 +207,8 @@ mod tests {
         ] {
             let mut all = settings.as_object().unwrap().clone();
             all.insert("index.creation_date".to_owned(), json!("1700000000000"));
-            let settled = IndexMetadata::read(&all, None, is_in_stream).settle(&IndexMetadata::default());
-            assert_eq!(settled.get(date).and_then(Value::as_str), aged, "{settings}, {is_in_stream}");
+            let settings_of_clone = IndexMetadata::read(&all, None, is_in_stream).final_settings(&IndexMetadata::default());
+            assert_eq!(settings_of_clone.get(date).and_then(Value::as_str), aged, "{settings}, {is_in_stream}");
         }
-    }
-
-    #[test]
-    fn an_alias_is_given_with_all_that_it_had() {
-        let properties = json!({"filter": {"term": {"k": 1}}, "is_write_index": true});
-        let action = give("docs", "some", properties.as_object().unwrap());
-        assert_eq!(
-            action,
-            json!({"add": {"index": "docs", "alias": "some", "filter": {"term": {"k": 1}}, "is_write_index": true}})
-        );
     }
 }

@@ -9,8 +9,9 @@ use serde_json::Value;
 use svc_step::{Call, Failure};
 
 use crate::client::{Product, Server, list, members, number, path, text};
-use crate::index::{Found, get_indices, portions, refuse_any};
-use crate::restore::{Chosen, DiskSpace, SwapIndex};
+use crate::index::{Found, get_indices, list_of, portions, refuse_any};
+use crate::restore::result::{DiskSpace, SwapIndex};
+use crate::restore::source::Chosen;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeDisk {
@@ -92,11 +93,11 @@ struct Size {
 /// Refuses a restore that the data nodes have no disk space for, before anything is sent: a node that is past its low watermark gets no
 /// shard, past its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to
 /// everybody. The indices of `removed` are removed first.
-pub(crate) fn refuse_restore(
+pub(crate) fn refuse_restore<T: AsRef<str>>(
     call: &Call,
     chosen: &Chosen,
-    names: &[&str],
-    removed: &[&str],
+    names: &[String],
+    removed: &[T],
     hint: &str,
 ) -> Result<DiskSpace, Failure> {
     let size = size_in_snapshot(call, chosen, names)?;
@@ -121,7 +122,7 @@ pub(crate) fn refuse_restore(
 }
 
 /// The size of the indices in the snapshot; `None`, with a warning, if it is not known.
-fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[&str]) -> Result<Option<Size>, Failure> {
+fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Option<Size>, Failure> {
     let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
     // Elasticsearch has the sizes in one file.
     if chosen.server.product == Product::Elasticsearch {
@@ -143,27 +144,28 @@ fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[&str]) -> Result<Opti
             "How much the snapshot holds is unknown ({why}), so the disk space for it was not checked; svc-snap health shows the disks."
         ));
     };
-    let status = status.map_err(unknown).ok();
-    Ok(status.map(|status| {
+    let size = status.and_then(|status| {
         let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
-        sum(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default()
-    }))
+        let size = sum(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        size.ok_or_else(|| "the server does not say it of all its indices".to_owned())
+    });
+    Ok(size.map_err(unknown).ok())
 }
 
 /// The sum over these indices of a snapshot; `None` if one of them is missing.
-fn sum(indices: &Value, names: &[&str], [bytes, shards]: [&str; 2]) -> Option<Size> {
+fn sum<T: AsRef<str>>(indices: &Value, names: &[T], [bytes, shards]: [&str; 2]) -> Option<Size> {
     names.iter().try_fold(Size::default(), |sum, name| {
-        let index = indices.get(name)?;
+        let index = indices.get(name.as_ref())?;
         Some(Size { bytes: sum.bytes + number(index, bytes)?, shards: sum.shards + number(index, shards)? })
     })
 }
 
 /// What these live indices take, replicas included; closed ones too.
-fn size_on_server(server: &Server, names: &[&str]) -> Result<Size, Failure> {
+fn size_on_server<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<Size, Failure> {
     let mut size = Size::default();
     for names in portions(names) {
         let what = "filter_path=_shards.total,_all.total.store.size_in_bytes&forbid_closed_indices=false";
-        let stats = server.get(&format!("{}?{what}", path(&[&names.join(","), "_stats", "store"])))?;
+        let stats = server.get(&format!("{}?{what}", path(&[&list_of(&names), "_stats", "store"])))?;
         size.bytes += number(&stats, "/_all/total/store/size_in_bytes").unwrap_or(0);
         size.shards += number(&stats, "/_shards/total").unwrap_or(0);
     }
@@ -187,7 +189,7 @@ fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
 
 /// Refuses clones of `names` that the cluster would not take: they are hard links and need no disk space at first, but no new shard
 /// comes to a node that is past its watermark.
-pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
+pub(crate) fn refuse_clones(server: &Server, names: &[String]) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
     capacity.refuse_full(|disk| disk.level >= Level::PastHigh || disk.takes_no_shards)?;
     capacity.refuse_shards(get_indices(server, names)?.values().map(|index| index.shards).sum(), "The copies have")
@@ -200,9 +202,9 @@ pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found)
     let capacity = Capacity::get(server)?;
     if capacity.disks.iter().any(|disk| disk.takes_no_shards) {
         let mut nodes = BTreeSet::new();
-        let there = found.iter().filter(|(_, index)| !index.uuid.is_empty() && !index.closed);
-        for names in portions(&there.map(|(name, _)| name.as_str()).collect::<Vec<_>>()) {
-            let shards = server.get(&format!("{}?format=json&h=node", path(&["_cat", "shards", &names.join(",")])))?;
+        let there = found.iter().filter(|(_, index)| !index.uuid.is_empty() && !index.metadata.closed);
+        for names in portions(there.map(|(name, _)| name)) {
+            let shards = server.get(&format!("{}?format=json&h=node", path(&["_cat", "shards", &list_of(&names)])))?;
             nodes.extend(list(&shards, "").filter_map(|shard| text(shard, "/node").map(str::to_owned)));
         }
         capacity.refuse_full(|disk| disk.takes_no_shards && nodes.contains(&disk.node))?;
@@ -217,8 +219,9 @@ fn most_shards(indices: &[SwapIndex], found: &Found) -> u64 {
         let live = found.get(&item.index).filter(|_| item.live_uuid.is_some());
         let shards = live.map_or(0, |live| live.shards);
         kept += if item.previous.is_some() { shards } else { 0 };
-        removed +=
-            live.filter(|live| !live.closed).map_or(0, |live| live.shards * u64::from(1 + live.metadata.number_of_replicas));
+        removed += live
+            .filter(|live| !live.metadata.closed)
+            .map_or(0, |live| live.shards * u64::from(1 + live.metadata.number_of_replicas));
         let Some(source) = item.source.as_ref().and_then(|source| found.get(&source.name)) else { continue };
         // One that is not staged yet shows no shards.
         let (copy, not_yet) = if source.shards == 0 { (shards.max(1), shards.max(1)) } else { (source.shards, 0) };

@@ -8,19 +8,19 @@ use svc_step::Failure;
 use crate::client::{Server, members};
 use crate::index::metadata::is_write_index;
 use crate::index::{Found, counts, refuse_any, select};
-use crate::restore::{SwapIndex, SwapSource, Swapped};
+use crate::restore::result::{SwapIndex, SwapSource, Swapped};
 
 /// What was verified may have gone, lost a shard or been written to since: nothing that is live is given up for it.
 /// Errors: It is not there, lacks shards or holds something else (3).
 pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &Found) -> Result<(), Failure> {
     let is_lost = |source: &&&SwapSource| found.get(&source.name).is_none_or(|copy| copy.uuid != source.uuid || !copy.complete);
     let lost: Vec<&str> = sources.iter().filter(is_lost).map(|source| source.name.as_str()).collect();
-    let hint = "What is live stays live. GET /_cluster/allocation/explain says why shards are missing; else stage the snapshot again: svc-snap stage.";
+    let hint = "What is live stays live. GET /_cluster/allocation/explain says why shards are missing; else stage the snapshot again (svc-snap list, svc-snap stage NAME).";
     refuse_any("not_verified", "What was staged or cloned is not there any more, or lacks shards", &lost, hint)?;
-    let counts = counts(server, &sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>())?;
-    let differs = |source: &&&SwapSource| counts.get(source.name.as_str()) != Some(&source.docs_count);
+    let counts = counts(server, sources.iter().map(|source| &source.name))?;
+    let differs = |source: &&&SwapSource| counts.get(&source.name) != Some(&source.docs_count);
     let told = |source: &&SwapSource| {
-        let now = counts.get(source.name.as_str()).copied().unwrap_or_default();
+        let now = counts.get(&source.name).copied().unwrap_or_default();
         format!("{} ({now}, verified {})", source.name, source.docs_count)
     };
     let differing: Vec<String> = sources.iter().filter(differs).map(told).collect();
@@ -29,8 +29,9 @@ pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &F
 
 /// A red index has shards that cannot be cloned.
 pub(super) fn refuse_red(indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
-    let red =
-        |item: &&SwapIndex| item.previous.is_some() && found.get(&item.index).is_some_and(|live| !live.complete && !live.closed);
+    let red = |item: &&SwapIndex| {
+        item.previous.is_some() && found.get(&item.index).is_some_and(|live| !live.complete && !live.metadata.closed)
+    };
     let red: Vec<&str> = indices.iter().filter(red).map(|item| item.index.as_str()).collect();
     let hint = "Fix it (GET /_cluster/allocation/explain), or pass --drop-old to give it up.";
     refuse_any("indices_red", "What is live cannot be cloned, since it lacks shards", &red, hint)

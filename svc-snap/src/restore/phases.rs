@@ -1,13 +1,13 @@
-//! The phases of a swap: their requests, how far a swap has come as the server shows it, and its undoing before its exchange.
+//! How far a swap has come, as the server shows it, and its undoing before its exchange.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_step::{Action, Call, Failure, RunId, swaps};
 
 use crate::client::Server;
 use crate::index::clone::{LiveClone, again};
-use crate::index::metadata::give;
-use crate::index::{Act, Found, IndexMetadata, Reason, Skipped, clone, get_indices};
-use crate::restore::{CopiedIndex, SwapIndex, SwapSource, Swapped, record};
+use crate::index::{Act, Found, Reason, Skipped, clone, get_indices};
+use crate::restore::record;
+use crate::restore::result::{SwapIndex, SwapState, Swapped};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -36,6 +36,18 @@ pub(super) fn phase_of(swapped: &Swapped, found: &Found) -> Phase {
         Phase::Before
     } else {
         Phase::After
+    }
+}
+
+pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
+    let marked: Vec<bool> = swapped.indices.iter().map(|item| swapped.is_marked(found, &item.index)).collect();
+    for (item, is_marked) in swapped.indices.iter_mut().zip(marked) {
+        let is_new = item.source.is_some() && found.contains_key(&item.index) && !is_marked && item.source_in(found).is_none();
+        item.state = match item.is_old(found) {
+            true => SwapState::Old,
+            false if is_new => SwapState::New,
+            false => SwapState::Absent,
+        };
     }
 }
 
@@ -82,19 +94,17 @@ pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failu
         direct: Vec::new(),
         discarded: Vec::new(),
         skipped: skipped.collect(),
-        plan: undoing(server, before)?.iter().map(Act::action).collect(),
+        plan: undoing(server, before)?.iter().map(Act::action).collect::<Vec<Action>>(),
         ..before.clone()
     })
 }
 
 /// The requests; what was restored directly for the swap goes too.
 fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
-    let mut names = before.names();
-    names.extend(before.direct.iter().map(|one| one.index.as_str()));
-    let found = get_indices(server, &names)?;
+    let found = get_indices(server, &before.all_names())?;
     let mut acts = clone::undoing(&live_clones(before), &found);
     let unopened = before.direct.iter().filter(|one| one.is_unopened(&found));
-    acts.extend(Act::each(unopened.map(|one| one.index.as_str()), Act::Delete));
+    acts.extend(Act::each(unopened.map(|one| &one.index), Act::Delete));
     Ok(acts)
 }
 
@@ -109,184 +119,27 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
 }
 
 /// Every failure of an unfinished swap names the command that resumes it.
-pub(super) fn unfinished(run: &str, mut failure: Failure) -> Failure {
+pub(crate) fn unfinished(run: &str, mut failure: Failure) -> Failure {
     let resume =
         format!("When it is fixed, svc-snap swap --run {run} finishes the swap; svc-snap swap --run {run} --back takes it back.");
     failure.hint = Some(failure.hint.map_or(resume.clone(), |hint| format!("{hint} {resume}")));
     failure
 }
 
-impl SwapIndex {
-    /// The settings that its clone under the live name, which is as `seen`, still needs.
-    pub(super) fn settle(&self, seen: &IndexMetadata) -> Option<Value> {
-        let becomes = self.becomes.clone().unwrap_or_default();
-        (!becomes.is_settled(seen)).then(|| becomes.settle(seen))
-    }
-}
-
 /// What is live, as it is blocked and cloned. The clone of an unfinished swap that is taken back is not.
 pub(super) fn live_clones(swapped: &Swapped) -> Vec<LiveClone<'_>> {
     let clones = swapped.indices.iter().filter_map(|item| {
         let (uuid, was) = (item.live_uuid.as_deref()?, item.was.as_ref()?);
-        Some(LiveClone { index: &item.index, uuid, copy: item.previous.as_deref(), was, was_closed: item.live_closed })
+        Some(LiveClone { index: &item.index, uuid, copy: item.previous.as_deref(), was })
     });
     clones.collect()
-}
-
-/// Phase 3: what is live goes, and in the same call its aliases come to the copies that are to become live, which take no writes. So
-/// no client can create an index of an alias's name. All copies get the marker, so that the call fails if it comes late, when the swap was
-/// undone and its copies are gone.
-pub(super) fn exchange(swapped: &Swapped, found: &Found) -> Vec<Value> {
-    let live = swapped.indices.iter().filter(|item| item.is_old(found)).map(|item| &item.index);
-    let discarded = swapped.discarded.iter().filter(|name| found.contains_key(*name));
-    let mut actions: Vec<Value> = live.chain(discarded).map(|name| remove_index(name)).collect();
-    for (item, source) in swapped.with_source() {
-        actions.extend(all_aliases(item, &source.name));
-    }
-    let mark = |name: &str| json!({"add": {"index": name, "alias": swapped.marker(), "is_hidden": true}});
-    actions.extend(swapped.indices.iter().flat_map(SwapIndex::copies).map(mark));
-    actions
-}
-
-/// Phase 5: the aliases move to the live names, and the copies go.
-pub(super) fn finish(swapped: &Swapped, found: &Found) -> Vec<Value> {
-    let mut actions = Vec::new();
-    for (item, source) in swapped.with_source() {
-        actions.extend(item.source_in(found).map(|_| remove_index(&source.name)));
-        actions.extend(all_aliases(item, &item.index));
-    }
-    let unmark = |name: &str| json!({"remove": {"index": name, "alias": swapped.marker()}});
-    let previous = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
-    let marked = previous.filter(|name| swapped.is_marked(found, name));
-    actions.extend(swapped.with_source().map(|(item, _)| item.index.as_str()).chain(marked).map(unmark));
-    actions
-}
-
-pub(super) fn remove_index(name: &str) -> Value {
-    json!({"remove_index": {"index": name}})
-}
-
-fn all_aliases<'a>(item: &'a SwapIndex, index: &'a str) -> impl Iterator<Item = Value> + 'a {
-    item.becomes.iter().flat_map(|becomes| &becomes.aliases).map(move |(alias, properties)| give(index, alias, properties))
-}
-
-/// Phase 4: a clone under a live name.
-pub(super) fn clone_to_live(swapped: &Swapped, item: &SwapIndex, source: &SwapSource) -> Act {
-    let (from, to) = (source.name.clone(), item.index.clone());
-    Act::Clone { from, to, lifecycle: Vec::new(), marker: Some(swapped.marker()) }
-}
-
-/// The requests that give indices their settings, each for all that get the same.
-pub(super) fn settings<'a>(of: impl IntoIterator<Item = (&'a str, Value)>) -> Vec<Act> {
-    let mut alike: Vec<(Value, Vec<&str>)> = Vec::new();
-    for (index, settings) in of {
-        match alike.iter_mut().find(|(same, _)| *same == settings) {
-            Some((_, indices)) => indices.push(index),
-            None => alike.push((settings, vec![index])),
-        }
-    }
-    let set = |(settings, indices): (Value, Vec<&str>)| {
-        Act::each(indices, move |indices| Act::Set { indices, settings: settings.clone() })
-    };
-    alike.into_iter().flat_map(set).collect()
-}
-
-/// What was restored directly is opened for writes when nothing but the end of the swap is left; it is never removed from then on.
-pub(super) fn openings<'a>(direct: impl IntoIterator<Item = &'a CopiedIndex>) -> Vec<Act> {
-    let opening = |one: &'a CopiedIndex| (one.index.as_str(), one.metadata.clone().unwrap_or_default().block_settings());
-    settings(direct.into_iter().map(opening))
-}
-
-/// The blocks that forbid to change an index any more come last; `None` for `found`: none of them is there yet.
-pub(super) fn blocks(swapped: &Swapped, found: Option<&Found>) -> Vec<Act> {
-    let missing = swapped.with_source().filter_map(|(item, _)| {
-        let metadata = match found {
-            Some(found) => found.get(&item.index)?.metadata.clone(),
-            None => IndexMetadata::of_copy(),
-        };
-        Some((item.index.as_str(), item.becomes.as_ref()?.missing_blocks(&metadata)?))
-    });
-    settings(missing)
-}
-
-/// The requests of the whole swap, in their order.
-pub(super) fn requests(swapped: &Swapped, found: &Found) -> Vec<Action> {
-    let aliases = |actions: Vec<Value>| (!actions.is_empty()).then_some(Act::Aliases(actions));
-    let copy = IndexMetadata::of_copy();
-    let settle = swapped.with_source().filter_map(|(item, _)| Some((item.index.as_str(), item.settle(&copy)?)));
-    let mut acts = clone::requests(&live_clones(swapped), found);
-    acts.extend(aliases(exchange(swapped, found)));
-    acts.extend(swapped.with_source().map(|(item, source)| clone_to_live(swapped, item, source)));
-    acts.extend(settings(settle));
-    acts.extend(aliases(finish(swapped, found)));
-    acts.extend(openings(&swapped.direct));
-    acts.extend(blocks(swapped, None));
-    acts.iter().map(Act::action).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::index::{Index, copies};
-    use crate::restore::result::SwapState;
-    use crate::restore::swap::set_states;
-
-    const RUN: &str = "20261120t020003z-hand";
-
-    fn index(uuid: &str, aliases: &[&str]) -> Index {
-        let aliases = aliases.iter().map(|alias| ((*alias).to_owned(), serde_json::Map::new())).collect();
-        Index { uuid: uuid.to_owned(), metadata: IndexMetadata { aliases, ..IndexMetadata::default() }, ..Index::of_copy() }
-    }
-
-    /// A swap of `a`, which is live, and one that takes `b` away.
-    fn swapped() -> Swapped {
-        let item = |name: &str, source: Option<SwapSource>| SwapIndex {
-            index: name.to_owned(),
-            state: SwapState::Old,
-            live_uuid: Some(format!("live {name}")),
-            live_closed: false,
-            previous: Some(copies::previous(RUN, false, name)),
-            conflicts: Vec::new(),
-            was: Some(IndexMetadata::default()),
-            becomes: source.as_ref().map(|_| index("", &["all"]).metadata),
-            source,
-        };
-        let source = SwapSource { name: copies::staged(RUN, "a"), uuid: "staged".to_owned(), docs_count: 1 };
-        let indices = vec![item("a", Some(source)), item("b", None)];
-        Swapped { run: RUN.to_owned(), exact: true, indices, ..Swapped::default() }
-    }
-
-    fn found(indices: &[(&str, Index)]) -> Found {
-        indices.iter().map(|(name, index)| ((*name).to_owned(), index.clone())).collect()
-    }
-
-    #[test]
-    fn all_is_blocked_and_cloned_before_one_call_exchanges_it_and_another_finishes_it() {
-        let live = found(&[("a", index("live a", &["all"])), ("b", index("live b", &["all"]))]);
-        let requests = requests(&swapped(), &live);
-        let told: Vec<String> = requests
-            .iter()
-            .map(|action| match action {
-                Action::Request { method, path, .. } => format!("{method} {}", path.split('?').next().unwrap_or_default()),
-                _ => String::new(),
-            })
-            .collect();
-        let (kept, staged) = ("svc-before-20261120t020003z-hand", "svc-staged-20261120t020003z-hand-a");
-        assert_eq!(
-            told,
-            [
-                "PUT /a,b/_block/write".to_owned(),
-                format!("POST /a/_clone/{kept}-a"),
-                format!("POST /b/_clone/{kept}-b"),
-                "POST /_aliases".to_owned(),
-                format!("POST /{staged}/_clone/a"),
-                "PUT /a/_settings".to_owned(),
-                "POST /_aliases".to_owned(),
-            ]
-        );
-        let exchange = Value::Array(exchange(&swapped(), &live)).to_string();
-        assert_eq!((exchange.matches("remove_index").count(), exchange.matches(staged).count()), (2, 2), "{exchange}");
-    }
+    use crate::restore::fixtures::{RUN, found, index, swapped};
 
     #[test]
     fn how_far_a_swap_has_come_is_told_by_the_names_and_the_marker() {

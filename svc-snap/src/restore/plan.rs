@@ -9,8 +9,9 @@ use crate::client::Server;
 use crate::guard;
 use crate::index::copies::marked_run;
 use crate::index::{Found, Index, IndexMetadata, Patterns, Reason, Scope, Skipped, counts, get_indices, policy, select};
-use crate::restore::phases::requests;
-use crate::restore::{CopiedIndex, CopySet, Phase, SwapIndex, SwapSource, SwapState, Swapped, capacity, checks, phases, record};
+use crate::restore::phases::{Phase, phase};
+use crate::restore::result::{CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped};
+use crate::restore::{capacity, checks, record, swap};
 use crate::throttle;
 
 /// How a swap treats what is live.
@@ -64,7 +65,7 @@ pub(crate) fn forward(
     let sources: Vec<&SwapSource> = targets.iter().filter_map(|target| target.source.as_ref()).collect();
     let mut names: Vec<&str> = targets.iter().map(|target| target.index.as_str()).collect();
     names.extend(sources.iter().map(|source| source.name.as_str()));
-    // A clone has the blocks of its source, and could not be settled.
+    // A clone has the blocks of its source, and could not be given its settings.
     guard::refuse_blocked_live(server, &names)?;
     let previous: Vec<String> = targets.iter().map(|target| swapped.previous_name(&target.index)).collect();
     names.extend(previous.iter().map(String::as_str));
@@ -137,11 +138,11 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
         }
     }
     let kept = before.indices.iter().filter_map(|item| item.previous.as_deref());
-    let counts = counts(server, &kept.filter(|previous| found.contains_key(*previous)).collect::<Vec<_>>())?;
+    let counts = counts(server, kept.filter(|previous| found.contains_key(*previous)))?;
     let mut targets = targets_back(before, &found, &counts)?;
     let direct = before.direct.iter().map(|one| &one.index).filter(|index| found.contains_key(*index));
     targets.extend(direct.cloned().map(taken_away));
-    if !before.finished && phases::phase(server, before)? == Phase::Exchanged {
+    if !before.finished && phase(server, before)? == Phase::Exchanged {
         let left = before.indices.iter().filter(|item| item.source_in(&found).is_some());
         swapped.discarded = left.filter_map(|item| item.source.as_ref()).map(|source| source.name.clone()).collect();
     }
@@ -151,7 +152,7 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
     Ok(swapped)
 }
 
-fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<&str, u64>) -> Result<Vec<SwapTarget>, Failure> {
+fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>) -> Result<Vec<SwapTarget>, Failure> {
     let (mut lost, mut targets) = (Vec::new(), Vec::new());
     for item in &before.indices {
         if item.live_uuid.is_none() && item.was.is_none() {
@@ -160,7 +161,7 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<&str, u64>) -
         }
         match item.previous.as_ref().and_then(|previous| Some((previous, found.get(previous)?))) {
             Some((previous, copy)) => {
-                let docs_count = counts.get(previous.as_str()).copied().unwrap_or_default();
+                let docs_count = counts.get(previous).copied().unwrap_or_default();
                 let source = SwapSource { name: previous.clone(), uuid: copy.uuid.clone(), docs_count };
                 targets.push(SwapTarget { index: item.index.clone(), source: Some(source), becomes: item.was.clone() });
             }
@@ -171,7 +172,8 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<&str, u64>) -
         return Ok(targets);
     }
     let message = format!("The swap cannot be taken back: there is no previous copy of {}.", lost.join(", "));
-    Err(Failure::not_found("previous_missing", message).hint("Restore a snapshot of that time instead: svc-snap restore."))
+    Err(Failure::not_found("previous_missing", message)
+        .hint("Restore a snapshot of that time instead (svc-snap list, svc-snap restore NAME)."))
 }
 
 fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: HowArgs) -> Swapped {
@@ -192,10 +194,21 @@ fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<Swa
     checks::refuse_name_clashes(server, swapped)?;
     checks::refuse_second_write_index(server, swapped)?;
     capacity::refuse_swap(server, &swapped.indices, found)?;
-    let requests = requests(swapped, found);
+    add_requests(call, server, swapped, found);
+    Ok(())
+}
+
+/// The requests that are left of a swap which an earlier call has begun.
+pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Result<(), Failure> {
+    let found = get_indices(server, &swapped.all_names())?;
+    add_requests(call, server, swapped, &found);
+    Ok(())
+}
+
+fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found) {
+    let requests = swap::requests(swapped, found);
     let is_excluded = swapped.alone && !swapped.indices.is_empty();
     swapped.plan = if is_excluded { throttle::around_swap(call, server, &swapped.live_names(), requests) } else { requests };
-    Ok(())
 }
 
 /// Adds the indices, in the order of the names, what is taken away last.
@@ -206,14 +219,13 @@ fn add_indices(swapped: &mut Swapped, targets: Vec<SwapTarget>, found: &Found) -
         let is_unfinished = live.is_some_and(|live| live.metadata.aliases.keys().any(|alias| marked_run(alias).is_some()));
         let was = live.map(|live| live.metadata.clone()).filter(|_| !is_unfinished);
         // A block says something of what is live, and nothing of the backup.
-        let as_live = || IndexMetadata { blocks: BTreeSet::new(), ..was.clone().unwrap_or_default() };
+        let as_live = || IndexMetadata { blocks: BTreeSet::new(), closed: false, ..was.clone().unwrap_or_default() };
         let becomes = source.as_ref().map(|_| becomes.unwrap_or_else(as_live));
         let is_kept = !swapped.drop_old && live.is_some() && !is_unfinished;
         swapped.indices.push(SwapIndex {
             state: if live.is_some() { SwapState::Old } else { SwapState::Absent },
             source,
             live_uuid: live.map(|live| live.uuid.clone()),
-            live_closed: live.is_some_and(|live| live.closed),
             previous: is_kept.then(|| swapped.previous_name(&index)),
             conflicts: Vec::new(),
             was,
@@ -252,12 +264,11 @@ fn tell(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<String>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::restore::fixtures::{RUN, index, source};
 
     fn swapped(back: bool) -> Swapped {
-        Swapped { run: "20261120t020003z-hand".to_owned(), back, ..Swapped::default() }
+        Swapped { run: RUN.to_owned(), back, ..Swapped::default() }
     }
 
     fn laid_out(back: bool, targets: Vec<SwapTarget>, found: &Found) -> Vec<SwapIndex> {
@@ -266,19 +277,12 @@ mod tests {
         swapped.indices
     }
 
-    fn index(uuid: &str, aliases: &serde_json::Value) -> Index {
-        let aliases = aliases.as_object().unwrap().iter().map(|(name, alias)| (name.clone(), alias.as_object().unwrap().clone()));
-        let metadata = IndexMetadata { aliases: aliases.collect(), number_of_replicas: 1, ..IndexMetadata::default() };
-        Index { uuid: uuid.to_owned(), metadata, ..Index::of_copy() }
-    }
-
     fn target(name: &str) -> SwapTarget {
-        let source = SwapSource { name: format!("svc-staged-20261120t020003z-hand-{name}"), uuid: "s".to_owned(), docs_count: 1 };
-        SwapTarget { index: name.to_owned(), source: Some(source), becomes: None }
+        SwapTarget { index: name.to_owned(), source: Some(source(name)), becomes: None }
     }
 
     fn live(names: &[&str]) -> Found {
-        names.iter().map(|&name| (name.to_owned(), index(name, &json!({"all": {}})))).collect()
+        names.iter().map(|&name| (name.to_owned(), index(name, &["all"]))).collect()
     }
 
     #[test]
@@ -298,7 +302,7 @@ mod tests {
     fn what_cannot_be_kept_is_refused_by_all_its_names() {
         let mut found = live(&["a", "b"]);
         for name in ["a", "b"] {
-            found.insert(swapped(false).previous_name(name), index("k", &json!({})));
+            found.insert(swapped(false).previous_name(name), index("k", &[]));
         }
         let failure = add_indices(&mut swapped(false), vec![target("a"), target("b")], &found).unwrap_err();
         assert_eq!((failure.status.code(), failure.code.as_str()), (3, "name_in_use"));
@@ -315,14 +319,14 @@ mod tests {
         let indices = laid_out(false, targets, &live(&["a", "gone"]));
         let before = Swapped { finished: true, indices, ..swapped(false) };
         let mut found = live(&["a", "fresh"]);
-        found.insert("fresh".to_owned(), index("fresh", &json!({swapped(false).marker(): {}})));
+        found.insert("fresh".to_owned(), index("fresh", &[&swapped(false).marker()]));
         for name in ["a", "gone"] {
-            found.insert(swapped(false).previous_name(name), index(&format!("kept {name}"), &json!({})));
+            found.insert(swapped(false).previous_name(name), index(&format!("previous {name}"), &[]));
         }
         let targets = targets_back(&before, &found, &BTreeMap::new()).unwrap();
         let told: Vec<_> =
             targets.iter().map(|one| (one.index.as_str(), one.source.as_ref().map(|copy| copy.uuid.as_str()))).collect();
-        assert_eq!(told, [("a", Some("kept a")), ("fresh", None), ("gone", Some("kept gone"))]);
+        assert_eq!(told, [("a", Some("previous a")), ("fresh", None), ("gone", Some("previous gone"))]);
         assert!(not_captured(&targets).is_empty());
         let back = laid_out(true, targets, &found);
         assert_eq!(back[0].previous.as_deref(), Some("svc-replaced-20261120t020003z-hand-a"));

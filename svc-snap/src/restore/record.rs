@@ -4,7 +4,8 @@ use serde::Serialize;
 use svc_step::{Call, Failure, GivenArgs, Received, RunId, swaps};
 
 use crate::client::Server;
-use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
+use crate::restore::result::{CopySet, CopyState, SwapIndex, Swapped};
+use crate::restore::source::Restored;
 
 const STAGE: &str = "svc-snap.stage/1";
 const CLONE: &str = "svc-snap.clone/1";
@@ -99,13 +100,13 @@ impl Given {
 fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     if restored.in_place {
         return Err(Failure::not_found("previous_missing", "That restore was made in place: there are no previous copies.")
-            .hint("Restore another snapshot: svc-snap restore."));
+            .hint("Restore another snapshot (svc-snap list, svc-snap restore NAME)."));
     }
     match restored.swap {
         Some(swapped) => Ok(Begun::Swapped(swapped)),
         None => find(call, &run_id(&restored.run)?)?.ok_or_else(|| {
             Failure::refused("not_verified", "That restore did not come to its swap, and nothing of it is recorded here.")
-                .hint("Run the restore again: svc-snap restore.")
+                .hint("Run the same restore again, or restore another snapshot (svc-snap list, svc-snap restore NAME).")
         }),
     }
 }
@@ -136,6 +137,12 @@ pub(crate) fn write_end<T: Serialize>(call: &Call, run: &str, step: &str, result
     if let Err(failure) = write(call, run, step, result) {
         call.warn("not_recorded", format!("How it ended could not be recorded for --run {run}: {failure}"));
     }
+}
+
+/// Removes the record of this call's run, of which nothing is left after `failure`.
+pub(crate) fn remove(call: &Call, mut failure: Failure) -> Failure {
+    failure.causes.extend(swaps::remove(call, call.run_id()).err().map(|error| error.message));
+    failure
 }
 
 /// The refusal to begin again under a run that has copies of something else.

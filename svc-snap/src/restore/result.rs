@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::{Action, Call};
+use serde_json::{Map, Value};
+use svc_step::Action;
 
 use crate::index::clone::LiveClone;
 use crate::index::{Found, Index, IndexMetadata, Skipped, copies};
-use crate::restore::{Chosen, Origin};
-use crate::snapshot::captured::StreamRecord;
 use crate::throttle::RateUsed;
 
 /// Copies that a swap can make live: of a snapshot, or of what is live.
@@ -130,8 +129,6 @@ pub struct SwapIndex {
     pub source: Option<SwapSource>,
     /// The `uuid` of the index that was live before, or `null` where none was.
     pub live_uuid: Option<String>,
-    /// Whether that index was closed; it is opened for its clone.
-    pub live_closed: bool,
     /// The name of the copy of the index that was live; `null`: there is none.
     pub previous: Option<String>,
     /// Names of the copies of indices that a client made meanwhile under the index's own name.
@@ -158,62 +155,6 @@ pub enum SwapState {
     Absent,
     /// The copy is live, complete, with its aliases.
     New,
-}
-
-/// A snapshot that is live.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Restored {
-    #[serde(flatten)]
-    pub origin: Origin,
-    /// The run; the previous copies have it in their names, and `swap --run` and `discard --run` take it.
-    pub run: String,
-    /// Whether it was restored over what was live.
-    pub in_place: bool,
-    /// Every index that is restored, and in place every data stream.
-    pub indices: Vec<RestoredIndex>,
-    /// The swap that made it live, which `swap` takes back; `null` where there was none.
-    pub swap: Option<Swapped>,
-    /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
-    pub throttle: Option<RateUsed>,
-    /// What else the snapshot holds, and why it is not restored.
-    pub skipped: Vec<Skipped>,
-    pub plan: Vec<Action>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RestoredIndex {
-    pub index: String,
-    /// Its backing indices in the snapshot where it is a data stream, or `null`.
-    pub backing_indices: Option<Vec<String>>,
-    pub method: RestoreMethod,
-    pub state: RestoreState,
-    /// How many documents it holds, or `null` before it is verified.
-    pub docs_count: Option<u64>,
-    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
-    pub docs_expected: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RestoreMethod {
-    /// Staged, verified and swapped.
-    Swapped,
-    /// Directly under its own name, since nothing was live under it.
-    Direct,
-    /// Over what was live.
-    InPlace,
-}
-
-/// How far an index or a data stream of a restore has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RestoreState {
-    /// What was live is live, or nothing was and nothing is.
-    Untouched,
-    /// What was live is closed, deleted or being exchanged, or is about to be; the backup is not live yet.
-    InProgress,
-    /// The backup is live, complete, with as many documents as were captured.
-    Restored,
 }
 
 impl CopiedIndex {
@@ -265,7 +206,7 @@ impl CopySet {
     pub(crate) fn live_clones(&self) -> Vec<LiveClone<'_>> {
         let clones = self.indices.iter().filter_map(|one| {
             let (uuid, was) = (one.live_uuid.as_deref()?, one.metadata.as_ref()?);
-            Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was, was_closed: false })
+            Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was })
         });
         clones.collect()
     }
@@ -288,6 +229,12 @@ impl SwapIndex {
     /// Whether the index that was live when the swap was planned still is.
     pub(crate) fn is_old(&self, found: &Found) -> bool {
         found.get(&self.index).is_some_and(|live| Some(&live.uuid) == self.live_uuid.as_ref())
+    }
+
+    /// The settings that its clone under the live name, which is as `seen`, still needs.
+    pub(crate) fn missing_settings(&self, seen: &IndexMetadata) -> Option<Value> {
+        let becomes = self.becomes.clone().unwrap_or_default();
+        (!becomes.has_final_settings(seen)).then(|| becomes.final_settings(seen))
     }
 
     /// The copy that is to become live, where it is that very one.
@@ -313,6 +260,11 @@ impl Swapped {
         self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str)).collect()
     }
 
+    /// The same, with those that were restored directly.
+    pub(crate) fn all_names(&self) -> Vec<&str> {
+        self.names().into_iter().chain(self.direct.iter().map(|one| one.index.as_str())).collect()
+    }
+
     /// The name of the previous copy of the live `index`.
     pub(crate) fn previous_name(&self, index: &str) -> String {
         copies::previous(&self.run, self.back, index)
@@ -323,47 +275,18 @@ impl Swapped {
         copies::marker(&self.run, self.back)
     }
 
+    /// A copy as it is since the exchange.
+    pub(crate) fn marked_copy(&self) -> Index {
+        let mut copy = Index::of_copy();
+        copy.metadata.aliases.insert(self.marker(), Map::new());
+        copy
+    }
+
     pub(crate) fn is_marked(&self, found: &Found, name: &str) -> bool {
         found.get(name).is_some_and(|index| index.metadata.aliases.contains_key(&self.marker()))
     }
 
     pub(crate) fn with_source(&self) -> impl Iterator<Item = (&SwapIndex, &SwapSource)> {
         self.indices.iter().filter_map(|item| Some((item, item.source.as_ref()?)))
-    }
-}
-
-impl Restored {
-    /// A restore of which nothing is done yet; `is_direct` says which indices are restored under their own names.
-    pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, is_direct: impl Fn(&str) -> bool) -> Self {
-        use RestoreMethod::{Direct, InPlace, Swapped};
-        let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {
-            index: index.to_owned(),
-            backing_indices,
-            method: if in_place {
-                InPlace
-            } else if is_direct(index) {
-                Direct
-            } else {
-                Swapped
-            },
-            state: RestoreState::Untouched,
-            docs_count: None,
-            docs_expected,
-        };
-        let indices = chosen.indices.iter().map(|index| planned(index, None, chosen.docs_expected(index)));
-        let streams = chosen.streams.iter().map(|name| {
-            let captured = chosen.captured_stream(name);
-            planned(name, Some(chosen.backing(name)), captured.and_then(StreamRecord::docs_expected))
-        });
-        Self {
-            origin: chosen.origin.clone(),
-            run: call.run_id().to_string(),
-            in_place,
-            indices: indices.chain(streams).collect(),
-            swap: None,
-            throttle: None,
-            skipped: chosen.skipped.clone(),
-            plan: Vec::new(),
-        }
     }
 }

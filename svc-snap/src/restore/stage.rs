@@ -2,21 +2,24 @@
 //! restored directly under its own name, without writes until the swap opens it.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_step::{Action, Call, Failure, Status, swaps};
 
-use crate::client::{Server, path};
+use crate::client::poll::SOON;
+use crate::client::{Server, path, poll, sleep};
 use crate::guard;
 use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};
 use crate::index::{Found, copies, counts, get_indices};
-use crate::restore::{Begun, Chosen, CopiedIndex, CopySet, CopyState, Origin, Staged, capacity, record, verify};
+use crate::restore::record::Begun;
+use crate::restore::result::{CopiedIndex, CopySet, CopyState, Staged};
+use crate::restore::source::{Chosen, Origin};
+use crate::restore::{capacity, record, verify};
 use crate::throttle::Rates;
 
-/// How long the copies of a request whose answer was lost are waited for, and the pause between two polls.
+/// How long the copies of a request whose answer was lost are waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// What helps where there is no disk space.
 const OUT_OF_SPACE: &str = "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.";
@@ -140,16 +143,13 @@ pub(crate) fn plan(
         CopiedIndex { docs_expected, metadata, ..CopiedIndex::planned(index.clone(), copy) }
     };
     let indices: Vec<CopiedIndex> = chosen.indices.iter().map(planned).collect();
-    let names: Vec<&str> = indices.iter().filter(|one| !one.is_direct()).map(|one| one.copy.as_str()).collect();
-    let in_use = get_indices(&chosen.server, &names)?;
-    let in_use: Vec<&str> = in_use.keys().filter(|name| !earlier.leftovers.contains(name)).map(String::as_str).collect();
-    guard::refuse_in_use("the staging", &in_use)?;
-    let leftovers: Vec<&str> = earlier.leftovers.iter().map(String::as_str).collect();
-    let restored: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    let disk_space = capacity::refuse_restore(call, chosen, &restored, &leftovers, OUT_OF_SPACE)?;
+    let mut in_use = get_indices(&chosen.server, indices.iter().filter(|one| !one.is_direct()).map(|one| &one.copy))?;
+    in_use.retain(|name, _| !earlier.leftovers.contains(name));
+    guard::refuse_in_use("the staging", &in_use.into_keys().collect::<Vec<_>>())?;
+    let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, &earlier.leftovers, OUT_OF_SPACE)?;
     let requests = requests(run, &chosen.origin, &indices).into_iter();
     let requests = requests.map(|request| Action::request("POST", request.path, Some(request.body))).collect();
-    let removals = leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
+    let removals = earlier.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
     let set = CopySet {
         cluster_uuid: chosen.origin.cluster_uuid.clone(),
         snapshot_uuid: Some(chosen.origin.snapshot_uuid.clone()),
@@ -173,7 +173,7 @@ pub(crate) fn act(
     rates: &mut Rates<'_>,
 ) -> Result<(), Failure> {
     call.check()?;
-    remove(call, &chosen.server, &earlier.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
+    remove(call, &chosen.server, &earlier.leftovers)?;
     rates.clear(call, &chosen.server);
     // A staging that is taken back leaves nothing; but what was left of an earlier one is gone all the same.
     call.effects().stays();
@@ -214,7 +214,7 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
     }
     let found = verify::until_complete(call, server, &set.names())?;
     let counts = counts(server, &set.names())?;
-    let counts: Vec<u64> = set.names().iter().map(|name| counts.get(name).copied().unwrap_or_default()).collect();
+    let counts: Vec<u64> = set.names().iter().map(|name| counts.get(*name).copied().unwrap_or_default()).collect();
     for (one, count) in set.indices.iter().zip(&counts) {
         verify::same_as_captured(&one.copy, *count, one.docs_expected)?;
     }
@@ -230,11 +230,10 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
 /// What is under a live name is recorded as soon as the server has it: by its `uuid` a later call knows it from a client's.
 fn record_direct(call: &Call, server: &Server, set: &mut CopySet) -> Result<(), Failure> {
     let is_new = |one: &CopiedIndex| one.is_direct() && one.state == CopyState::InProgress && one.uuid.is_none();
-    let names: Vec<&str> = set.indices.iter().filter(|one| is_new(one)).map(|one| one.index.as_str()).collect();
-    if names.is_empty() {
+    let found = get_indices(server, set.indices.iter().filter(|one| is_new(one)).map(|one| &one.index))?;
+    if found.is_empty() {
         return Ok(());
     }
-    let found = get_indices(server, &names)?;
     for one in set.indices.iter_mut().filter(|one| is_new(one)) {
         one.uuid = found.get(&one.index).map(|index| index.uuid.clone());
     }
@@ -244,12 +243,10 @@ fn record_direct(call: &Call, server: &Server, set: &mut CopySet) -> Result<(), 
 /// Removes what was restored. A request whose answer was lost may still be running: its copies (`lost`) are waited for first, and when
 /// they do not appear, `changed` is unknown.
 pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &[String], mut failure: Failure) -> Failure {
-    let hurried = call.check().is_err().then(|| server.with_shutdown_timeout());
-    let server = hurried.as_ref().unwrap_or(server);
+    let server = &server.for_undo(call);
     let asked: Vec<CopiedIndex> = set.indices.iter().filter(|one| one.state != CopyState::Planned).cloned().collect();
     // What is under live names and may have been written to stays: whatever does not show that it takes no writes since its restore.
-    let direct: Vec<&str> = asked.iter().filter(|one| one.is_direct()).map(|one| one.index.as_str()).collect();
-    let found = get_indices(server, &direct);
+    let found = get_indices(server, asked.iter().filter(|one| one.is_direct()).map(|one| &one.index));
     let stays = |one: &CopiedIndex| {
         let is_written = |found: &Found| found.contains_key(&one.index) && !one.is_unopened(found);
         one.is_direct() && found.as_ref().map_or(true, is_written)
@@ -257,14 +254,14 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     let (stays, ours): (Vec<CopiedIndex>, Vec<CopiedIndex>) = asked.into_iter().partition(stays);
     let [stays, ours] = [&stays, &ours].map(|all| all.iter().map(|one| one.copy.as_str()).collect::<Vec<_>>());
     // What is under a live name may be a client's as well, so that it is neither waited for nor removed.
-    let is_settled = lost.iter().all(|name| ours.contains(&name.as_str())) && appear(server, lost);
+    let is_known = lost.iter().all(|name| ours.contains(&name.as_str())) && appear(server, lost);
     let removed = remove(call, server, &ours).and_then(|()| {
         let left: Vec<String> = get_indices(server, &ours)?.into_keys().collect();
         let message = format!("These were not removed: {}.", left.join(", "));
         if left.is_empty() { Ok(()) } else { Err(Failure::failed("not_removed", message)) }
     });
     for one in set.indices.iter_mut() {
-        if !is_settled && lost.contains(&one.copy) {
+        if !is_known && lost.contains(&one.copy) {
             one.state = CopyState::InProgress;
         } else if removed.is_ok() && ours.contains(&one.copy.as_str()) {
             one.state = CopyState::Removed;
@@ -272,10 +269,12 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     }
     match removed {
         Err(error) => {
+            // Whatever was undone before this: the copies are there.
+            call.effects().happened();
             failure.causes.push(format!("What had been staged could not be removed ({}): {error}", ours.join(", ")));
             failure.hint = Some(format!("svc-snap discard --run {} removes what is left of it.", set.run));
         }
-        Ok(()) if !is_settled => {
+        Ok(()) if !is_known => {
             failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
             failure.hint = Some(format!(
                 "The same command again (--run-id {0}) finds out how things stand; svc-snap discard --run {0} removes what is left of it.",
@@ -287,16 +286,14 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
         }
         Ok(()) => {
             call.effects().undone();
-            if let Err(error) = swaps::remove(call, call.run_id()) {
-                failure.causes.push(error.message);
-            }
+            failure = record::remove(call, failure);
         }
     }
     failure
 }
 
 /// Removes indices; what is not there is passed over.
-fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
+fn remove<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<(), Failure> {
     for name in get_indices(server, names)?.keys() {
         server.change(call, "DELETE", &path(&[name]), None)?;
     }
@@ -304,15 +301,8 @@ fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
 }
 
 fn appear(server: &Server, names: &[String]) -> bool {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let until = Instant::now() + server.at_most(TIMEOUT);
-    while !get_indices(server, &names).is_ok_and(|found| names.iter().all(|name| found.contains_key(*name))) {
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    true
+    let are_there = || get_indices(server, names).is_ok_and(|found| found.len() == names.len());
+    matches!(poll(SOON, server.at_most(TIMEOUT), sleep, || Ok(are_there().then_some(()))), Ok(Some(())))
 }
 
 #[cfg(test)]

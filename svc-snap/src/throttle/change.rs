@@ -1,7 +1,6 @@
 //! A setting that is changed for the time of one step, with a record of it that the same request writes beside it.
 
 use std::os::unix::fs::MetadataExt;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +8,7 @@ use serde_json::{Map, Value, json};
 use svc_step::line_secrets::json_without_secrets;
 use svc_step::{Action, Call, Failure, Status};
 
-use crate::client::{Effect, Server, path};
+use crate::client::{Effect, Server, path, retry, sleep};
 use crate::{guard, repository};
 
 /// `0` is no throttle.
@@ -20,7 +19,6 @@ const AUTO_CREATE: &str = "action.auto_create_index";
 const REPOSITORY_RECORD: &str = "svc_tools_rate";
 /// How long a busy server is asked again to put back what this call has set.
 const OWN_TIME: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Whose change it is, and what was there before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,18 +165,14 @@ impl<'a> Found<'a> {
         self.request(self.was().as_deref(), None)
     }
 
-    /// How an operator puts it back: the command to type, or, where that would harm the repository or show its secrets, in words.
-    pub fn by_hand(&self, server: &Server) -> String {
+    /// The request by which an operator puts it back; without its body where that would harm the repository or show its secrets.
+    pub fn by_hand(&self) -> String {
         let (path, body) = self.restored();
         if self.harm().is_none() {
-            let body = body.to_string().replace('\'', r"'\''");
-            return format!("curl -X PUT '{}{path}' -H 'Content-Type: application/json' -d '{body}'", server.url());
+            return format!("PUT {path} {body}");
         }
-        let path = path.trim_end_matches("?verify=false");
-        let rate = self.was().map_or_else(|| format!("without {SNAPSHOT}"), |was| format!("with {SNAPSHOT} {was}"));
-        format!(
-            "GET {path} shows its settings: PUT {path} with all of them and those not shown, without {REPOSITORY_RECORD} and {rate}"
-        )
+        let was = self.was().unwrap_or_else(|| "unset".to_owned());
+        format!("PUT {path} with its settings, secrets too, with {SNAPSHOT} {was} and without {REPOSITORY_RECORD}")
     }
 
     pub fn change(self, call: &Call, set: String) -> Change<'a> {
@@ -213,7 +207,7 @@ impl Change<'_> {
 
     pub(super) fn make(self, server: &Server) -> Result<Self, Failure> {
         let (path, body) = self.request();
-        match server.attempt("PUT", &path, Some(&body)) {
+        match server.attempt(None, "PUT", &path, Some(&body)) {
             Err(error) if error.effect == Effect::None => Err(error.failure),
             answer => Ok(Self { is_answered: answer.is_ok(), ..self }),
         }
@@ -241,18 +235,13 @@ impl Change<'_> {
 
     /// Puts it back, and asks a busy server again for so long; whether the change was still there.
     pub(super) fn put_back(&self, call: &Call, server: &Server, time: Duration) -> Result<bool, Failure> {
-        let until = Instant::now() + server.at_most(if call.check().is_err() { time / 4 } else { time });
-        loop {
-            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
-            match self.put_back_once(server, left) {
-                Err(failure) if failure.status == Status::Unavailable && Instant::now() < until => thread::sleep(PAUSE),
-                ended => return ended,
-            }
-        }
+        let (begun, time) = (Instant::now(), server.at_most(if call.check().is_err() { time / 4 } else { time }));
+        let is_away = |failure: &Failure| (failure.status == Status::Unavailable).then_some(time);
+        retry(is_away, sleep, || self.put_back_once(server, time.saturating_sub(begun.elapsed()).max(Duration::from_secs(1))))
     }
 
     fn put_back_once(&self, server: &Server, time: Duration) -> Result<bool, Failure> {
-        let found = match self.found.target.get(|path| server.within(time, "GET", path, None)) {
+        let found = match self.found.target.get(|path| Ok(server.attempt(Some(time), "GET", path, None)?)) {
             Err(failure) if failure.status == Status::NotFound => return Ok(false),
             found => found?,
         };
@@ -262,12 +251,12 @@ impl Change<'_> {
         let (path, body) = found.restored();
         let refused = match found.harm() {
             Some(why) => format!("{why}."),
-            None => match server.within(time, "PUT", &path, Some(&body)) {
-                Err(failure) if failure.status != Status::Unavailable => failure.message,
-                ended => return ended.map(|_| true),
+            None => match server.attempt(Some(time), "PUT", &path, Some(&body)) {
+                Err(error) if error.failure.status != Status::Unavailable => error.failure.message,
+                ended => return Ok(ended.map(|_| true)?),
             },
         };
-        Err(Failure::new(Status::Refused, "rate_left_changed", format!("{refused} {}", found.by_hand(server))))
+        Err(Failure::new(Status::Refused, "rate_left_changed", format!("{refused} {}", found.by_hand())))
     }
 }
 
