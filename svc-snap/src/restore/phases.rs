@@ -30,7 +30,11 @@ pub(crate) fn phase(server: &Server, swapped: &Swapped) -> Result<Phase, Failure
 
 pub(super) fn phase_of(swapped: &Swapped, found: &Found) -> Phase {
     let is_left = |item: &SwapIndex| item.is_old(found) || item.source_in(found).is_some();
-    if swapped.indices.iter().any(|item| item.names().any(|name| swapped.is_marked(found, name))) {
+    let is_marked = |item: &SwapIndex| {
+        let source = item.source.as_ref().is_some_and(|source| swapped.is_marked(found, &source.name));
+        source || swapped.is_marked(found, &item.index)
+    };
+    if swapped.indices.iter().any(is_marked) {
         Phase::Exchanged
     } else if swapped.indices.iter().any(is_left) {
         Phase::Before

@@ -260,9 +260,19 @@ impl Swapped {
         self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str)).collect()
     }
 
-    /// The same, with those that were restored directly.
-    pub(crate) fn all_names(&self) -> Vec<&str> {
-        self.names().into_iter().chain(self.direct.iter().map(|one| one.index.as_str())).collect()
+    /// The same, with what was restored directly, and the previous copies that another host may have made in the same run.
+    pub(crate) fn all_names(&self) -> Vec<String> {
+        let all = self.names().into_iter().map(str::to_owned).chain(self.direct.iter().map(|one| one.index.clone()));
+        all.chain(self.previous_names()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn previous_names(&self) -> impl Iterator<Item = String> {
+        self.indices.iter().map(|item| self.previous_name(&item.index))
+    }
+
+    /// The previous copies that have the marker.
+    pub(crate) fn marked_previous(&self, found: &Found) -> Vec<String> {
+        self.previous_names().filter(|name| self.is_marked(found, name)).collect()
     }
 
     /// The name of the previous copy of the live `index`.
@@ -275,7 +285,7 @@ impl Swapped {
         copies::marker(&self.run, self.back)
     }
 
-    /// A copy as it is since the exchange.
+    /// A copy as it is between the exchange and the end.
     pub(crate) fn marked_copy(&self) -> Index {
         let mut copy = Index::of_copy();
         copy.metadata.aliases.insert(self.marker(), Map::new());

@@ -296,11 +296,13 @@ fn finish_act(swapped: &Swapped, found: &Found) -> Option<Act> {
         actions.extend(item.source_in(found).map(|_| remove_index(&source.name)));
         actions.extend(all_aliases(item, &item.index));
     }
-    let unmark = |name: &str| json!({"remove": {"index": name, "alias": swapped.marker()}});
-    let previous = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
-    let marked = previous.filter(|name| swapped.is_marked(found, name));
-    actions.extend(swapped.with_source().map(|(item, _)| item.index.as_str()).chain(marked).map(unmark));
+    let marked = swapped.with_source().map(|(item, _)| item.index.clone()).chain(swapped.marked_previous(found));
+    actions.extend(marked.map(|name| unmark(swapped, &name)));
     (!actions.is_empty()).then_some(Act::Aliases(actions))
+}
+
+fn unmark(swapped: &Swapped, name: &str) -> Value {
+    json!({"remove": {"index": name, "alias": swapped.marker()}})
 }
 
 fn all_aliases<'a>(item: &'a SwapIndex, index: &'a str) -> impl Iterator<Item = Value> + 'a {
@@ -334,6 +336,9 @@ fn last_acts<'a>(
     let opening = |one: &'a CopiedIndex| (one.index.as_str(), one.metadata.clone().unwrap_or_default().block_settings());
     let all = || swapped.with_source().filter_map(|(item, _)| Some((item.index.as_str(), item.becomes.as_ref()?, seen(item)?)));
     let mut acts = settings(swapped.direct.iter().filter(is_unopened).map(opening));
+    // Another host may have come through phase 5 without them.
+    let marked: Vec<Value> = swapped.marked_previous(found).iter().map(|name| unmark(swapped, name)).collect();
+    acts.extend((!marked.is_empty()).then_some(Act::Aliases(marked)));
     acts.extend(settings(all().filter_map(|(index, becomes, seen)| Some((index, becomes.missing_blocks(seen)?)))));
     let open = all().filter(|(_, becomes, seen)| becomes.closed && !seen.closed).map(|(index, ..)| index);
     let is_to_close = |one: &&CopiedIndex| {
@@ -350,8 +355,8 @@ pub(super) fn requests(swapped: &Swapped, found: &Found) -> Vec<Action> {
     if phase == Phase::Before {
         acts = clone::requests(&live_clones(swapped), found);
         acts.push(Act::Aliases(exchange_actions(swapped, found)));
-        let previous = swapped.indices.iter().filter_map(|item| item.previous.as_ref());
-        then.extend(previous.map(|name| (name.clone(), swapped.marked_copy())));
+        let previous = swapped.indices.iter().filter_map(|item| item.previous.clone());
+        then.extend(previous.map(|name| (name, swapped.marked_copy())));
     }
     let is_clone = |item: &SwapIndex| phase == Phase::After || swapped.is_marked(found, &item.index);
     let seen = |item: &SwapIndex| found.get(&item.index).filter(|_| is_clone(item)).map_or(&copy, |live| &live.metadata);
@@ -361,8 +366,9 @@ pub(super) fn requests(swapped: &Swapped, found: &Found) -> Vec<Action> {
         let unset = swapped.with_source().filter_map(|(item, _)| Some((item.index.as_str(), item.missing_settings(seen(item))?)));
         acts.extend(settings(unset));
         acts.extend(finish_act(swapped, &then));
+        swapped.marked_previous(&then).iter().for_each(|name| drop(then.remove(name)));
     }
-    acts.extend(last_acts(swapped, found, |item| Some(seen(item)), true));
+    acts.extend(last_acts(swapped, &then, |item| Some(seen(item)), true));
     acts.iter().map(Act::action).collect()
 }
 
