@@ -6,7 +6,24 @@
 //! (stage, swap, records; disk space) · one file for each step, in `commands/`.
 
 mod client;
-mod commands;
+mod commands {
+    pub(super) mod cleanup;
+    pub(super) mod clone;
+    pub(super) mod configure;
+    pub(super) mod create;
+    pub(super) mod delete;
+    pub(super) mod discard;
+    pub(super) mod health;
+    pub(super) mod list;
+    pub(super) mod prune;
+    pub(super) mod register;
+    pub(super) mod restore;
+    pub(super) mod show;
+    pub(super) mod stage;
+    pub(super) mod swap;
+    pub(super) mod verify;
+    pub(super) mod wait;
+}
 mod guard;
 mod index;
 mod repository;
@@ -105,7 +122,7 @@ impl Tool for Cli {
             .step::<commands::register::Registered>("register")
             .step::<commands::verify::Verified>("verify")
             .step::<commands::create::Created>("create")
-            .step::<commands::wait::Waited>("wait")
+            .step::<snapshot::Backup>("wait")
             .step::<commands::show::Shown>("show")
             .step::<commands::list::Listed>("list")
             .step::<restore::result::Staged>("stage")

@@ -16,11 +16,12 @@ use svc_step::{Action, Call, Failure};
 
 pub(crate) use self::change::{Change, Target};
 use self::change::{Record, lasting};
-use crate::client::{Server, members};
+use crate::client::Server;
+use crate::index::copies;
 use crate::repository;
 
 /// A lower rate blocks every snapshot of the node for hours: the server sleeps in the throttle, and cannot be cancelled.
-const LEAST_KB: u64 = 64;
+const LEAST: u64 = 64 << 10;
 /// How long a busy server is asked again to put back what a dead run has left.
 const LEFT_TIME: Duration = Duration::from_secs(3);
 
@@ -39,20 +40,23 @@ fn rate(text: &str) -> Result<Rate, String> {
     if ["none", "server"].contains(&text) {
         return Ok(Some(text.to_owned()).filter(|text| text == "none"));
     }
-    let no_rate = || format!("`{text}` is no rate limit: write none, server, or a size a second such as 100mb");
-    let lower = text.to_ascii_lowercase();
-    let (number, unit) = lower.split_at(lower.find(|one: char| !one.is_ascii_digit()).unwrap_or(lower.len()));
-    let number: u64 = number.parse::<u32>().map_err(|_| no_rate())?.into();
-    let (unit, kilobytes) = match unit {
-        "k" | "kb" => ("kb", number),
-        "m" | "mb" => ("mb", number << 10),
-        "g" | "gb" => ("gb", number << 20),
-        _ => return Err(no_rate()),
-    };
-    if kilobytes < LEAST_KB {
-        return Err(format!("{text} a second would never end: write {LEAST_KB}kb or more, or none for no throttle"));
+    let rate = text.to_ascii_lowercase();
+    match size(&rate) {
+        None => Err(format!("`{text}` is no rate limit: write none, server, or a size a second such as 100mb")),
+        Some(bytes) if bytes < LEAST => {
+            Err(format!("{text} a second would never end: write 64kb or more, or none for no throttle"))
+        }
+        Some(_) => Ok(Some(rate)),
     }
-    Ok(Some(format!("{number}{unit}")))
+}
+
+/// A size as the servers write it: `500mb`, `20GB`; `-1` is none.
+pub(crate) fn size(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let (digits, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let units = ["b", "kb", "mb", "gb", "tb", "pb"];
+    let power = units.iter().position(|name| *name == unit || name.strip_suffix('b') == Some(unit))?;
+    digits.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
 }
 
 /// What became of a throttle.
@@ -192,7 +196,9 @@ impl<'a> Left<'a> {
         let cluster = get(Target::Cluster);
         // One answer has both.
         let auto_create = cluster.as_ref().map(|found| Target::AutoCreate.read(found.definition.clone()));
-        let auto_create = auto_create.filter(|found| found.record.is_none() || !is_swapping(server));
+        // It stays until an interrupted swap is finished.
+        let is_swapping = || copies::marked_runs(server).is_ok_and(|runs| !runs.is_empty());
+        let auto_create = auto_create.filter(|found| found.record.is_none() || !is_swapping());
         call.check()?;
         let mut left = Vec::new();
         for found in [repository, cluster, auto_create].into_iter().flatten() {
@@ -274,12 +280,6 @@ fn exclusion(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'sta
     Some(found.change(call, set))
 }
 
-/// Whether a swap was interrupted after its exchange: the setting stays until it is finished.
-fn is_swapping(server: &Server) -> bool {
-    let marked = server.find("/_alias/svc-swapping-*?expand_wildcards=all").ok().flatten();
-    marked.as_ref().is_some_and(|marked| members(marked).next().is_some())
-}
-
 /// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.
 fn excluding(was: Option<&str>, names: &[&str]) -> Option<String> {
     let rest = match was {
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_a_word_or_a_size_a_second() {
-        for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2gb"), ("64k", "64kb"), ("0070k", "70kb")] {
+        for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2g"), ("64k", "64k")] {
             assert_eq!(rate(text), Ok(Some(expected.to_owned())), "{text}");
         }
         assert_eq!((rate("none"), rate("server")), (Ok(Some("none".to_owned())), Ok(None)));

@@ -90,19 +90,10 @@ fn killed(call: &Call, server: &Server, scope: &Scope) -> Result<(Vec<CopySet>, 
     let is_left = |one: &CopiedIndex| one.state == CopyState::InProgress && scope.contains(&one.index);
     clones.retain(|set| set.indices.iter().any(is_left));
     for set in &mut clones {
-        names.extend(blocked(server, set)?.into_iter().filter(|name| scope.contains(name)));
+        names.extend(set.left_blocked(server)?.into_iter().filter(|name| scope.contains(name)));
         set.indices.iter_mut().filter(|one| is_left(one)).for_each(|one| one.state = CopyState::Planned);
     }
     Ok((clones, names))
-}
-
-/// The live indices that an unfinished clone has left without writes.
-pub(crate) fn blocked(server: &Server, set: &CopySet) -> Result<Vec<String>, Failure> {
-    let mut set = set.clone();
-    set.indices.retain(|one| one.state == CopyState::InProgress);
-    let found = get_indices(server, set.indices.iter().map(|one| &one.index))?;
-    let unblocks = clone::undoing(&set.live_clones(), &found).into_iter();
-    Ok(unblocks.flat_map(|act| if let Act::Unblock(names) = act { names } else { Vec::new() }).collect())
 }
 
 fn plan(
@@ -192,9 +183,7 @@ fn act(
         Err(failure) => return Err(take_back(call, server, set, &theirs, failure)),
     };
     for one in &mut set.indices {
-        one.uuid = found.get(&one.copy).map(|index| index.uuid.clone());
-        one.docs_count = counts.get(&one.index).copied();
-        one.state = CopyState::Verified;
+        one.verify(&found, counts.get(&one.index).copied());
     }
     record::write_end(call, &set.run, "clone", set);
     Ok(())

@@ -49,10 +49,8 @@ pub struct Configured {
     pub config: String,
     /// What its `path.repo` names now, or would name.
     pub path_repo: Vec<String>,
-    /// The previous configuration file; `null` where it was right already.
+    /// The previous configuration file; `null` where it was right already. Else the server must be restarted to know the new one.
     pub previous: Option<String>,
-    /// Whether the configuration was changed, so that the server must be restarted to know it.
-    pub restart_needed: bool,
     /// What is done; empty where all is so already.
     pub plan: Vec<Action>,
 }
@@ -91,7 +89,6 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         config: config.display().to_string(),
         path_repo: folders,
         previous: previous.as_ref().map(Previous::display),
-        restart_needed: is_edited,
         plan,
     };
     if args.dry.dry_run || configured.plan.is_empty() {
@@ -107,9 +104,8 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         None => Ok(()),
     });
     done.map_err(|failure| {
-        let restart_needed = fs::read_to_string(&config).is_ok_and(|text| text == edited);
         let previous = configured.previous.clone().filter(|previous| Path::new(previous).exists());
-        Stopped::with(failure, Configured { restart_needed, previous, ..configured.clone() })
+        Stopped::with(failure, Configured { previous, ..configured.clone() })
     })?;
     Ok(configured)
 }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use svc_step::{Action, Call, DryRun, Failure, GivenArgs, OtherServer, RunId, StepResult, Stopped, swaps};
 
 use crate::client::{Connection, Server};
-use crate::commands::clone;
 use crate::guard;
 use crate::index::{Act, Index, ScopeArg, copies, get_indices, refuse_any, select};
 use crate::restore::record::{Begun, Given};
@@ -118,7 +117,7 @@ fn clear(
     let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
     let blocked = match recorded {
-        Some(Begun::Copies(set)) => clone::blocked(server, set)?,
+        Some(Begun::Copies(set)) => set.left_blocked(server)?,
         _ => Vec::new(),
     };
     let unblocks = Act::each(&blocked, Act::Unblock);

@@ -261,21 +261,12 @@ fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
 
 /// A swap that was killed after its exchange: some indices may not be live.
 fn warn_of_swaps(call: &Call, server: &Server) -> Result<(), Failure> {
-    let marked = server.find("/_alias/svc-swapping-*?expand_wildcards=all")?.unwrap_or_default();
-    let aliases = members(&marked).flat_map(|(_, index)| index.get("aliases").into_iter().flat_map(members));
-    let runs: BTreeSet<&str> = aliases.filter_map(|(alias, _)| copies::marked_run(alias)).collect();
-    for run in runs {
+    for run in copies::marked_runs(server)? {
         let message =
             format!("The swap of the run {run} is in progress or was interrupted; svc-snap swap --run {run} finishes it.");
         call.warn("swap_unfinished", message);
     }
     Ok(())
-}
-
-fn warn_of(call: &Call, code: &str, message: &str, names: &[&str]) {
-    if !names.is_empty() {
-        call.warn(code, format!("{message}: {}.", names.join(", ")));
-    }
 }
 
 /// What is no failure, and what a preflight should know.
@@ -289,10 +280,10 @@ fn warn(call: &Call, health: &Health) {
         let message = "No folder is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it";
         call.warn("location_unusable", format!("{message}: {lacking}."));
     }
-    let message =
-        "Leave these data streams out of the scope (SVC_INDICES='*,-NAME'): they cannot be staged, and svc-rollback refuses them";
-    let streams: Vec<&str> = health.data_streams.iter().map(String::as_str).collect();
-    warn_of(call, "data_streams", message, &streams);
+    if !health.data_streams.is_empty() {
+        let streams = health.data_streams.join(", ");
+        call.warn("data_streams", format!("Leave these data streams out of the scope (SVC_INDICES='*,-NAME'): they cannot be staged, and svc-rollback refuses them: {streams}."));
+    }
     for disk in &health.disks {
         let stage = match disk.level {
             Level::Free => continue,

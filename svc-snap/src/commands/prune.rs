@@ -10,11 +10,10 @@ use svc_step::retention::{Reason, Retention};
 use svc_step::{Accept, Action, Call, DryRun, Failure, Received, Status, StepResult, Stopped, Unit, retention};
 
 use crate::client::{Connection, Server, continues_by_itself, is_busy, path, retry_while_busy};
-use crate::commands::list;
-use crate::commands::list::Item;
 use crate::repository::RepositoryArg;
 use crate::snapshot::captured::SCHEMAS;
 use crate::snapshot::mark::Kind;
+use crate::snapshot::verdict::Item;
 use crate::snapshot::{Snapshot, Source, captured, verdict};
 use crate::throttle::Left;
 use crate::{repository, snapshot};
@@ -101,7 +100,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let outcome = |reason: Reason| if reason.removes() { Outcome::Planned } else { Outcome::Kept };
     let snapshots = found.into_iter().zip(reasons);
     let snapshots: Vec<Pruning> =
-        snapshots.map(|(one, reason)| Pruning { item: list::item(repository, one), reason, outcome: outcome(reason) }).collect();
+        snapshots.map(|(one, reason)| Pruning { item: Item::of(repository, one), reason, outcome: outcome(reason) }).collect();
     let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
     let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.item.name]), None));
     let requests: Vec<Action> = requests.collect();

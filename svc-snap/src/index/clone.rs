@@ -35,7 +35,7 @@ impl LiveClone<'_> {
         self.copy.is_some_and(|copy| found.contains_key(copy))
     }
 
-    fn is_blocked_by_us(&self, found: &Found) -> bool {
+    pub(crate) fn is_blocked_by_us(&self, found: &Found) -> bool {
         !self.was.write_block() && self.live(found).is_some_and(|live| live.metadata.write_block())
     }
 

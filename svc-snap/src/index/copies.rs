@@ -1,7 +1,11 @@
 //! Names of our own copies of indices: staged, previous, replaced, cloned; and how they are told from everybody else's.
 
-use svc_step::RunId;
+use std::collections::BTreeSet;
+
 use svc_step::run_id::fit;
+use svc_step::{Failure, RunId};
+
+use crate::client::{Server, members, path};
 
 /// The longest name of an index, in bytes, on every server.
 const LONGEST: usize = 255;
@@ -44,8 +48,7 @@ pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
     runs.filter(|run| run.parse::<RunId>().is_ok()).min_by_key(|run| run.len()).map(str::to_owned)
 }
 
-/// The live index of which `name` is a copy that `run` made: previous, staged or cloned, each of which a swap makes live. `None` where
-/// it is no copy of that run. Of a conflicting index, or where the name is cut, it is the name of no index, as of a copy that may be the last.
+/// The index that this copy of `run` was made of. For a conflict copy or a shortened name: a name that no index has.
 pub(crate) fn copied_from<'a>(name: &'a str, run: &str) -> Option<&'a str> {
     OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run)?.strip_prefix('-'))
 }
@@ -78,6 +81,14 @@ const MARKERS: [&str; 2] = ["svc-swapping-", "svc-swapping-back-"];
 pub(crate) fn marker(run: &str, back: bool) -> String {
     let [forward, backward] = MARKERS;
     format!("{}{run}", if back { backward } else { forward })
+}
+
+/// The runs of swaps that are exchanged and not finished: some indices may not be live.
+pub(crate) fn marked_runs(server: &Server) -> Result<BTreeSet<String>, Failure> {
+    let [pattern, _] = MARKERS;
+    let marked = server.find(&format!("{}?expand_wildcards=all", path(&["_alias", &format!("{pattern}*")])))?.unwrap_or_default();
+    let aliases = members(&marked).flat_map(|(_, index)| index.get("aliases").into_iter().flat_map(members));
+    Ok(aliases.filter_map(|(alias, _)| marked_run(alias)).map(str::to_owned).collect())
 }
 
 /// The run whose unfinished swap `alias` marks.

@@ -1,5 +1,5 @@
 //! Disk space and shards: on the disks of the data nodes below their watermarks, and under the cluster's limit of shards.
-//! What does not fit is refused (3: `out_of_space`, `out_of_space`).
+//! What does not fit is refused (3: `out_of_space`).
 
 use std::collections::BTreeSet;
 
@@ -12,19 +12,17 @@ use crate::client::{Product, Server, list, members, number, path, text};
 use crate::index::{Found, get_indices, list_of, portions, refuse_any};
 use crate::restore::result::{DiskSpace, SwapIndex};
 use crate::restore::source::Chosen;
+use crate::throttle::size;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeDisk {
     pub node: String,
-    pub total_bytes: u64,
     /// What is free for the server.
     pub available_bytes: u64,
     /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
     pub low_watermark_bytes: Option<u64>,
     /// How much must stay free, or shards are moved away (the high watermark); `null` where no limit is set.
     pub high_watermark_bytes: Option<u64>,
-    /// How much must stay free, or its indices take no writes any more (the flood stage); `null` where no limit is set.
-    pub flood_stage_bytes: Option<u64>,
     /// Which of them it is past.
     pub level: Level,
     /// Whether the cluster places no further shard on it.
@@ -123,7 +121,7 @@ pub(crate) fn refuse_restore<T: AsRef<str>>(
 
 /// The size of the indices in the snapshot; `None`, with a warning, if it is not known.
 fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Option<Size>, Failure> {
-    let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
+    let snapshot = chosen.origin.path(&[]);
     // Elasticsearch has the sizes in one file.
     if chosen.server.product == Product::Elasticsearch {
         let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
@@ -173,7 +171,7 @@ fn size_on_server<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<Size, F
 }
 
 /// How many bytes there are below the high watermarks once `removed` bytes are free; `None` where a node without a limit takes
-/// everything. Nobody knows on which node those lie: it is as if they lay where they help most, so that nothing is refused that would fit.
+/// everything. It is unknown which node gets this space. The most favourable node is assumed.
 fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
     let is_shut = |disk: &NodeDisk| {
         let opens = disk.available_bytes.saturating_add(removed) >= disk.low_watermark_bytes.unwrap_or(0);
@@ -195,9 +193,8 @@ pub(crate) fn refuse_clones(server: &Server, names: &[String]) -> Result<(), Fai
     capacity.refuse_shards(get_indices(server, names)?.values().map(|index| index.shards).sum(), "The copies have")
 }
 
-/// The same of a swap, before its first request: a clone that waits for a disk in vain is one too many only where the shards of its index
-/// are, and what is live take no writes meanwhile. Neither its clones of what is live nor those behind its exchange may come to the limit
-/// of shards.
+/// The same of a swap. A clone needs space on the nodes that hold the index's shards. Refuses if one of them takes no shards, or if the swap
+/// would pass the shard limit.
 pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
     if capacity.disks.iter().any(|disk| disk.takes_no_shards) {
@@ -252,11 +249,9 @@ fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
         let level = levels.into_iter().find(|(must, _)| must.is_some_and(|must| available_bytes < must));
         Some(NodeDisk {
             node: text(node, "/name").unwrap_or_default().to_owned(),
-            total_bytes,
             available_bytes,
             low_watermark_bytes: low,
             high_watermark_bytes: high,
-            flood_stage_bytes: flood,
             level: level.map(|(_, level)| level).unwrap_or_default(),
             takes_no_shards: false,
         })
@@ -293,15 +288,6 @@ fn free_needed(total: u64, watermark: &str, headroom: Option<&str>) -> Option<u6
     }
 }
 
-/// A size as the servers write it: `500mb`, `20GB`; `-1` is none.
-fn size(text: &str) -> Option<u64> {
-    let text = text.trim().to_ascii_lowercase();
-    let (digits, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let units = ["b", "kb", "mb", "gb", "tb", "pb"];
-    let power = units.iter().position(|name| *name == unit || name.strip_suffix('b') == Some(unit))?;
-    digits.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -311,11 +297,9 @@ mod tests {
     fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
         NodeDisk {
             node: "n".to_owned(),
-            total_bytes: 1000,
             available_bytes,
             low_watermark_bytes: None,
             high_watermark_bytes,
-            flood_stage_bytes: None,
             level: Level::Free,
             takes_no_shards: false,
         }

@@ -139,7 +139,7 @@ fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
     // That block would be seen by everybody who lists indices.
     let body = json!({"indices": names.join(","), "include_global_state": false, "ignore_index_settings": ["index.blocks.metadata"],
         "ignore_unavailable": !streams.is_empty()});
-    (path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_restore"]), body)
+    (chosen.origin.path(&["_restore"]), body)
 }
 
 /// Clears the way and asks the server for the restore. Both are recorded before, so that the same command resumes it.

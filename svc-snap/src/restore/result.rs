@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use svc_step::Action;
+use svc_step::{Action, Failure};
 
+use crate::client::Server;
 use crate::index::clone::LiveClone;
-use crate::index::{Found, Index, IndexMetadata, Skipped, copies};
+use crate::index::{Found, Index, IndexMetadata, Skipped, copies, get_indices};
 use crate::throttle::RateUsed;
 
 /// Copies that a swap can make live: of a snapshot, or of what is live.
@@ -169,6 +170,12 @@ impl CopiedIndex {
         self.copy == self.index
     }
 
+    pub(crate) fn verify(&mut self, found: &Found, docs_count: Option<u64>) {
+        self.uuid = found.get(&self.copy).map(|index| index.uuid.clone());
+        self.docs_count = docs_count;
+        self.state = CopyState::Verified;
+    }
+
     pub(crate) fn is_there(&self, found: &Found) -> bool {
         found.get(&self.copy).is_some_and(|index| Some(&index.uuid) == self.uuid.as_ref())
     }
@@ -209,6 +216,17 @@ impl CopySet {
             Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was })
         });
         clones.collect()
+    }
+}
+
+impl CopySet {
+    /// The live indices that an unfinished clone has left without writes.
+    pub(crate) fn left_blocked(&self, server: &Server) -> Result<Vec<String>, Failure> {
+        let mut set = self.clone();
+        set.indices.retain(|one| one.state == CopyState::InProgress);
+        let found = get_indices(server, set.indices.iter().map(|one| &one.index))?;
+        let clones = set.live_clones();
+        Ok(clones.iter().filter(|one| one.is_blocked_by_us(&found)).map(|one| one.index.to_owned()).collect())
     }
 }
 

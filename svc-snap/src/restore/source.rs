@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Action, Call, Failure};
 
-use crate::client::{Connection, Server};
+use crate::client::{Connection, Server, path};
 use crate::index::select::{Contents, DEFAULT, without};
 use crate::index::{IndexMetadata, Patterns, Scope, ScopeArg, Skipped, refuse_any, select};
 use crate::restore::result::Swapped;
@@ -38,6 +38,13 @@ pub struct Origin {
     pub repository: String,
     pub snapshot: String,
     pub snapshot_uuid: String,
+}
+
+impl Origin {
+    /// The path of a request about the snapshot.
+    pub(crate) fn path(&self, rest: &[&str]) -> String {
+        path(&[&["_snapshot", &self.repository, &self.snapshot], rest].concat())
+    }
 }
 
 /// A valid snapshot, and what of it is restored.

@@ -10,6 +10,7 @@ use svc_step::{Action, Call, Failure, Status, swaps};
 use crate::client::poll::SOON;
 use crate::client::{Server, path, poll, sleep};
 use crate::guard;
+use crate::index::act::copy_settings;
 use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};
 use crate::index::{Found, copies, counts, get_indices};
 use crate::restore::record::Begun;
@@ -34,7 +35,7 @@ struct Request {
 
 /// The requests that restore all of them. What is restored under its own name has the aliases that the snapshot holds.
 fn requests(run: &str, origin: &Origin, indices: &[CopiedIndex]) -> Vec<Request> {
-    let path = path(&["_snapshot", &origin.repository, &origin.snapshot, "_restore"]);
+    let path = origin.path(&["_restore"]);
     let names = |wanted: &dyn Fn(&CopiedIndex) -> bool| {
         indices.iter().filter(|one| wanted(one)).map(|one| one.index.clone()).collect::<Vec<_>>()
     };
@@ -71,12 +72,7 @@ fn staging_body(indices: &str, replacement: &str) -> Value {
         "include_aliases": false,
         "rename_pattern": "(.+)",
         "rename_replacement": replacement,
-        "index_settings": {
-            "index.number_of_replicas": 0,
-            "index.auto_expand_replicas": "false",
-            "index.hidden": true,
-            "index.blocks.write": true,
-        },
+        "index_settings": copy_settings(),
         "ignore_index_settings": set_last_patterns(),
     })
 }
@@ -220,9 +216,7 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
     }
     call.check()?;
     for (one, count) in set.indices.iter_mut().zip(counts) {
-        one.docs_count = Some(count);
-        one.uuid = found.get(&one.copy).map(|index| index.uuid.clone());
-        one.state = CopyState::Verified;
+        one.verify(&found, Some(count));
     }
     Ok(())
 }

@@ -97,10 +97,4 @@ mod tests {
             assert_eq!(crate::repository::repository_name(bad).is_ok(), bad == "A", "{bad:?}");
         }
     }
-
-    #[test]
-    fn the_default_name_is_the_procedures() {
-        let now: Timestamp = "2026-11-20T02:00:03Z".parse().unwrap();
-        assert_eq!(default_name("svc", now), "snapshot_svc_20261120");
-    }
 }

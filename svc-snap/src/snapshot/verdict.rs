@@ -1,5 +1,8 @@
 //! Is a snapshot a valid backup (procedure, 3 and 7), and can this server restore it?
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::document::Time;
 use svc_step::{Failure, Status};
 
 use crate::client::{Product, Server};
@@ -72,6 +75,53 @@ pub(crate) fn check_restorable(server: &Server, repository: &str, snapshot: &Sna
                 .hint("Restore it into the product that took it; documents go from one product to the other by reindex from a remote.")
         }
     })
+}
+
+/// One snapshot of the list; `svc-snap show NAME` says more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Item {
+    pub name: String,
+    pub uuid: String,
+    /// Its state in the server's own words.
+    pub state: String,
+    /// Whether it is a valid backup; `null` while it is being taken.
+    pub valid: Option<bool>,
+    pub started_at: Option<Time>,
+    pub duration_ms: Option<u64>,
+    pub indices_count: u64,
+    pub shards: Shards,
+    /// Whether this server can restore it, by the version that took it: not one of a newer server, of one more than a major
+    /// version older, or of the other product.
+    pub restorable: bool,
+    /// The version of the server that took it; `null` where this one does not know that version.
+    pub version: Option<String>,
+    pub taken_by: Option<String>,
+    pub taken_because: Option<String>,
+    /// What it is for; `null` where it is not one of ours.
+    pub kind: Option<String>,
+    /// The run that took it; `null` where it is not one of ours.
+    pub run_id: Option<String>,
+}
+
+impl Item {
+    pub(crate) fn of(repository: &str, snapshot: Snapshot) -> Self {
+        Self {
+            valid: (!snapshot.is_under_way()).then(|| check(repository, &snapshot, &[]).is_ok()),
+            restorable: snapshot.compatibility == Compatibility::Good,
+            name: snapshot.name,
+            uuid: snapshot.uuid,
+            state: snapshot.state,
+            started_at: snapshot.started_at,
+            duration_ms: snapshot.duration_ms,
+            indices_count: snapshot.indices.len() as u64,
+            shards: snapshot.shards,
+            version: snapshot.version,
+            taken_by: snapshot.taken_by,
+            taken_because: snapshot.taken_because,
+            kind: snapshot.kind,
+            run_id: snapshot.run_id,
+        }
+    }
 }
 
 #[cfg(test)]
