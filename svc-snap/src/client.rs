@@ -28,8 +28,7 @@ use ureq::http::{HeaderValue, Request, Response, header};
 
 use self::auth::Settings;
 
-/// Answers are read up to this size, however they were packed; what a large cluster says of thousands of snapshots is some
-/// tens of MB.
+/// Answers are read up to this size, unpacked; what a large cluster says of thousands of snapshots is some tens of MB.
 const ANSWER_LIMIT: u64 = 128 << 20;
 /// This much of an answer shows whether it is JSON at all.
 const BEGINNING: u64 = 512;
@@ -79,8 +78,7 @@ pub(crate) struct Client {
     authorization: Option<Secret>,
     deadline: Deadline,
     watch: Watch,
-    /// Whether a request was sent that changes something. From then on signals and the time limit end no request: the step
-    /// finishes or undoes what it has begun.
+    /// Whether a request was sent that changes something: from then on signals and the time limit end no request.
     acting: Arc<AtomicBool>,
 }
 
@@ -147,8 +145,7 @@ impl Client {
         Ok(self.send("POST", path, body)?.success()?)
     }
 
-    /// A request that is not accounted for. It undoes what must not be left, and is given this time and no longer, whatever signal or
-    /// time limit has come; or, with `None`, these end it.
+    /// A request that is not accounted for. It is given this time, whatever signal or time limit has come; with `None`, these end it.
     pub(crate) fn attempt(
         &self,
         time: Option<Duration>,

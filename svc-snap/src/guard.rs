@@ -11,8 +11,7 @@ const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", META
 /// A request for all indices is refused as long as one of them has this block.
 pub(crate) const METADATA: &str = "metadata";
 
-/// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap.
-/// A dry run takes none.
+/// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap. A dry run takes none.
 pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option<Lock>, Failure> {
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }

@@ -40,8 +40,7 @@ impl Index {
 
 pub(crate) type Found = BTreeMap<String, Index>;
 
-/// Gets the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name
-/// leads to.
+/// Gets the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name leads to.
 pub(crate) fn get_indices<T: AsRef<str>>(server: &Server, names: impl IntoIterator<Item = T>) -> Result<Found, Failure> {
     let mut found = Found::new();
     for names in portions(names) {
@@ -82,8 +81,7 @@ pub(crate) fn incomplete<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&
     Ok(names.iter().copied().filter(|name| found.get(*name).is_some_and(|index| !index.complete)).collect())
 }
 
-/// How many documents an index holds, all of what was written counted, every shard asked.
-/// Errors: The server does not answer, or a shard does not (7).
+/// How many documents an index holds; every shard must answer (7).
 fn count(server: &Server, index: &str) -> Result<u64, Failure> {
     let answer = server.get(&path(&[index, "_count"]))?;
     counted(&answer).ok_or_else(|| {
@@ -100,8 +98,7 @@ fn counted(answer: &Value) -> Option<u64> {
     number(answer, "/count").or(number(answer, "/hits/total")).filter(|_| complete)
 }
 
-/// The same of several indices in a few requests, since what is live may be blocked meanwhile. What was not counted so is counted by
-/// itself: then it shows why.
+/// The same of several in a few requests, since what is live may be blocked meanwhile. What is not counted so shows why by itself.
 pub(crate) fn counts<T: AsRef<str>>(
     server: &Server,
     names: impl IntoIterator<Item = T>,

@@ -6,8 +6,7 @@ use svc_step::{Call, Failure, Lock};
 
 use crate::client::{MOMENT, Server, continues_by_itself, members, number, path, retry_while_busy, text};
 
-/// Types of repositories whose settings the server shows completely. Others may have secrets in them that are never shown, and that a
-/// repository written again would lose.
+/// Types of repositories whose settings the server shows completely. Others may have secrets, which a new definition would lose.
 pub(crate) const SHOWN_COMPLETELY: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 
 #[derive(Debug, Clone, Args)]
@@ -31,8 +30,7 @@ pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Val
     Ok(found.and_then(|all| all.get(repository).cloned()))
 }
 
-/// Lets every node write to the repository, and gives the names of the nodes.
-/// Errors: A node cannot (7 `repository_unusable`): the causes name it, as far as the server tells.
+/// Lets every node write to the repository, and gives the names of the nodes; the causes name one that cannot (7).
 pub(crate) fn verify(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
     let answer = server.post(&path(&["_snapshot", repository, "_verify"]), None).map_err(|failure| named(failure, repository))?;
     let nodes = answer.get("nodes").into_iter().flat_map(members);
@@ -45,8 +43,7 @@ pub(crate) fn cleanup(repository: &str) -> String {
     path(&["_snapshot", repository, "_cleanup"])
 }
 
-/// Lets the server remove stale data from it, which may take hours, and gives its answer. A server that is busy is asked again for a
-/// moment.
+/// Lets the server remove stale data from it, which may take hours, and gives its answer.
 pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result<Value, Failure> {
     let is_change = |answer: &Value| number(answer, "/results/deleted_blobs") != Some(0);
     let clean = || server.change_slowly(call, "POST", &cleanup(repository), is_change);

@@ -64,20 +64,17 @@ pub(crate) fn size(text: &str) -> Option<u64> {
 pub struct RateUsed {
     /// What was asked for: `none`, or a size a second.
     pub asked: String,
-    /// The setting that throttles: `max_snapshot_bytes_per_sec` of the repository, or `indices.recovery.max_bytes_per_sec` of the
-    /// cluster.
+    /// The setting: `max_snapshot_bytes_per_sec` of the repository, or `indices.recovery.max_bytes_per_sec` of the cluster.
     pub setting: String,
     /// Its value before; `null` where it was not set (the server's own default is 40 MB/s) or could not be read.
     pub was: Option<String>,
     /// Its value during the step; `null` where it was left as it was, and a warning says why.
     pub set: Option<String>,
-    /// Whether it was put back; `null` where nothing was set, or where the answer was lost and the outcome is unknown (the next
-    /// call that finds it changed puts it back).
+    /// Whether it was put back; `null` where nothing was set, or where that is unknown (the next call that finds it changed puts it back).
     pub put_back: Option<bool>,
 }
 
-/// A repository's settings without the change of a run, and whether that was a run of this state folder: whoever holds the
-/// repository's lock knows that it has ended.
+/// A repository's settings without the change of a run, and whether that was a run of this state folder, which has ended.
 pub(crate) fn without_record(call: &Call, definition: &Value) -> (Map<String, Value>, bool) {
     let found = Target::Repository("").read(definition.clone());
     let (_, body) = found.restored();
@@ -87,9 +84,9 @@ pub(crate) fn without_record(call: &Call, definition: &Value) -> (Map<String, Va
 
 #[derive(Debug)]
 pub(crate) struct Rates<'a> {
-    left: Left<'a>,
+    pub left: Left<'a>,
     target: Target<'a>,
-    used: Option<RateUsed>,
+    pub used: Option<RateUsed>,
     planned: Option<Change<'a>>,
 }
 
@@ -136,8 +133,7 @@ impl<'a> Rates<'a> {
         None
     }
 
-    /// A plan's requests between those that change the throttle and put it back, and after those that put back what dead runs have
-    /// left.
+    /// A plan's requests between those that change the throttle and put it back, after those that put back what dead runs have left.
     pub(crate) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
         let requests = match &self.planned {
             Some(change) if !requests.is_empty() => change.around(requests),
@@ -146,16 +142,7 @@ impl<'a> Rates<'a> {
         self.left.actions().chain(requests).collect()
     }
 
-    pub(crate) fn clear(&self, call: &Call, server: &Server) {
-        self.left.put_back(call, server);
-    }
-
-    pub(crate) fn used(&self) -> Option<RateUsed> {
-        self.used.clone()
-    }
-
-    /// Does `work` at the rate that was asked for, and puts the throttle back on every way out. A signal or the end of the time limit
-    /// while it is changed ends the work too.
+    /// Does `work` at the rate that was asked for, and puts the throttle back on every way out.
     pub(crate) fn during<T>(&mut self, call: &Call, server: &Server, work: impl FnOnce() -> T) -> T {
         let made = self.make(call, server);
         let done = work();
@@ -235,15 +222,11 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// The same for a step that does not hold the repository's lock: a repository is written again as a whole. Where another run
-    /// holds it, that is a warning (`rate_left_changed`).
+    /// The same for a step that does not hold the repository's lock. Where another run holds it, that is a warning.
     pub(crate) fn put_back_alone(&self, call: &Call, server: &Server, repository: &str) {
-        if !self.0.is_empty()
-            && let Ok(_lock) = repository::lock(call, server, repository, false)
-        {
-            self.put_back(call, server);
-        } else {
-            self.warn(call);
+        match repository::lock(call, server, repository, self.0.is_empty()) {
+            Ok(_lock) => self.put_back(call, server),
+            Err(_) => self.warn(call),
         }
     }
 

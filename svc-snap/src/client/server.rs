@@ -40,8 +40,8 @@ impl Deref for Server {
 }
 
 impl Server {
-    /// Connects, and asks who is there: `GET /`, and where that is not served (405) `GET /_cluster/state`.
-    /// Errors: Nobody answers (5), the credentials are refused (3), or it is neither Elasticsearch nor OpenSearch (3).
+    /// Connects, and asks which server it is: `GET /`, and where that is not served (405) `GET /_cluster/state`.
+    /// Errors: No answer (5), credentials that are refused (3), neither Elasticsearch nor OpenSearch (3).
     pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
         let settings = connection.settings()?;
         if settings.insecure {
@@ -86,7 +86,7 @@ fn by_root(client: Client, root: &Value) -> Result<Server, Failure> {
     identified(client, product, text(root, "/version/number").map(str::to_owned), root)
 }
 
-/// Distributions without the module that serves `GET /` say it in pieces.
+/// Maven's distributions of Elasticsearch lack the module that serves `GET /`, and say it in pieces. (Only for them.)
 fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
     if root.product.as_deref() != Some("Elasticsearch") {
         return Err(errors::not_a_search_database(client.url()));

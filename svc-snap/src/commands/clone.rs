@@ -1,5 +1,5 @@
-//! `clone`: a copy of the live indices, made of hard links, which a swap makes live again: the first two phases of a swap. It takes no
-//! disk space at first; what the live index replaces from then on is kept for the copy.
+//! `clone`: a copy of the live indices, made of hard links, which a swap makes live again: the first two phases of a swap. It takes disk
+//! space only as the live indices change.
 
 use std::collections::BTreeSet;
 
@@ -83,8 +83,7 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
     refuse_any("not_verified", &message, &gone, &hint)
 }
 
-/// The clones that were killed, of whatever run, as they are recorded once the live indices of the scope are unblocked that they have left
-/// without writes; and those. Their calls are dead, since the lock is ours.
+/// Finds interrupted clones of all runs, and the live indices that they left blocked.
 fn killed(call: &Call, server: &Server, scope: &Scope) -> Result<(Vec<CopySet>, Vec<String>), Failure> {
     let (mut clones, mut names) = (record::unfinished_clones(call, server), Vec::new());
     let is_left = |one: &CopiedIndex| one.state == CopyState::InProgress && scope.contains(&one.index);
@@ -146,8 +145,7 @@ fn writable(set: &CopySet) -> impl Iterator<Item = &str> {
     set.indices.iter().filter(is_writable).map(|one| one.index.as_str())
 }
 
-/// Clears away what earlier calls have left, and clones all of them; a failure or a signal leaves nothing behind, neither a
-/// copy nor a block.
+/// Removes what earlier calls have left, and clones all of them; a failure or a signal leaves neither a copy nor a block behind.
 fn act(
     call: &Call,
     server: &Server,

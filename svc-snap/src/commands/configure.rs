@@ -152,8 +152,7 @@ struct Todo {
 }
 
 impl Todo {
-    /// # Errors
-    /// It is directly under /tmp, no folder, or below one that the user cannot pass (3).
+    /// Errors: It is directly under /tmp, no folder, or below one that the user cannot pass (3).
     fn find(location: &Path, user: &OsUser) -> Result<Self, Failure> {
         let unusable = |message: String, hint: String| Failure::refused("location_unusable", message).hint(hint);
         if location.parent().is_none_or(|parent| parent == Path::new("/tmp")) {
@@ -292,8 +291,7 @@ fn may_pass(user: &OsUser, meta: &fs::Metadata) -> bool {
 }
 
 /// The configuration with `location` in its `path.repo`, and the folders that this names: a line is appended, or the line as it is written
-/// here is extended. The file is an operator's, so nothing else in it changes: a YAML parser reads it before and after, and all other
-/// settings are compared.
+/// here is extended. A YAML parser reads it before and after, and all other settings are compared.
 /// Errors: Why it is not edited, as the end of a sentence, and the line that an operator writes in place of the setting.
 fn with_folder(text: &str, location: &str) -> Result<(String, Vec<String>), (String, String)> {
     let before = settings(text);

@@ -1,7 +1,5 @@
 //! `create`: take a snapshot, wait for it, and verify it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
-//!
-//! The request is sent once; the server accepts it, and the snapshot is polled until it has ended. What the server shows decides, not
-//! the answer, which may be lost.
+//! The request is sent once, and the snapshot is polled until it has ended: what the server shows decides, not the answer, which may be lost.
 
 use std::time::{Duration, Instant};
 
@@ -25,8 +23,7 @@ use crate::{guard, repository, snapshot};
 
 /// How often `--unique` picks a name, if others take each one meanwhile.
 const RACES: usize = 20;
-/// How long the request may be unanswered while the server shows no such snapshot: servers give up waiting for their cluster after 30 s,
-/// and a large repository's list may have to be read before.
+/// How long the request may be unanswered while the server shows no such snapshot: a large repository's list may be read before.
 const UNANSWERED: Duration = Duration::from_secs(150);
 /// How long after a lost answer the snapshot may take to appear.
 const APPEARS: Duration = Duration::from_secs(10);
@@ -129,7 +126,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
         },
         skipped: live.skipped.clone(),
         resumed: found.is_some(),
-        throttle: rates.used(),
+        throttle: rates.used.clone(),
         plan: rates.around(plan),
     };
     if args.dry.dry_run {
@@ -141,7 +138,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
         Some(found) => Captured::read(call, server, repository, found),
         None => Some(Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?),
     };
-    rates.clear(call, server);
+    rates.left.put_back(call, server);
     let taking = Taking { call, server, repository, name: &name, mark };
     let ended = match found {
         Some(found) => {
@@ -163,7 +160,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
                 }
                 taking.wait().map(Some).map_err(|why| if why.signal.is_some() { taking.cancelled(None, why) } else { why })
             });
-            created.throttle = rates.used();
+            created.throttle = rates.used.clone();
             ended
         }
     };
@@ -234,8 +231,7 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not. A server that
-    /// is busy and has surely not begun it is asked again for a moment.
+    /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not.
     fn begin(&self, request: &str, body: &Value) -> Result<(), Failure> {
         retry_while_busy(self.call, MOMENT, || self.send(request, body))
     }
@@ -349,7 +345,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes back what was begun. Only a snapshot that bears this run's mark is deleted.
+    /// Takes back what was begun. Only a snapshot that has this run's mark is deleted.
     fn cancelled(&self, pending: Option<&Pending>, why: Failure) -> Failure {
         let request = path(&["_snapshot", self.repository, self.name]);
         // Whether the server has shown it, or has refused it: else it may still come.

@@ -150,8 +150,7 @@ fn remove(call: &Call, server: &Server, act: &Act, discarded: &mut Discarded) ->
     Ok(())
 }
 
-/// Refuses copies of a run of which nothing is recorded here, its record being lost or on another host, where there are none or they
-/// may be all that there is.
+/// Without a record: refuses if there is no copy (4), or if a copy may be the last one (3).
 fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<(), Failure> {
     if names.is_empty() {
         let message = format!("Nothing is recorded of the run {run} here, and no copy bears its name.");

@@ -55,8 +55,7 @@ pub struct Health {
     pub path_repo: Vec<String>,
     pub repository: RepositoryHealth,
     pub disks: Vec<NodeDisk>,
-    /// What the indices of the scope take without their replicas, which is what a first snapshot of them stores; `null` where
-    /// the user may not ask.
+    /// What the indices of the scope take without their replicas, as a first snapshot of them does; `null` where the user may not ask.
     pub indices_bytes: Option<u64>,
     /// Our own copies of indices of the scope, by their names on the server.
     pub copies: Vec<OwnCopy>,

@@ -127,8 +127,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     Stopped::ended(ended, pruned)
 }
 
-/// The names and uuids of snapshots that stay. A name is enough, whatever cluster and repository the document is of: a repository may
-/// have been registered again under another name.
+/// The names and uuids of snapshots that stay. A name is enough: a repository may have been registered again under another name.
 fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let mut keep = Vec::new();
     for document in paths.iter().map(|path| documents(path)).collect::<Result<Vec<_>, _>>()?.concat() {

@@ -168,9 +168,8 @@ impl Registration<'_> {
     }
 }
 
-/// Searches for snapshots of a newer server or the other product in a repository that was just registered. Elasticsearch that writes where
-/// OpenSearch wrote leaves a list of snapshots that OpenSearch cannot read (seen); an older server that writes beside a newer one's
-/// snapshots relies on a format that it does not know.
+/// Searches for snapshots of a newer server or the other product in a repository that was just registered: what one of them writes there
+/// may leave a list of snapshots that the other cannot read (seen).
 fn check_folder(call: &Call, server: &Server, repository: &str, readonly: bool) -> Result<(), Failure> {
     let all = match snapshot::all(server, repository) {
         Err(failure) if failure.code != "version_unsupported" => {
@@ -240,8 +239,7 @@ impl Definition {
         json!({"type": self.kind, "settings": self.settings})
     }
 
-    /// Refuses to register `wanted` instead of it where its snapshots would be out of sight, or settings lost or changed; names these
-    /// without their values, which may be secrets.
+    /// Refuses `wanted` instead of it where snapshots would be out of sight, or settings lost or changed; their values may be secrets.
     fn refuse_loss(&self, name: &str, wanted: &Self) -> Result<(), Failure> {
         let is_place = |key: &&String| PLACES.contains(&key.as_str()) && !self.settings.contains_key(*key);
         let keys = self.settings.keys().chain(wanted.settings.keys().filter(is_place));

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
         return Ok(restored);
     }
     let ready = if earlier.verified.is_some() {
-        rates.clear(call, server);
+        rates.left.put_back(call, server);
         Ok(())
     } else {
         stage::act(call, &chosen, &earlier, &mut staged, &mut rates)
@@ -117,8 +117,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     }
 }
 
-/// The swap of this run that an earlier call of the same command began. A call that was given the same run ID may want something else of
-/// the snapshot.
+/// The swap of this run that an earlier call of the same command began; another command may have been given the same run ID.
 fn unfinished_swap(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
     match record::find(call, call.run_id())? {
         Some(Begun::Swapped(swapped))
@@ -154,8 +153,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
     Stopped::ended(ended, restored)
 }
 
-/// Which indices are restored directly: what is not live, unless another index has one of its aliases, which would count double until the
-/// swap.
+/// What is restored directly: what is not live, unless another index has one of its aliases, which would count double until the swap.
 fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failure> {
     let mut live = get_indices(&chosen.server, &chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));

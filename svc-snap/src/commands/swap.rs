@@ -1,5 +1,5 @@
-//! `swap`: what was staged becomes live, all of it or nothing; a previous copy of what was live stays. An unfinished swap is finished; the document
-//! of a finished one, swapped again, goes back.
+//! `swap`: what was staged becomes live, all of it or nothing; a previous copy of what was live stays. An unfinished swap is finished; the
+//! document of a finished one, swapped again, goes back.
 
 use svc_step::{Call, DryRun, Failure, GivenArgs, OtherServer, StepResult, Stopped};
 

@@ -10,8 +10,7 @@ use crate::client::poll::AT_ONCE;
 use crate::client::{MOMENT, Server, path, poll, retry, sleep};
 use crate::index::{Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any};
 
-/// How long clones may take to become complete. They are made of hard links, in under a second; what is live takes no writes, or
-/// is not there, meanwhile.
+/// How long clones may take to become complete. They are made of hard links; what is live takes no writes, or is not there, meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A live index, and the copy that is made of it.
@@ -162,8 +161,7 @@ pub(crate) fn undoing(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     acts
 }
 
-/// Removes the copies but `theirs`, takes the blocks off and closes what was closed, of all of them.
-/// Errors: The server refuses or does not answer; as much as possible is undone.
+/// Removes the copies but `theirs`, takes the blocks off and closes what was closed, as far as the server does it.
 pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: &BTreeSet<String>) -> Result<(), Failure> {
     again(|| {
         let mut ended = Ok(());
@@ -186,8 +184,7 @@ pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<()
     }
 }
 
-/// Does it again where an answer was lost or another client was faster with a name: it gets what is there first, and sends what is
-/// missing.
+/// Does it again where an answer was lost or another client was faster with a name: what is there is asked first.
 pub(crate) fn again<T>(work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     retry(|failure| is_transient(failure).then_some(MOMENT), sleep, work)
 }
@@ -214,8 +211,7 @@ pub(crate) fn wait_complete(server: &Server, names: &[&str], check: impl Fn() ->
     }
 }
 
-/// Refuses a clone that holds other documents than what it is of.
-/// Errors: The counts differ (7).
+/// Refuses a clone that does not hold as many documents as what it is of (7).
 pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -> Result<(), Failure> {
     if count == other_count {
         return Ok(());

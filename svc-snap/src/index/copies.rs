@@ -22,8 +22,7 @@ pub(crate) fn is_own_of(name: &str, run: &str) -> bool {
     copied_from(name, run).is_some()
 }
 
-/// Whether `name` is a copy that `run` made of an index that `wanted` says yes to. What a client had made under that index's
-/// name while it was not there ([`conflict`]) counts as its copy.
+/// Whether `name` is a copy that `run` made of an index that `wanted` says yes to; a [`conflict`] copy counts as one.
 pub(crate) fn is_copy_of(name: &str, run: &str, wanted: impl Fn(&str) -> bool) -> bool {
     let rest = copied_from(name, run);
     let is_conflict = |index: &str| {
@@ -33,8 +32,7 @@ pub(crate) fn is_copy_of(name: &str, run: &str, wanted: impl Fn(&str) -> bool) -
     rest.is_some_and(|index| wanted(index) || is_conflict(index) == Some(true))
 }
 
-/// Whether a copy of ours may be one of an index that `wanted` says yes to: runs and indices may both have a `-` in their
-/// names, so that every part is asked for.
+/// Whether a copy may be one of an index that `wanted` says yes to: runs and indices may have a `-`, so every part is asked for.
 pub(crate) fn may_be_of(name: &str, wanted: impl Fn(&str) -> bool) -> bool {
     let dashes = name.match_indices('-').filter_map(|(at, _)| name.get(at + 1..));
     dashes.skip(3).any(wanted)
@@ -76,8 +74,7 @@ pub(crate) fn previous(run: &str, back: bool, index: &str) -> String {
 /// What the aliases of unfinished swaps start with.
 const MARKERS: [&str; 2] = ["svc-swapping-", "svc-swapping-back-"];
 
-/// The alias of what has been exchanged in an unfinished swap: of the copies that become live, and of their clones under the live
-/// names, which are known as ours by it.
+/// The alias of what has been exchanged in an unfinished swap: of its copies, and of the clones under the live names.
 pub(crate) fn marker(run: &str, back: bool) -> String {
     let [forward, backward] = MARKERS;
     format!("{}{run}", if back { backward } else { forward })

@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 /// What an index has beside its documents and its mapping.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct IndexMetadata {
-    /// Its aliases by their names, as the server states them: `filter`, `index_routing`, `search_routing`,
-    /// `is_write_index`, `is_hidden`.
+    /// Its aliases by name, as the server states them (`filter`, `index_routing`, `search_routing`, `is_write_index`, `is_hidden`).
     pub aliases: BTreeMap<String, Map<String, Value>>,
     pub number_of_replicas: u32,
     /// `index.auto_expand_replicas`, or `null`; where it is set, the server chooses the number.
@@ -34,9 +33,8 @@ pub struct IndexMetadata {
 const LIFECYCLE: [&str; 3] =
     ["index.lifecycle.", "index.plugins.index_state_management.", "index.opendistro.index_state_management."];
 
-/// Settings of an index that rolls over. It ages from its rollover on, of which no setting holds the date, and an origination date would
-/// take the place of that: it would be deleted too early. So its copy has none, and ages from the beginning: it is kept longer, never
-/// shorter.
+/// Settings of an index that rolls over. It ages from its rollover on, of which no setting holds the date: with an origination date it
+/// would be deleted too early. So its copy has none, and stays longer, never shorter.
 const ROLLS_OVER: [&str; 2] = ["index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete"];
 
 const HIDDEN: &str = "index.hidden";
@@ -55,8 +53,7 @@ pub(crate) fn set_last_patterns() -> Vec<String> {
 }
 
 impl IndexMetadata {
-    /// Reads it from flat settings and from aliases as `GET /<index>` gives them; `is_in_stream` where a data stream keeps its documents
-    /// there.
+    /// Reads it from flat settings and from aliases as `GET /<index>` gives them; `is_in_stream`: it is a backing index.
     pub(crate) fn read(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, is_in_stream: bool) -> Self {
         let text = |name: &str| settings.get(name).and_then(Value::as_str);
         let lifecycle = settings
@@ -117,8 +114,7 @@ impl IndexMetadata {
         Value::Object(settings)
     }
 
-    /// The last settings of an index that is as `seen`, or `None` where it has them: a block beside that of writes forbids to change
-    /// the index any more.
+    /// The last settings of an index that is as `seen`, or `None` where it has them: other blocks than that of writes.
     pub(crate) fn missing_blocks(&self, seen: &Self) -> Option<Value> {
         let has_others = self.blocks.iter().any(|block| block != WRITE);
         (has_others && !self.blocks.is_subset(&seen.blocks)).then(|| self.block_settings())

@@ -1,5 +1,4 @@
-//! Policies of OpenSearch's index state management, which are not among an index's settings: the server keeps them by the index's `uuid`,
-//! in an index of its own.
+//! Policies of OpenSearch's index state management: the server has them by an index's `uuid`, in an index of its own.
 
 use std::collections::BTreeMap;
 
@@ -46,8 +45,7 @@ fn attached<T: AsRef<str>>(
     Ok(attached)
 }
 
-/// Attaches indices to the policies that they had, where they are attached to none. The indices are live without those that cannot be
-/// attached, which is a warning.
+/// Attaches indices to the policies that they had, where they are attached to none. What cannot be attached is a warning.
 pub(crate) fn attach<'a>(call: &Call, server: &Server, wanted: impl IntoIterator<Item = (&'a str, String)>) {
     let mut alike = BTreeMap::<String, Vec<&str>>::new();
     wanted.into_iter().for_each(|(index, policy)| alike.entry(policy).or_default().push(index));

@@ -229,16 +229,16 @@ fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>) ->
     selected
 }
 
-/// The same; `whole` is what holds the names: the cluster, or the snapshot.
+/// The same; `holder`: the cluster, or the snapshot.
 /// Errors: A plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
-fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>, whole: &str) -> Result<Selected, Failure> {
+fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>, holder: &str) -> Result<Selected, Failure> {
     let not_found = |message: String| {
         Failure::not_found("index_not_found", message)
             .hint("GET /_cat/indices?expand_wildcards=all shows what the cluster holds, svc-snap show what a snapshot does; aliases are not names of indices. See --indices and SVC_INDICES.")
     };
     let missing: Vec<&str> = patterns.plain().filter(|name| !names.contains_key(*name)).map(String::as_str).collect();
     if !missing.is_empty() {
-        return Err(not_found(format!("The {whole} has no index or data stream {}.", missing.join(", "))));
+        return Err(not_found(format!("The {holder} has no index or data stream {}.", missing.join(", "))));
     }
     let selected = select(patterns, scope, names);
     let is_refused = |one: &&Skipped| patterns.plain().any(|name| *name == one.name) && one.reason != Reason::NotAskedFor;
@@ -246,7 +246,7 @@ fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind
     let hint = "Widen the scope (--scope, SVC_INDICES) if they are the service's; security indices, those of the server's own features, backing indices of data streams and our own copies never are.";
     refuse_any("index_not_in_scope", "These may not be taken or restored by name", &refused, hint)?;
     if selected.indices.is_empty() && selected.streams.is_empty() {
-        return Err(not_found(format!("Nothing that the {whole} holds is both asked for and within the scope {scope}.")));
+        return Err(not_found(format!("Nothing that the {holder} holds is both asked for and within the scope {scope}.")));
     }
     Ok(selected)
 }
@@ -354,8 +354,7 @@ pub(crate) fn of_snapshot(patterns: &Patterns, contents: Contents<'_>, scope: &S
     select_some(patterns, scope, &names, "snapshot")
 }
 
-/// The data stream of a backing index, by its name: `.ds-<stream>-…`, or `.fs-<stream>-…` of its failure store. The
-/// stream with the longest name is the right one: `.ds-logs-app-000001` is none of `logs`.
+/// The data stream of a backing index (`.ds-<stream>-…`, `.fs-<stream>-…`), the one with the longest name that fits.
 pub(crate) fn stream_of<'a>(index: &str, streams: &'a [String]) -> Option<&'a String> {
     let rest = [".ds-", ".fs-"].iter().find_map(|prefix| index.strip_prefix(prefix))?;
     let is_its = |stream: &&String| rest.strip_prefix(stream.as_str()).is_some_and(|rest| rest.starts_with('-'));

@@ -1,5 +1,4 @@
-//! Disk space and shards: on the disks of the data nodes below their watermarks, and under the cluster's limit of shards.
-//! What does not fit is refused (3: `out_of_space`).
+//! Disk space below the watermarks of the data nodes, and shards below the cluster's limit. What does not fit is refused (`out_of_space`).
 
 use std::collections::BTreeSet;
 
@@ -88,9 +87,8 @@ struct Size {
     shards: u64,
 }
 
-/// Refuses a restore that the data nodes have no disk space for, before anything is sent: a node that is past its low watermark gets no
-/// shard, past its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to
-/// everybody. The indices of `removed` are removed first.
+/// Refuses a restore that has no disk space: a node past its low watermark gets no shard, past its high one it moves live shards away, and at
+/// the limit of shards the cluster refuses all new indices. The indices of `removed` are removed first.
 pub(crate) fn refuse_restore<T: AsRef<str>>(
     call: &Call,
     chosen: &Chosen,
@@ -185,8 +183,7 @@ fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
     disks.iter().filter_map(|disk| Some(all - free(disk, 0)? + free(disk, removed)?)).max()
 }
 
-/// Refuses clones of `names` that the cluster would not take: they are hard links and need no disk space at first, but no new shard
-/// comes to a node that is past its watermark.
+/// Refuses clones of `names`: they are hard links and need no disk space, but a node that is past its watermark takes no shard.
 pub(crate) fn refuse_clones(server: &Server, names: &[String]) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
     capacity.refuse_full(|disk| disk.level >= Level::PastHigh || disk.takes_no_shards)?;
@@ -271,8 +268,7 @@ fn holds_data(node: &Value) -> bool {
     roles.is_none_or(|roles| roles.iter().filter_map(Value::as_str).any(|role| role.starts_with("data")))
 }
 
-/// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom that is enough on large
-/// disks, or a size that must stay free (`500mb`).
+/// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom, or a size (`500mb`).
 fn free_needed(total: u64, watermark: &str, headroom: Option<&str>) -> Option<u64> {
     let share = match watermark.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),

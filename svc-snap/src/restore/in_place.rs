@@ -1,5 +1,5 @@
-//! The procedure's restore in place: over what is live, which is closed or deleted first. Nothing is verified before, and nothing is
-//! kept. It is the only way of data streams, which cannot be cloned.
+//! The procedure's restore in place: over what is live, which is closed or deleted first. Nothing is verified before, and there is no previous
+//! copy. It is the only way of data streams, which cannot be cloned.
 
 use serde_json::{Value, json};
 use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
@@ -41,7 +41,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         }
         let verified = verify(call, chosen, &mut restored);
         // The killed call may have left the throttle changed.
-        chosen.rates(call)?.clear(call, server);
+        chosen.rates(call)?.left.put_back(call, server);
         return Stopped::ended(verified, restored);
     }
     let live = get_indices(server, &names)?;
@@ -70,7 +70,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let clearing: Vec<Clearing> = streams.chain(indices).collect();
     let mut restored = Restored::planned(call, chosen, true, |_| false);
     let mut rates = chosen.rates(call)?;
-    restored.throttle = rates.used();
+    restored.throttle = rates.used.clone();
     let clear = clearing.iter().map(|(_, method, path)| Action::request(method, path.as_str(), None));
     let (path, body) = request(chosen, &restored);
     restored.plan = rates.around(clear.chain([Action::request("POST", path, Some(body))]).collect());
@@ -83,10 +83,10 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
             "Restored in place: nothing was verified before, and there is no previous copy of what was live.",
         );
     }
-    rates.clear(call, server);
+    rates.left.put_back(call, server);
     let ended = rates
         .during(call, server, || act(call, chosen, &clearing, &mut restored).and_then(|()| verify(call, chosen, &mut restored)));
-    restored.throttle = rates.used();
+    restored.throttle = rates.used.clone();
     Stopped::ended(ended, restored)
 }
 
@@ -103,8 +103,7 @@ fn earlier(call: &Call, chosen: &Chosen) -> Result<Option<Restored>, Failure> {
     }
 }
 
-/// Whether the server has restored, by itself, what an earlier call had asked for: all of it is there, open, and as old as the
-/// snapshot. Otherwise it is restored again.
+/// Whether the server has restored by itself what an earlier call had asked for: all of it is there, open, and as old as the snapshot.
 fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool) -> Result<bool, Failure> {
     let names = all_indices(restored);
     if restored.indices.iter().any(|one| one.state == RestoreState::Untouched) {
@@ -129,9 +128,8 @@ fn all_indices(restored: &Restored) -> Vec<&str> {
     each.map(String::as_str).collect()
 }
 
-/// The body of the procedure (2.3), with names instead of patterns. A data stream is named beside its backing indices: those alone
-/// would become indices without a stream, and OpenSearch's security plugin looks for rights on what the snapshot's list of indices
-/// has.
+/// The body of the procedure (2.3), with names instead of patterns. A data stream is named beside its backing indices: those alone would
+/// become indices without a stream, and OpenSearch's security plugin asks for rights on what the snapshot's list of indices has.
 fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
     let streams: Vec<&str> =
         restored.indices.iter().filter(|one| one.backing_indices.is_some()).map(|one| one.index.as_str()).collect();

@@ -55,8 +55,7 @@ pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
     }
 }
 
-/// Refuses to continue where a swap has begun and is not finished: its copies may be all that there is of some indices.
-/// Errors: It is so (3); the server does not answer, or refuses.
+/// Refuses to continue where a swap has begun and is not finished (3): its copies may be all that there is of some indices.
 pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     if swapped.finished {
         return Ok(());
@@ -78,8 +77,7 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
         .hint(format!("svc-snap swap --run {0} finishes it; svc-snap swap --run {0} --back takes it back.", swapped.run)))
 }
 
-/// Refuses to touch indices that a swap of another run has begun with and not finished, as the server shows it.
-/// Errors: There is such a swap (3).
+/// Refuses to touch indices that a swap of another run has begun with and not finished, as the server shows it (3).
 pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId, names: &[&str]) -> Result<(), Failure> {
     let swaps = swaps::all(call, &[record::SWAP]).into_iter().filter_map(|received| received.result::<Swapped>().ok());
     let concerns = |swapped: &Swapped| {
@@ -112,8 +110,7 @@ fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
     Ok(acts)
 }
 
-/// Undoes `before`, which has not come to its exchange, and records that it was taken back.
-/// Errors: The server does not answer, or refuses: the same command resumes it.
+/// Undoes `before`, which has not come to its exchange, and records that it was taken back; after a failure the same command resumes it.
 pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: &mut Swapped) -> Result<(), Failure> {
     let undo = || undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act));
     again(undo).map_err(|failure| unfinished(&before.run, failure))?;

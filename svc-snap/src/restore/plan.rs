@@ -35,9 +35,8 @@ struct SwapTarget {
     becomes: Option<IndexMetadata>,
 }
 
-/// The plan by which what was staged or cloned becomes live. With `is_staged` false nothing is staged yet: whatever forbids the swap
-/// shows, and the plan is only printed.
-/// Errors: The copies are not there any more (4); a safety rule says no (3).
+/// The plan by which what was staged or cloned becomes live; with `is_staged` false nothing is staged yet.
+/// Errors: The copies are not there any more, or a safety rule says no (3).
 pub(crate) fn forward(
     call: &Call,
     server: &Server,
@@ -88,9 +87,7 @@ const fn taken_away(index: String) -> SwapTarget {
     SwapTarget { index, source: None, becomes: None }
 }
 
-/// A resumed swap keeps to its plan. Where the command is the one that began it (`same`), its flags are the plan's; elsewhere they
-/// need not be passed again.
-/// Errors: They ask for something else (2).
+/// Refuses flags that are not the plan's (2). They are passed again only with the command that began the swap (`same`).
 pub(crate) fn refuse_other_plan(planned: &Swapped, how: HowArgs, same: bool) -> Result<(), Failure> {
     let flags = [("--exact", how.exact, planned.exact), ("--drop-old", how.drop_old, planned.drop_old)];
     let differing: Vec<&str> =
@@ -115,8 +112,7 @@ fn surplus(server: &Server, scope: &Scope, set: &CopySet) -> Result<(Vec<String>
     Ok((live.indices.into_iter().filter(&is_more).collect(), left))
 }
 
-/// The plan that takes back what `before` did, which has come to its exchange. Where it had not come to its end, what it had
-/// exchanged goes.
+/// The plan of the way back of a swap that has been exchanged. If it is unfinished, its copies are removed.
 /// Errors: A previous copy is missing (4); a safety rule says no (3).
 pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swapped, how: HowArgs) -> Result<Swapped, Failure> {
     if how.exact {

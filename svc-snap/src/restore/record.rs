@@ -23,8 +23,7 @@ pub(crate) enum Begun {
 }
 
 impl Begun {
-    /// Reads it from a document or a record.
-    /// Errors: The document lacks what its schema promises (2).
+    /// Reads it from a document or a record; one that lacks what its schema promises is 2.
     pub(crate) fn read(received: &Received) -> Result<Self, Failure> {
         Ok(match received.step() {
             "stage" | "clone" => Self::Copies(received.result()?),
@@ -84,8 +83,7 @@ pub(crate) struct Given {
 
 impl Given {
     /// Reads it, before anything is locked, connected or changed.
-    /// Errors: The document is invalid (2), nothing is recorded of that run (4), or it is of a restore that left nothing to go
-    /// on with (3).
+    /// Errors: The document is invalid (2), nothing is recorded of that run (4), or there is nothing to continue from (3).
     pub(crate) fn read(args: &GivenArgs, call: &Call) -> Result<Self, Failure> {
         let received = args.read(call, &SCHEMAS)?;
         let begun = match Begun::read(&received)? {
@@ -111,8 +109,7 @@ fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     }
 }
 
-/// The run that a document names.
-/// Errors: It names none (2).
+/// The run that a document names; none is 2.
 pub(crate) fn run_id(run: &str) -> Result<RunId, Failure> {
     run.parse().map_err(|why: String| {
         Failure::usage("from_damaged", "The document names no run.")
@@ -121,8 +118,7 @@ pub(crate) fn run_id(run: &str) -> Result<RunId, Failure> {
     })
 }
 
-/// What is recorded of `run`, or `None`.
-/// Errors: The record is damaged (7).
+/// What is recorded of `run`, or `None`; a damaged record is 7.
 pub(crate) fn find(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> {
     swaps::find(call, run, &SCHEMAS)?.map(|received| Begun::read(&received)).transpose()
 }

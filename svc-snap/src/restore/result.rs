@@ -104,14 +104,12 @@ pub struct Swapped {
     pub exact: bool,
     /// Whether it leaves no previous copy of what was live.
     pub drop_old: bool,
-    /// Whether the cluster is the service's alone (the scope is `*`), so that clients may be kept from creating indices of the live
-    /// names during the swap.
+    /// Whether the scope is `*`, so that clients may be kept from creating indices of the live names during the swap.
     pub alone: bool,
     /// Whether every index has come to where the swap leads.
     pub finished: bool,
     pub indices: Vec<SwapIndex>,
-    /// Indices that were not live and were restored directly under their names: they are opened for writes when the others are
-    /// exchanged, and going back takes them away.
+    /// Indices that were not live and were restored directly: they are opened for writes at the end, and going back takes them away.
     pub direct: Vec<CopiedIndex>,
     /// Copies that an unfinished swap which is taken back had exchanged; they go with the exchange.
     pub discarded: Vec<String>,

@@ -1,5 +1,4 @@
-//! Which snapshot is restored, and what of it: named on the command line, or by the document of the step that took it. And the result of
-//! a restore.
+//! Which snapshot is restored, and what of it, by the command line or the document of the step that took it; and a restore's result.
 
 use std::collections::BTreeMap;
 
@@ -129,8 +128,7 @@ impl Chosen {
         Rates::plan(call, &self.server, Target::Cluster, &self.rate, why_not)
     }
 
-    /// Refuses data streams, which cannot be cloned and so neither staged nor swapped.
-    /// Errors: There are such (3), all named.
+    /// Refuses data streams, which cannot be cloned and so neither staged nor swapped (3).
     pub(crate) fn refuse_streams(&self) -> Result<(), Failure> {
         let without = without(&self.streams);
         let hint = format!("Leave them out with {without}; svc-snap restore --in-place restores them over what is live.");

@@ -89,8 +89,7 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Reads the record of this run, and compares it with what the server shows.
-    /// Errors: It is of something else (3).
+    /// Reads the record of this run, and compares it with what the server shows; one of something else is 3.
     pub(crate) fn find(call: &Call, chosen: &Chosen) -> Result<Self, Failure> {
         let set = match record::find(call, call.run_id())? {
             None => return Ok(Self::default()),
@@ -123,8 +122,7 @@ impl Staged {
     }
 }
 
-/// The plan of a staging; those of `direct` are restored under their own names.
-/// Errors: Names are in use, or there is no disk space (3).
+/// The plan of a staging; those of `direct` are restored under their own names. Names in use, or no disk space, are 3.
 pub(crate) fn plan(
     call: &Call,
     chosen: &Chosen,
@@ -155,12 +153,11 @@ pub(crate) fn plan(
         skipped: chosen.skipped.clone(),
         plan: removals.chain(rates.around(requests)).collect(),
     };
-    Ok(Staged { disk_space: Some(disk_space), throttle: rates.used(), ..Staged::of(chosen, set) })
+    Ok(Staged { disk_space: Some(disk_space), throttle: rates.used.clone(), ..Staged::of(chosen, set) })
 }
 
 /// Restores all of it and verifies it; a failure or a signal leaves nothing of it behind. The record is written before the first effect,
 /// so that `--run` finds what a killed call left.
-/// Errors: Whatever stopped it, after what it had restored was removed.
 pub(crate) fn act(
     call: &Call,
     chosen: &Chosen,
@@ -170,14 +167,14 @@ pub(crate) fn act(
 ) -> Result<(), Failure> {
     call.check()?;
     remove(call, &chosen.server, &earlier.leftovers)?;
-    rates.clear(call, &chosen.server);
+    rates.left.put_back(call, &chosen.server);
     // A staging that is taken back leaves nothing; but what was left of an earlier one is gone all the same.
     call.effects().stays();
     let set = &mut staged.copies;
     swaps::write(call, call.run_id(), "stage", set)?;
     let mut lost = Vec::new();
     let restored = rates.during(call, &chosen.server, || restore_and_verify(call, chosen, set, &mut lost));
-    staged.throttle = rates.used();
+    staged.throttle = rates.used.clone();
     match restored {
         Ok(()) => {
             record::write_end(call, &set.run, "stage", set);
@@ -234,8 +231,7 @@ fn record_direct(call: &Call, server: &Server, set: &mut CopySet) -> Result<(), 
     swaps::write(call, call.run_id(), "stage", set)
 }
 
-/// Removes what was restored. A request whose answer was lost may still be running: its copies (`lost`) are waited for first, and when
-/// they do not appear, `changed` is unknown.
+/// Removes what was restored. The copies of a request whose answer was `lost` are waited for first; without them `changed` is unknown.
 pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &[String], mut failure: Failure) -> Failure {
     let server = &server.for_undo(call);
     let asked: Vec<CopiedIndex> = set.indices.iter().filter(|one| one.state != CopyState::Planned).cloned().collect();

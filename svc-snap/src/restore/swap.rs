@@ -200,8 +200,7 @@ impl Swap<'_> {
         }
     }
 
-    /// A server may not know the settings of a lifecycle policy, or not take them any more, and names them then: the index becomes live
-    /// without it, with a warning.
+    /// A server that does not take the settings of a lifecycle policy names them: the index becomes live without it, with a warning.
     fn without_lifecycle(&self, swapped: &mut Swapped, index: &str, failure: Failure) -> Result<(), Failure> {
         let item = swapped.indices.iter_mut().find(|item| item.index == index);
         let becomes = item.and_then(|item| item.becomes.as_mut()).filter(|_| failure.status == Status::Failed);
@@ -268,9 +267,8 @@ fn stuck(item: &SwapIndex, why: &str) -> Failure {
     )
 }
 
-/// Phase 3: what is live goes, and in the same call its aliases come to the copies that are to become live, which take no writes. So
-/// no client can create an index of an alias's name. All copies get the marker, so that the call fails if it comes late, when the swap was
-/// undone and its copies are gone.
+/// Phase 3: what is live goes, and in the same call its aliases come to the copies that become live: no client can create an index of an
+/// alias's name. All copies get the marker, so that the call fails if it comes late, when the swap was undone and its copies are gone.
 fn exchange_actions(swapped: &Swapped, found: &Found) -> Vec<Value> {
     let live = swapped.indices.iter().filter(|item| item.is_old(found)).map(|item| &item.index);
     let discarded = swapped.discarded.iter().filter(|name| found.contains_key(*name));

@@ -14,8 +14,7 @@ use crate::index::{Found, get_indices, incomplete, list_of, portions};
 /// For how long no shard of the cluster may be on its way while some of the restore have no place.
 const NO_PLACE: Duration = Duration::from_secs(60);
 
-/// Waits until the server restores nothing more of `names`, then wants each of them complete.
-/// Errors: A signal or the time limit; a shard that could not be restored (7), with the server's own reason.
+/// Waits until the server restores nothing more of `names`; a shard that could not be restored is 7, with the server's own reason.
 pub(crate) fn until_complete<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<Found, Failure> {
     until_idle(call, server, names)?;
     let found = get_indices(server, names)?;
@@ -24,8 +23,7 @@ pub(crate) fn until_complete<T: AsRef<str>>(call: &Call, server: &Server, names:
     if broken.is_empty() { Ok(found) } else { Err(not_complete(server, &broken)) }
 }
 
-/// Waits until the server restores nothing more of `names`, whatever came of it.
-/// Errors: A signal or the time limit; no node takes what is left (6).
+/// The same, whatever came of it; a signal, the time limit or shards that no node takes (6) end it.
 pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<(), Failure> {
     if names.is_empty() {
         return Ok(());
@@ -114,8 +112,7 @@ fn innermost(details: &str) -> String {
     last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
 }
 
-/// Compares a count with what was captured.
-/// Errors: They differ (7).
+/// Refuses a count that is not what was captured (7).
 pub(crate) fn same_as_captured(name: &str, found: u64, expected: Option<u64>) -> Result<(), Failure> {
     let Some(expected) = expected.filter(|expected| *expected != found) else { return Ok(()) };
     let message = format!("{name} holds {found} documents, but {expected} were captured with the snapshot.");

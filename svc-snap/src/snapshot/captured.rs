@@ -47,8 +47,7 @@ pub struct Backup {
 pub struct IndexRecord {
     pub name: String,
     pub uuid: String,
-    /// How many documents it held just before the snapshot; `null` for an index that cannot be counted: a closed one, or one with
-    /// shards missing.
+    /// How many documents it held just before the snapshot; `null` for one that is closed or lacks shards.
     pub docs_count: Option<u64>,
     /// Whether the snapshot holds exactly `docs_count` documents: no shard was written to between the first count and the end.
     pub docs_exact: bool,
@@ -137,9 +136,8 @@ impl Captured {
         Some(captured).filter(|captured| snapshot.run_id.as_ref() == Some(&captured.run_id))
     }
 
-    /// Finds out, once, whether the counts of a finished snapshot are exact: an index that was written to meanwhile, that cannot be read
-    /// any more, or that is another one of the same name is not. A request that fails is a warning, and the next call tries again. The
-    /// answer goes into the state file where the step `writes`.
+    /// Finds out, once, whether the counts of a finished snapshot are exact: not of an index that was written to, or is another one, by now.
+    /// A request that fails is a warning, and the next call tries again. The answer goes into the state file where the step `writes`.
     pub(crate) fn compare(&mut self, call: &Call, server: &Server, writes: bool) {
         if self.compared {
             return;
@@ -282,8 +280,7 @@ impl Source {
         received.result().map(Self::of)
     }
 
-    /// The snapshot as it was found, with what the state file of this host says of it, or else the document. Finds out whether the counts
-    /// are exact where the call that took it could not ([`Captured::compare`]).
+    /// The snapshot as it was found, with what the state file of this host says of it ([`Captured::compare`]), or else the document.
     pub(crate) fn backup(&self, call: &Call, server: &Server, found: Snapshot, writes: bool) -> Backup {
         let mut captured = Captured::read(call, server, &self.repository, &found);
         if let Some(captured) = captured.as_mut().filter(|_| !found.is_under_way()) {

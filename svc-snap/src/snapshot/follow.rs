@@ -50,7 +50,6 @@ impl<'a> Follow<'a> {
     }
 
     /// Gets the snapshot; `Ok(None)` also while the server, or what is between, does not answer as one, for up to five minutes.
-    /// Errors: The server refuses, or has not answered for long; a signal, or the end of the time limit.
     pub(crate) fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
         match snapshot::find(&self.server, self.repository, self.name) {
             Err(failure) if failure.status == Status::Unavailable || failure.code == "not_a_search_database" => {
@@ -69,8 +68,7 @@ impl<'a> Follow<'a> {
         self.unanswered.is_none()
     }
 
-    /// Waits until a snapshot that is there is finished.
-    /// Errors: It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
+    /// Waits until a snapshot that is there is finished; one that has gone is 4.
     pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
         let (call, repository, name, mut absent) = (self.call, self.repository, self.name, 0);
         let ended = poll(
@@ -95,7 +93,7 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// The way on for whoever does not wait any longer, for whatever reason.
+/// Adds the command that waits for the snapshot.
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
     failure.hint(format!(
         "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and verifies it."

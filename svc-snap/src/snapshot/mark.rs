@@ -1,5 +1,4 @@
-//! What `create` gives a snapshot: its name, and its metadata (procedure, 2.2) with the mark by which a run knows its own snapshot
-//! again after a lost connection.
+//! What `create` gives a snapshot: its name, and its metadata (procedure, 2.2) with the mark by which a run knows its own snapshot again.
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;

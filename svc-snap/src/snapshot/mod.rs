@@ -176,11 +176,9 @@ fn refused(answer: &Value) -> Option<Failure> {
     Some(errors::refusal(200, &json!({ "error": error })).failure)
 }
 
-/// All snapshots of a repository, oldest first; two of the same moment by their names.
-/// Errors: The repository is not registered (4), or the list is incomplete.
+/// All snapshots of a repository, oldest first; two of the same moment by their names. A part of the list is none.
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
     let answer = answer(server, repository, &path(&["_snapshot", repository, "_all"]))?;
-    // A part of the list is no list: what is missing in it would be taken for gone.
     let is_part = client::number(&answer, "/remaining").unwrap_or(0) > 0;
     let listed = answer.get("snapshots").and_then(Value::as_array).filter(|_| !is_part).ok_or_else(|| odd(&answer))?;
     let mut all = listed.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;

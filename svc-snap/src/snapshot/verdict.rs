@@ -8,10 +8,8 @@ use svc_step::{Failure, Status};
 use crate::client::{Product, Server};
 use crate::snapshot::{Compatibility, Shards, Snapshot};
 
-/// Checks a finished snapshot: the state is `SUCCESS`, nothing failed, it is not empty, and it holds every name of `wanted`.
-///
-/// The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
-/// Errors: It is invalid, or still being taken (7).
+/// Checks a finished snapshot: the state is `SUCCESS`, nothing failed, it is not empty, and it holds every name of `wanted`; else it is
+/// invalid (7). The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
 pub(crate) fn check(repository: &str, snapshot: &Snapshot, wanted: &[String]) -> Result<(), Failure> {
     let name = format!("The snapshot {} in {repository}", snapshot.name);
     if snapshot.is_under_way() {
@@ -48,8 +46,7 @@ pub(crate) fn under_way(repository: &str, name: &str) -> Failure {
         .hint(format!("svc-snap wait {name} --repository {repository} waits for it and verifies it."))
 }
 
-/// Refuses a snapshot that the server cannot restore.
-/// Errors: A newer version took it, one that is too old, or the other product (3).
+/// Refuses a snapshot of a newer version, of one that is too old, or of the other product (3).
 pub(crate) fn check_restorable(server: &Server, repository: &str, snapshot: &Snapshot) -> Result<(), Failure> {
     let version = snapshot.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
     let (name, product, own) = (&snapshot.name, server.product, &server.version);

@@ -130,8 +130,7 @@ impl<'a> Found<'a> {
         transient.map(|_| "a transient setting of the cluster takes precedence".to_owned()).or_else(|| self.harm())
     }
 
-    /// Why it cannot be written again without harm. Since no secret is ever written again, plans and warnings may show the requests
-    /// as they are sent.
+    /// Why it cannot be written again without harm. No secret is ever written again, so plans and warnings may show the requests.
     pub fn harm(&self) -> Option<String> {
         let Target::Repository(_) = self.target else { return None };
         let kind = self.definition.get("type").and_then(Value::as_str).unwrap_or_default();
