@@ -160,8 +160,7 @@ impl Client {
         .success()
     }
 
-    /// A request that changes something, accounted for. A server that is too busy and has surely not begun it is asked again for a
-    /// moment; where the answer never comes, `changed` becomes unknown.
+    /// A request that changes something, accounted for. A busy server that has surely not begun it is asked again for a moment.
     pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         retry_while_busy(call, MOMENT, || {
             let attempt = call.effects().attempt();
@@ -319,7 +318,7 @@ pub(crate) fn failed(call: &Call, attempt: Attempt<'_>, RequestError { failure, 
     failure.causes.into_iter().fold(lost, Failure::cause)
 }
 
-/// Everything but what RFC 3986 calls unreserved, `*` and `,`, which servers read the same either way and people read better plain.
+/// Everything but what RFC 3986 calls unreserved, `*` and `,`, which servers read the same either way and which are plainer to read.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'*').remove(b',');
 
 /// `/a/b/c`, each segment percent-encoded: the one place where names are made part of a URL.

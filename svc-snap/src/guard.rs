@@ -16,10 +16,6 @@ pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
 
-pub(crate) fn holder(call: &Call, server: &Server) -> Option<String> {
-    Lock::holder(call, "indices", &format!("of {}", server.cluster_uuid))
-}
-
 pub(crate) fn refuse_outside<T: AsRef<str>>(scope: &Scope, names: impl IntoIterator<Item = T>) -> Result<(), Failure> {
     let outside: Vec<T> = names.into_iter().filter(|name| !scope.contains(name.as_ref())).collect();
     let hint = "Widen the scope with --scope (SVC_INDICES) if they are.";

@@ -10,7 +10,7 @@ pub(crate) mod stream;
 
 pub(crate) use self::act::Act;
 pub(crate) use self::metadata::IndexMetadata;
-pub(crate) use self::select::{Patterns, Reason, Scope, ScopeArg, Selected, Skipped};
+pub(crate) use self::select::{Patterns, Scope, ScopeArg, Selected, SkipReason, Skipped};
 
 use std::collections::BTreeMap;
 
@@ -178,9 +178,9 @@ mod tests {
     #[test]
     fn a_count_without_a_shard_is_none() {
         let shards = |successful: u64, failed: u64| json!({"total": 3, "successful": successful, "skipped": 0, "failed": failed});
-        let told = |successful, failed| counted(&json!({"count": 7, "_shards": shards(successful, failed)}));
-        assert_eq!((told(3, 0), told(2, 0), told(2, 1)), (Some(7), None, None));
-        assert_eq!(counted(&Value::Null), None);
+        let counted = |successful, failed| super::counted(&json!({"count": 7, "_shards": shards(successful, failed)}));
+        assert_eq!((counted(3, 0), counted(2, 0), counted(2, 1)), (Some(7), None, None));
+        assert_eq!(super::counted(&Value::Null), None);
     }
 
     #[test]

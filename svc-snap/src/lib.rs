@@ -1,5 +1,4 @@
-//! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1), told apart by the
-//! server's own answer.
+//! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1).
 //!
 //! From the ground up; each imports only what stands above it: `client/` (requests, credentials, TLS, errors) · `index/` (names, scope,
 //! copies, clones) · `guard` (the lock that keeps two runs apart, blocks, the scope) · `repository` · `snapshot/` · `throttle` · `restore/`
@@ -129,7 +128,7 @@ impl Tool for Cli {
             .step::<restore::result::Swapped>("swap")
             .step::<commands::discard::Discarded>("discard")
             .step::<restore::source::Restored>("restore")
-            .step::<restore::result::Cloned>("clone")
+            .step::<restore::result::CopySet>("clone")
             .step::<commands::cleanup::CleanedUp>("cleanup")
             .step::<commands::delete::Deleted>("delete")
             .step::<commands::prune::Pruned>("prune")

@@ -20,10 +20,6 @@ pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry_run: bool
     Lock::unless_dry(call, "repository", &format!("{}.{repository}", server.cluster_uuid), dry_run)
 }
 
-pub(crate) fn holder(call: &Call, server: &Server, repository: &str) -> Option<String> {
-    Lock::holder(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
-}
-
 /// The repository's definition as the server has it, `None` where none of that name is registered.
 pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
     let found = server.find(&path(&["_snapshot", repository]))?;
@@ -31,7 +27,7 @@ pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Val
 }
 
 /// Lets every node write to the repository, and gives the names of the nodes; the causes name one that cannot (7).
-pub(crate) fn verify(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
+pub(crate) fn verify_nodes(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
     let answer = server.post(&path(&["_snapshot", repository, "_verify"]), None).map_err(|failure| named(failure, repository))?;
     let nodes = answer.get("nodes").into_iter().flat_map(members);
     let mut nodes: Vec<String> = nodes.map(|(id, node)| text(node, "/name").unwrap_or(id).to_owned()).collect();
@@ -74,8 +70,9 @@ pub(crate) fn repository_name(text: &str) -> Result<String, String> {
 /// Checks a name; `lower`: whether it may have no upper-case letters.
 pub(crate) fn checked_name(what: &str, text: &str, lower: bool) -> Result<String, String> {
     const FORBIDDEN: &[char] = &['\\', '/', '*', '?', '"', '<', '>', '|', ',', '#', ':'];
-    let is_odd = |one: char| FORBIDDEN.contains(&one) || one.is_whitespace() || one.is_control() || lower && one.is_uppercase();
-    if matches!(text, "" | "." | "..") || text.starts_with(['_', '-']) || text.len() > 255 || text.chars().any(is_odd) {
+    let is_refused =
+        |one: char| FORBIDDEN.contains(&one) || one.is_whitespace() || one.is_control() || lower && one.is_uppercase();
+    if matches!(text, "" | "." | "..") || text.starts_with(['_', '-']) || text.len() > 255 || text.chars().any(is_refused) {
         let case = if lower { ", no upper-case letters" } else { "" };
         return Err(format!(
             "`{text}` is no {what} name: 1 to 255 bytes, no white space{case}, none of \\ / * ? \" < > | , # :, no _ or - first"

@@ -1,9 +1,8 @@
 //! `--rate-limit`: the throttles of Elasticsearch and OpenSearch, set for the time of one step and put back on every way out.
 //!
 //! All six servers throttle snapshots and restores at 40 MB/s unless told otherwise. The value from before is recorded in the changed
-//! settings themselves, by the same request. A step that changes a setting holds the lock of the repository or of the cluster's
-//! indices meanwhile, so the lock says whether its process still runs: the next call that finds the record of one that has ended puts
-//! the setting back ([`Left`]), and leaves any other record alone.
+//! settings themselves, by the same request. A step holds the lock of the repository or of the cluster's indices meanwhile, so the lock
+//! says whether it still runs: the next call that finds the record of one that has ended puts the setting back ([`Left`]).
 
 mod change;
 
@@ -241,14 +240,6 @@ impl<'a> Left<'a> {
     }
 }
 
-/// The plan of a swap of these names, between the requests that keep clients from creating indices of them and take that back.
-pub(crate) fn around_swap(call: &Call, server: &Server, names: &[&str], requests: Vec<Action>) -> Vec<Action> {
-    match exclusion(call, server, names) {
-        Some(change) => change.around(requests),
-        None => requests,
-    }
-}
-
 /// Keeps clients from creating indices of these names by writing to them while a swap is between its exchange and its end: recorded and
 /// put back as a throttle is, by this call or the next. `None` where the server does not let us, or another run has changed the
 /// setting: then what a client creates is cloned as a conflicting index.
@@ -257,7 +248,7 @@ pub(crate) fn exclude_live(call: &Call, server: &Server, names: &[&str]) -> Opti
     made.map_err(|failure| call.reporter().detail(&format!("Clients may create indices meanwhile: {}", why(&failure)))).ok()
 }
 
-fn exclusion(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'static>> {
+pub(crate) fn exclusion(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'static>> {
     let found = Target::AutoCreate.get(|path| server.get(path)).ok().filter(|found| found.obstacle(call, server).is_none())?;
     let set = excluding(found.was().as_deref(), names)?;
     Some(found.change(call, set))

@@ -66,6 +66,8 @@ const UNAVAILABLE: Rule = Rule::new(
     "Try again in a while; svc-snap health --wait waits for it.",
 );
 
+pub(crate) const TOO_OLD: &str = "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.";
+
 const RULES: &[Rule] = &[
     Rule::new(Status::NotFound, "repository_not_found", "The server has no snapshot repository of that name.",
         "svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
@@ -90,8 +92,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "name_in_use", "The repository has a snapshot of that name already.",
         "Name another one, or pass --unique to have a free name picked.")
         .on(&["snapshot_name_already_in_use_exception", "invalid_snapshot_name_exception"], &["already exists", "already in-progress"]),
-    Rule::new(Status::Refused, "version_unsupported", "The snapshot holds an index that is too old for this server.",
-        "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.")
+    Rule::new(Status::Refused, "version_unsupported", "The snapshot holds an index that is too old for this server.", TOO_OLD)
         .on(&["snapshot_restore_exception"], &["minimum index compatibility version", "cannot be upgraded"]),
     Rule::new(Status::Invalid, "repository_unusable", "Not every node of the server can write to the repository.",
         "The cause names the nodes. A folder must be the same one for every node, owned by the server's user (svc-snap configure --location DIR); an object store needs its keys in the keystore of each node.")

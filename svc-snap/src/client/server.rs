@@ -46,7 +46,7 @@ impl Server {
         let settings = connection.settings()?;
         if settings.insecure {
             let base = &settings.base;
-            call.warn("search_not_trusted", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): anybody in between could read and change everything."));
+            call.warn("search_not_trusted", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): whoever is in between could read and change everything."));
         }
         let client = Client::new(settings, call);
         let root = client.send("GET", "/", None)?;

@@ -1,5 +1,4 @@
-//! `clone`: a copy of the live indices, made of hard links, which a swap makes live again: the first two phases of a swap. It takes disk
-//! space only as the live indices change.
+//! `clone`: a copy of the live indices, made of hard links, which a swap makes live again. It takes disk space only as they change.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +6,13 @@ use svc_step::{Call, DryRun, Failure, StepResult, Stopped, Unit, swaps};
 
 use crate::client::{Connection, Server};
 use crate::guard;
+use crate::index::metadata::WRITE;
 use crate::index::select::{DEFAULT, without};
 use crate::index::{
     Act, Found, Index, Patterns, Scope, ScopeArg, Selected, clone, copies, get_indices, policy, refuse_any, select,
 };
 use crate::restore::record::Begun;
-use crate::restore::result::{Cloned, CopiedIndex, CopySet, CopyState};
+use crate::restore::result::{CopiedIndex, CopySet, CopyState};
 use crate::restore::{capacity, phases, record};
 
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub struct CloneArgs {
     connection: Connection,
 }
 
-pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
+pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     let server = Server::connect(&args.connection, call)?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let live = select::live(&server, &args.scope.scope, &Patterns::parse(&args.indices))?;
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
         Some(Begun::Copies(set)) if set.snapshot_uuid.is_none() && set.cluster_uuid == server.cluster_uuid => set,
         Some(_) => return Err(record::in_use(call.run_id()).into()),
     };
-    // Its record is written again, and would not tell any more what else it has left without writes.
+    // Its record is written again, and would not say any more what else it has left without writes.
     let is_outside = |one: &CopiedIndex| one.state == CopyState::InProgress && !args.scope.scope.contains(&one.index);
     if earlier.indices.iter().any(is_outside) {
         return Err(record::in_use(call.run_id()).into());
@@ -54,12 +54,12 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     let earlier_found = get_indices(&server, &earlier.names())?;
     if !earlier.indices.is_empty() && earlier.is_verified() {
         refuse_other(call, &earlier, &earlier_found, &names)?;
-        return Ok(Cloned { copies: earlier, released: Vec::new() });
+        return Ok(earlier);
     }
     let leftovers: Vec<String> = earlier_found.into_keys().collect();
     let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
     let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
-    let mut in_use = get_indices(&server, cloned.copies.names())?;
+    let mut in_use = get_indices(&server, cloned.names())?;
     in_use.retain(|name, _| !leftovers.contains(name));
     guard::refuse_in_use("the copies", &in_use.into_keys().collect::<Vec<_>>())?;
     capacity::refuse_clones(&server, &live.indices)?;
@@ -77,7 +77,7 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
     let gone: Vec<&str> = earlier.indices.iter().filter(|one| !one.is_there(found)).map(|one| one.copy.as_str()).collect();
     let message = format!("The run {} was cloned completely, and some of its copies have gone", earlier.run);
     let hint = format!(
-        "What is left of it is the way back to what was live then: keep it and name another run with --run-id, or remove it with svc-snap discard --run {}.",
+        "What is left of it is the way back to what was live then: name another run with --run-id, or remove it with svc-snap discard --run {}.",
         earlier.run
     );
     refuse_any("not_verified", &message, &gone, &hint)
@@ -102,7 +102,7 @@ fn plan(
     live: &Selected,
     leftovers: &[String],
     blocked: &[String],
-) -> Result<Cloned, Failure> {
+) -> Result<CopySet, Failure> {
     let run = call.run_id().as_str();
     let mut found = get_indices(server, &live.indices)?;
     let named = |wanted: fn(&Index) -> bool| {
@@ -116,7 +116,7 @@ fn plan(
     refuse_any("indices_red", "Indices that lack shards cannot be cloned", &red, &hint)?;
     policy::fill(call, server, &mut found)?;
     for name in blocked {
-        found.entry(name.clone()).and_modify(|index| index.metadata.unblock_writes());
+        found.entry(name.clone()).and_modify(|index| _ = index.metadata.blocks.remove(WRITE));
     }
     let indices = found.iter().map(|(index, live)| CopiedIndex {
         live_uuid: Some(live.uuid.clone()),
@@ -137,7 +137,7 @@ fn plan(
     acts.extend(clone::requests(&set.live_clones(), &found));
     acts.extend(Act::each(writable(&set), Act::Unblock));
     set.plan = acts.iter().map(Act::action).collect();
-    Ok(Cloned { copies: set, released: Vec::new() })
+    Ok(set)
 }
 
 fn writable(set: &CopySet) -> impl Iterator<Item = &str> {
@@ -149,22 +149,16 @@ fn writable(set: &CopySet) -> impl Iterator<Item = &str> {
 fn act(
     call: &Call,
     server: &Server,
-    cloned: &mut Cloned,
+    set: &mut CopySet,
     leftovers: &[String],
     killed: &[CopySet],
     blocked: &[String],
 ) -> Result<(), Failure> {
     call.check()?;
-    for act in Act::each(blocked, Act::Unblock) {
-        act.send(call, server)?;
-        if let Act::Unblock(names) = act {
-            cloned.released.extend(names);
-        }
-    }
+    Act::each(blocked, Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
     killed.iter().for_each(|set| record::write_end(call, &set.run, "clone", set));
     Act::each(leftovers, Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
     call.effects().stays();
-    let set = &mut cloned.copies;
     // Recorded once and as a whole: a call that finds it asks the server which of them are blocked or there.
     set.set_all(CopyState::InProgress);
     swaps::write(call, call.run_id(), "clone", set)?;
@@ -181,7 +175,7 @@ fn act(
         Err(failure) => return Err(take_back(call, server, set, &theirs, failure)),
     };
     for one in &mut set.indices {
-        one.verify(&found, counts.get(&one.index).copied());
+        one.set_verified(&found, counts.get(&one.index).copied());
     }
     record::write_end(call, &set.run, "clone", set);
     Ok(())

@@ -1,5 +1,7 @@
 //! `configure`: the repository's folder, and `path.repo` in the server's configuration (procedure, 4.1 steps 1 and 2).
 
+mod path_repo;
+
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -12,19 +14,16 @@ use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
 use nix::unistd::{Gid, fchownat, geteuid, getgrouplist};
-use saphyr_parser::{Event, Parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use svc_step::file::{Existing, Previous};
 use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Lock, OsUser, StepResult, Stopped, file};
 
-const NAME: &str = "path.repo";
 /// A configuration file is not larger.
 const LARGEST: u64 = 4 * 1024 * 1024;
 /// Where the vendors' packages have it.
-const PLACES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
+const CONFIG_FILES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -55,6 +54,9 @@ pub struct Configured {
     pub plan: Vec<Action>,
 }
 
+/// Sees what is another user's: the folder that it is in, its name there, and its path.
+type Visit<'a> = dyn FnMut(BorrowedFd<'_>, &CStr, &Path) -> Result<(), Failure> + 'a;
+
 pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let location = location(&args.location)?;
     let config = config(args.config.as_deref())?;
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
     let todo = Todo::find(&location, &user)?;
     let text = file::read_text("read the server's configuration", &config, LARGEST)?;
-    let (edited, folders) = with_folder(&text, &location.display().to_string()).map_err(|(why, line)| {
+    let (edited, folders) = path_repo::with_folder(&text, &location.display().to_string()).map_err(|(why, line)| {
         let message = format!("{} is not changed: {why}.", config.display());
         Failure::refused("search_config_not_understood", message).hint(format!(
             "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {line}"
@@ -80,7 +82,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         plan.push(Action::file(&location, format!("chown to {}, with all that is in it", user.name)));
     }
     if let Some(previous) = &previous {
-        plan.push(Action::file(&previous.path, "keep the configuration as it is"));
+        plan.push(Action::file(&previous.path, "copy the configuration as it is"));
         plan.push(Action::file(&config, format!("set path.repo to {}", folders.join(", "))));
     }
     let configured = Configured {
@@ -125,11 +127,11 @@ fn config(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return file::absolute(given);
     }
-    let mut there = PLACES.into_iter().map(PathBuf::from).filter(|place| place.exists());
+    let mut there = CONFIG_FILES.into_iter().map(PathBuf::from).filter(|place| place.exists());
     if let (Some(one), None) = (there.next(), there.next()) {
         return Ok(one);
     }
-    let message = format!("The configuration file is not known: not exactly one of {} exists.", PLACES.join(" and "));
+    let message = format!("The configuration file is not known: not exactly one of {} exists.", CONFIG_FILES.join(" and "));
     Err(Failure::not_found("search_config_not_understood", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
 }
 
@@ -200,7 +202,7 @@ impl Todo {
 
     fn act(&self, call: &Call, location: &Path, user: &OsUser) -> Result<(), Failure> {
         for folder in &self.make {
-            // Parents are for everybody to pass; the repository itself is for its owner.
+            // Every user may pass the parents; the repository itself is for its owner.
             let mode = if folder == location { 0o750 } else { 0o755 };
             match fs::DirBuilder::new().mode(mode).create(folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -224,13 +226,9 @@ fn fault(what: &str, path: &Path, error: Errno) -> Failure {
     Failure::io(what, path, &error.into())
 }
 
-/// Gives `visit` what is another user's, the folder itself and a link as such among it: the folder that it is in, its name there and its
-/// path. The server's user may replace folders by links meanwhile, so that none is followed and no path is used.
-fn others(
-    location: &Path,
-    user: &OsUser,
-    visit: &mut impl FnMut(BorrowedFd<'_>, &CStr, &Path) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+/// Visits what is another user's, the folder itself and a link as such among it. The server's user may replace folders by links
+/// meanwhile, so that none is followed and no path is used.
+fn others(location: &Path, user: &OsUser, visit: &mut Visit<'_>) -> Result<(), Failure> {
     let location =
         fs::canonicalize(location).map_err(|error| Failure::io("inspect the repository's folder", location, &error))?;
     let folder = open(&location, FOLDER, Mode::empty()).map_err(|error| fault(LIST, &location, error))?;
@@ -243,12 +241,7 @@ fn others(
 const LIST: &str = "list the repository's folder";
 const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
 
-fn others_in(
-    folder: OwnedFd,
-    path: &Path,
-    user: &OsUser,
-    visit: &mut impl FnMut(BorrowedFd<'_>, &CStr, &Path) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+fn others_in(folder: OwnedFd, path: &Path, user: &OsUser, visit: &mut Visit<'_>) -> Result<(), Failure> {
     let fault = |error| fault(LIST, path, error);
     let copy = folder.try_clone().map_err(|error| Failure::io(LIST, path, &error))?;
     for entry in Dir::from_fd(copy).map_err(fault)?.iter() {
@@ -290,141 +283,9 @@ fn may_pass(user: &OsUser, meta: &fs::Metadata) -> bool {
     meta.mode() & bit != 0
 }
 
-/// The configuration with `location` in its `path.repo`, and the folders that this names: a line is appended, or the line as it is written
-/// here is extended. A YAML parser reads it before and after, and all other settings are compared.
-/// Errors: Why it is not edited, as the end of a sentence, and the line that an operator writes in place of the setting.
-fn with_folder(text: &str, location: &str) -> Result<(String, Vec<String>), (String, String)> {
-    let before = settings(text);
-    let mut folders = before.as_deref().map(folders).unwrap_or_default();
-    let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
-    if folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder))) {
-        return Ok((text.to_owned(), folders));
-    }
-    let own = line_of(&folders);
-    folders.push(location.to_owned());
-    let line = line_of(&folders);
-    let before = before.map_err(|why| (why, line.clone()))?;
-    let (edited, why) = if before.iter().all(|(name, _)| name != NAME) {
-        let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
-        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
-        (format!("{text}{gap}{line}{end}"), "a line at its end would not be read as a setting")
-    } else {
-        let is_own = text.lines().filter(|line| line.starts_with(NAME)).map(|line| line.starts_with(&own)).eq([true]);
-        (if is_own { text.replacen(&own, &line, 1) } else { text.to_owned() }, "it has a path.repo without this folder")
-    };
-    let others = |all: &[(String, String)]| all.iter().filter(|(name, _)| name != NAME).cloned().collect::<Vec<_>>();
-    match settings(&edited) {
-        Ok(after) if others(&after) == others(&before) && self::folders(&after) == folders => Ok((edited, folders)),
-        _ => Err((why.to_owned(), line)),
-    }
-}
-
-/// A JSON list is a YAML list.
-fn line_of(folders: &[String]) -> String {
-    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
-    format!("{NAME}: [{}]", quoted.join(", "))
-}
-
-/// The folders that the setting names; a text may name several, parted by commas.
-fn folders(settings: &[(String, String)]) -> Vec<String> {
-    let values = settings.iter().filter(|(name, _)| name == NAME).flat_map(|(_, value)| value.split(','));
-    values.map(str::trim).filter(|folder| !["", "~", "null"].contains(folder)).map(str::to_owned).collect()
-}
-
-/// A group or a list that is not closed yet.
-enum Open {
-    /// A group's name, and the full name of the setting whose value comes next.
-    Group(String, Option<String>),
-    /// A list's name.
-    List(String),
-}
-
-/// The settings of a file by their full names, as the servers flatten them (`path: {repo: x}` is `path.repo: x`); an item of a list is
-/// a setting of the list's name.
-fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
-    let (mut all, mut open, mut documents) = (Vec::new(), Vec::new(), 0);
-    for event in Parser::new_from_str(text) {
-        let (event, span) =
-            event.map_err(|error| format!("line {} is not understood ({})", error.marker().line(), error.info()))?;
-        let name = match (&event, open.last_mut()) {
-            (Event::Scalar(key, ..), Some(Open::Group(group, next @ None))) => {
-                *next = Some(if group.is_empty() { key.to_string() } else { format!("{group}.{key}") });
-                continue;
-            }
-            (_, Some(Open::Group(_, next))) => next.take().unwrap_or_default(),
-            (_, Some(Open::List(name))) => name.clone(),
-            (_, None) => String::new(),
-        };
-        match event {
-            Event::DocumentStart(_) => documents += 1,
-            Event::Scalar(value, ..) if !open.is_empty() => all.push((name, value.to_string())),
-            Event::Alias(_) => all.push((name, "*".to_owned())),
-            Event::SequenceStart(..) if !open.is_empty() => {
-                all.push((name.clone(), String::new()));
-                open.push(Open::List(name));
-            }
-            Event::MappingStart(..) => open.push(Open::Group(name, None)),
-            Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
-            Event::Scalar(..) | Event::SequenceStart(..) => return Err(format!("line {} is no setting", span.start.line())),
-            _ => {}
-        }
-    }
-    if documents > 1 { Err("it holds more than one document".to_owned()) } else { Ok(all) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_folder_is_appended_and_all_else_stays_byte_for_byte() {
-        for (before, after) in [
-            ("# path.repo: /x\na: 1", "# path.repo: /x\na: 1\npath.repo: [\"/new\"]\n"),
-            ("", "path.repo: [\"/new\"]\n"),
-            ("# nothing but this\r\n", "# nothing but this\r\npath.repo: [\"/new\"]\r\n"),
-            ("other:\n  path.repo: /a\n", "other:\n  path.repo: /a\npath.repo: [\"/new\"]\n"),
-            (
-                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\n",
-                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\npath.repo: [\"/new\"]\n",
-            ),
-            ("path.repo: [\"/a\"] # ours\r\nb: 2\r\n", "path.repo: [\"/a\", \"/new\"] # ours\r\nb: 2\r\n"),
-            ("path.repo: []\n", "path.repo: [\"/new\"]\n"),
-            ("path.repo: /\n", "path.repo: /\n"),
-            ("path:\n  repo: [/a,\n    /new]\n", "path:\n  repo: [/a,\n    /new]\n"),
-        ] {
-            assert_eq!(with_folder(before, "/new").unwrap().0, after, "{before}");
-            assert_eq!(with_folder(after, "/new").unwrap().0, after, "twice: {before}");
-        }
-        let below = "path.repo: /var/backups/\n";
-        assert_eq!(with_folder(below, "/var/backups/backup_repo").unwrap().0, below);
-        assert!(with_folder(below, "/var/backups2").is_err());
-    }
-
-    #[test]
-    fn a_file_with_the_setting_is_refused_with_the_line_to_write() {
-        for bad in [
-            "path.repo: /a\n",
-            "path.repo:\n  - /a\n",
-            "path:\n  repo: ['/a']\n",
-            "path.repo: [\"/a\"]\npath.repo: []\n",
-            "a: 1\npath.repo: \"/a\"\n...\n",
-        ] {
-            assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/a\", \"/new\"]", "{bad}");
-        }
-        for bad in [
-            "path.repo: ~\n",
-            "path.repo:\n",
-            "a: 1\n...\n",
-            "{a: 1}\n",
-            "- a\n",
-            "a: [1\n",
-            "  a: 1\n",
-            "a: 1\n---\nb: 1\n",
-            "a",
-        ] {
-            assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/new\"]", "{bad}");
-        }
-    }
 
     #[test]
     fn a_folder_that_becomes_a_link_meanwhile_gives_nothing_else_away() {

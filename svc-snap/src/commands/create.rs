@@ -164,13 +164,15 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
             ended
         }
     };
-    finish(&taking, created, captured, ended)
+    conclude(&taking, created, captured, ended)
 }
 
 /// The name, and the snapshot of this name if this run has begun it already.
 fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Result<(String, Option<Snapshot>), Failure> {
     let repository = &args.repository.repository;
-    let first = args.name.clone().unwrap_or_else(|| mark::default_name(&args.service.name, call.started_at()));
+    // The procedure's form (2.4), the date in UTC.
+    let default = || format!("snapshot_{}_{}", args.service.name, call.started_at().strftime("%Y%m%d"));
+    let first = args.name.clone().unwrap_or_else(default);
     let (mut candidate, mut number) = (first.clone(), 1);
     loop {
         match snapshot::find(server, repository, &candidate)? {
@@ -189,7 +191,7 @@ fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Resul
 }
 
 /// Verifies what has ended; after a failure too, the document says what the server shows.
-fn finish(
+fn conclude(
     taking: &Taking<'_>,
     mut created: Created,
     mut captured: Option<Captured>,
@@ -211,7 +213,7 @@ fn finish(
         }
         Err(failure) => {
             if !created.resumed && call.effects().changed() == Changed::No {
-                captured::forget(call, server, repository, name);
+                captured::remove_state_file(call, server, repository, name);
             }
             if let Some(found) = taking.last_get() {
                 created.backup.snapshot = found.filter(|found| mark.is_on(found));

@@ -49,9 +49,9 @@ pub struct DiscardedIndex {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiscardState {
-    There,
+    Present,
     Removed,
-    Gone,
+    Absent,
 }
 
 pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
@@ -122,7 +122,7 @@ fn clear(
     };
     let unblocks = Act::each(&blocked, Act::Unblock);
     let removals = Act::each(found.keys(), Act::Delete);
-    let state = |name: &String| if found.contains_key(name) { DiscardState::There } else { DiscardState::Gone };
+    let state = |name: &String| if found.contains_key(name) { DiscardState::Present } else { DiscardState::Absent };
     let mut discarded = Discarded {
         cluster_uuid: server.cluster_uuid.clone(),
         run: run.to_string(),
@@ -153,7 +153,7 @@ fn remove(call: &Call, server: &Server, act: &Act, discarded: &mut Discarded) ->
 /// Without a record: refuses if there is no copy (4), or if a copy may be the last one (3).
 fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<(), Failure> {
     if names.is_empty() {
-        let message = format!("Nothing is recorded of the run {run} here, and no copy bears its name.");
+        let message = format!("Nothing is recorded of the run {run} here, and no copy has its name.");
         return Err(Failure::not_found("swap_not_found", message).hint("svc-snap health lists the copies that there are."));
     }
     // An interrupted swap may have left no other copy: neither of what was live nor of what was to become so.

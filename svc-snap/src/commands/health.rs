@@ -213,7 +213,7 @@ fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHeal
     health.kind = text(&definition, "/type").map(str::to_owned);
     health.location = text(&definition, "/settings/location").map(str::to_owned);
     health.readonly = text(&definition, "/settings/readonly") == Some("true");
-    let checked = repository::verify(server, name).and_then(|_| {
+    let checked = repository::verify_nodes(server, name).and_then(|_| {
         health.verified = Some(true);
         snapshot::probe(server, name)
     });
@@ -221,21 +221,19 @@ fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHeal
         health.readable = Some(true);
         return Ok(health);
     };
+    call.check()?;
+    // The causes name the nodes, each server in another one.
+    let why = format!("{} ({})", failure.message, failure.causes.join("; "));
     match failure.code.as_str() {
+        "search_unreachable" => return Err(failure),
         "repository_unusable" => health.verified = Some(false),
         "repository_damaged" => health.readable = Some(false),
-        _ => {}
+        _ => {
+            call.warn("not_checked", format!("Whether the repository {name} can be used is unknown: {why}"));
+            return Ok(health);
+        }
     }
-    call.check()?;
-    if failure.code == "search_unreachable" {
-        return Err(failure);
-    }
-    let is_known = [health.verified, health.readable].contains(&Some(false));
-    // The causes name the nodes, each server in another one.
-    let why = failure.causes.join("; ");
-    let unknown = format!("Whether the repository {name} can be used is unknown: ");
-    let (code, unknown) = if is_known { (failure.code.as_str(), "") } else { ("not_checked", unknown.as_str()) };
-    call.warn(code, format!("{unknown}{} ({why})", failure.message));
+    call.warn(&failure.code, why);
     Ok(health)
 }
 

@@ -7,11 +7,10 @@ use std::{fs, io};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::retention::{Reason, Retention};
-use svc_step::{Accept, Action, Call, DryRun, Failure, Received, Status, StepResult, Stopped, Unit, retention};
+use svc_step::{Accept, Action, Call, DryRun, Failure, Status, StepResult, Stopped, Unit, retention};
 
 use crate::client::{Connection, Server, continues_by_itself, is_busy, path, retry_while_busy};
 use crate::repository::RepositoryArg;
-use crate::snapshot::captured::SCHEMAS;
 use crate::snapshot::mark::Kind;
 use crate::snapshot::verdict::Item;
 use crate::snapshot::{Snapshot, Source, captured, verdict};
@@ -79,7 +78,7 @@ pub enum Outcome {
     /// Its removal was asked for, and the outcome is unknown.
     Unknown,
     Deleted,
-    /// It was to go, and somebody else has deleted it meanwhile.
+    /// It was to go, and another client has deleted it meanwhile.
     Gone,
 }
 
@@ -131,7 +130,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
 fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let mut keep = Vec::new();
     for document in paths.iter().map(|path| documents(path)).collect::<Result<Vec<_>, _>>()?.concat() {
-        let source = Source::received(&Received::read(call, &document, &SCHEMAS, Accept::Unfinished)?)?;
+        let source = Source::read(call, &document, Accept::Unfinished)?;
         keep.extend(source.document.and_then(|document| document.snapshot).map(|snapshot| snapshot.uuid));
         keep.push(source.name);
     }

@@ -25,8 +25,7 @@ pub struct Shown {
     /// Which snapshot, and what was captured of its indices.
     #[serde(flatten)]
     pub backup: Backup,
-    /// Whether it is a valid backup; `null` while it is being taken. An invalid one is exit 7, and a valid one that this server cannot
-    /// restore, since a newer one or another product took it, exit 3.
+    /// Whether it is a valid backup; `null` while it is being taken. An invalid one is exit 7, one that this server cannot restore exit 3.
     pub valid: Option<bool>,
 }
 
@@ -42,8 +41,5 @@ pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     if found.is_under_way() {
         return Ok(shown);
     }
-    match verdict.and_then(|()| verdict::check_restorable(&server, &source.repository, &found)) {
-        Err(failure) => Err(Stopped::with(failure, shown)),
-        Ok(()) => Ok(shown),
-    }
+    Stopped::ended(verdict.and_then(|()| verdict::check_restorable(&server, &source.repository, &found)), shown)
 }

@@ -1,5 +1,4 @@
-//! `swap`: what was staged becomes live, all of it or nothing; a previous copy of what was live stays. An unfinished swap is finished; the
-//! document of a finished one, swapped again, goes back.
+//! `swap`: what was staged becomes live, all of it or nothing; a previous copy of what was live stays.
 
 use svc_step::{Call, DryRun, Failure, GivenArgs, OtherServer, StepResult, Stopped};
 
@@ -102,8 +101,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     Stopped::ended(ended, swapped)
 }
 
-/// An unfinished swap is finished; the document of a finished one goes back; `--back` goes back in any case. The record of the run on
-/// this host is newer than any document.
+/// An unfinished swap is finished; the document of a finished one goes back, and `--back` in any case. A record is newer than a document.
 fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(Swapped, Task), Failure> {
     let recorded = match record::find(call, &given.run)? {
         Some(Begun::Swapped(recorded)) if recorded.cluster_uuid == server.cluster_uuid => Some(recorded),

@@ -2,6 +2,9 @@
 //! phases of a swap, and all of `clone`. Until the last of them is there everything can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use svc_step::{Call, Failure, Status};
@@ -12,6 +15,9 @@ use crate::index::{Act, Found, Index, IndexMetadata, counts, get_indices, incomp
 
 /// How long clones may take to become complete. They are made of hard links; what is live takes no writes, or is not there, meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How many clones are asked for at once.
+const TOGETHER: usize = 16;
 
 /// A live index, and the copy that is made of it.
 #[derive(Debug, Clone)]
@@ -36,10 +42,6 @@ impl LiveClone<'_> {
 
     pub(crate) fn is_blocked_by_us(&self, found: &Found) -> bool {
         !self.was.write_block() && self.live(found).is_some_and(|live| live.metadata.write_block())
-    }
-
-    fn is_opened_by_us(&self, found: &Found) -> bool {
-        self.was.closed && self.live(found).is_some_and(|live| !live.metadata.closed)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -89,28 +91,20 @@ pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
 
 /// Blocks all of them and clones them, and gives how many documents each live index holds. `check` is asked before every request
 /// whether to continue. `theirs` gets the copies that a call of the same run on another host has made meanwhile.
-/// Errors: Whatever stopped it; [`undo`] puts all of it back.
 pub(crate) fn make(
     call: &Call,
     server: &Server,
     all: &[LiveClone<'_>],
     theirs: &mut BTreeSet<String>,
-    check: impl Fn() -> Result<(), Failure>,
+    check: impl Fn() -> Result<(), Failure> + Sync,
 ) -> Result<BTreeMap<String, u64>, Failure> {
     again(|| {
         check()?;
         block(call, server, all, &check)
     })?;
     again(|| {
-        for act in clones(all, &get_all(server, all)?) {
-            check()?;
-            act.send(call, server).inspect_err(|failure| {
-                if let (Act::Clone { to, .. }, "name_in_use") = (&act, failure.code.as_str()) {
-                    theirs.insert(to.clone());
-                }
-            })?;
-        }
-        Ok(())
+        let clones = clones(all, &get_all(server, all)?);
+        send_clones(call, server, &clones, theirs, &check)
     })?;
     let (live, copies): (Vec<&str>, Vec<&str>) = all.iter().filter_map(|one| Some((one.index, one.copy?))).unzip();
     wait_complete(server, &copies, &check)?;
@@ -123,6 +117,34 @@ pub(crate) fn make(
         same_count(live, of(live), copy, of(copy))?;
     }
     Ok(counts)
+}
+
+/// Sends them, several at once where they are many: the more shards a server has, the longer it takes for each.
+pub(crate) fn send_clones(
+    call: &Call,
+    server: &Server,
+    clones: &[Act],
+    theirs: &mut BTreeSet<String>,
+    check: impl Fn() -> Result<(), Failure> + Sync,
+) -> Result<(), Failure> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let failures = || failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let has_failed = || !failures().is_empty();
+    let send = || {
+        while let Some(act) = clones.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !has_failed()) {
+            if let Err(failure) = check().and_then(|()| act.send(call, server)) {
+                failures().push((act, failure));
+            }
+        }
+    };
+    thread::scope(|scope| (0..(clones.len() / TOGETHER).clamp(1, TOGETHER)).for_each(|_| drop(scope.spawn(send))));
+    let failed = std::mem::take(&mut *failures());
+    let is_theirs = |failure: &Failure| failure.code == "name_in_use";
+    theirs.extend(failed.iter().filter_map(|(act, failure)| match act {
+        Act::Clone { to, .. } if is_theirs(failure) => Some(to.clone()),
+        _ => None,
+    }));
+    failed.into_iter().map(|(_, failure)| failure).min_by_key(is_transient).map_or(Ok(()), Err)
 }
 
 fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
@@ -153,11 +175,12 @@ fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
 /// What has to be undone of it, by what the server shows.
 pub(crate) fn undoing(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let live = || all.iter().filter(|one| one.live(found).is_some());
+    let is_opened = |one: &&LiveClone<'_>| one.was.closed && one.live(found).is_some_and(|live| !live.metadata.closed);
     // A copy goes before the block, so that a call that finds a copy of an index that takes writes knows it to be outdated.
     let copies = live().filter(|one| one.has_copy(found)).filter_map(|one| one.copy);
     let mut acts = Act::each(copies, Act::Delete);
     acts.extend(Act::each(live().filter(|one| one.is_blocked_by_us(found)).map(|one| one.index), Act::Unblock));
-    acts.extend(Act::each(live().filter(|one| one.is_opened_by_us(found)).map(|one| one.index), Act::Close));
+    acts.extend(Act::each(live().filter(is_opened).map(|one| one.index), Act::Close));
     acts
 }
 

@@ -1,4 +1,4 @@
-//! Names of our own copies of indices: staged, previous, replaced, cloned; and how they are told from everybody else's.
+//! Names of our own copies of indices: staged, previous, replaced, cloned; and how they are told from those of others.
 
 use std::collections::BTreeSet;
 
@@ -93,16 +93,6 @@ pub(crate) fn marked_run(alias: &str) -> Option<&str> {
     MARKERS.iter().rev().find_map(|prefix| alias.strip_prefix(prefix))
 }
 
-/// The `rename_replacement` of a restore that stages many indices at once: a name that must be cut is not among them.
-pub(crate) fn staged_replacement(run: &str) -> String {
-    format!("svc-staged-{run}-$1")
-}
-
-/// Whether the staged name of `index` is not cut, so that [`staged_replacement`] makes it.
-pub(crate) fn is_regular(run: &str, index: &str) -> bool {
-    staged(run, index) == format!("svc-staged-{run}-{index}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,24 +112,16 @@ mod tests {
     }
 
     #[test]
-    fn what_any_copy_is_of_is_told_by_its_name() {
-        for name in [previous(RUN, false, "docs"), previous(RUN, true, "docs"), staged(RUN, "docs"), cloned(RUN, "docs")] {
-            assert_eq!(copied_from(&name, RUN), Some("docs"), "{name}");
-        }
-        assert_ne!(copied_from(&conflict(&previous(RUN, false, "docs"), "aZ-_9xyz"), RUN), Some("docs"));
-        assert_eq!(copied_from("svc-clone-20261120t020003z-other-docs", RUN), None);
-        assert_eq!(copied_from("docs", RUN), None);
-    }
-
-    #[test]
     fn our_own_copies_are_known_by_their_names_and_by_their_run() {
-        let (before, replaced) = (previous(RUN, false, "docs"), previous(RUN, true, "docs"));
-        for name in [staged(RUN, "docs"), conflict(&before, "aZ-_9xyz"), before, replaced] {
-            assert!(is_own(&name) && is_own_of(&name, RUN), "{name}");
+        for name in [previous(RUN, false, "docs"), previous(RUN, true, "docs"), staged(RUN, "docs"), cloned(RUN, "docs")] {
+            assert_eq!((is_own(&name), copied_from(&name, RUN)), (true, Some("docs")), "{name}");
         }
-        assert!(!is_own("docs") && !is_own("svc-docs"));
-        assert!(!is_own_of("svc-staged-20261120t020003z-handy-docs", RUN));
-        assert!(!is_own_of("svc-before-20261120t020003z-other-docs", RUN));
+        let conflict = conflict(&previous(RUN, false, "docs"), "aZ-_9xyz");
+        assert!(is_own(&conflict) && is_own_of(&conflict, RUN) && copied_from(&conflict, RUN) != Some("docs"));
+        assert!(!is_own("docs") && !is_own("svc-docs") && !is_own_of("docs", RUN));
+        for other in ["svc-staged-20261120t020003z-handy-docs", "svc-before-20261120t020003z-other-docs"] {
+            assert!(!is_own_of(other, RUN), "{other}");
+        }
     }
 
     #[test]
@@ -149,7 +131,6 @@ mod tests {
         assert_eq!(staged(RUN, &long).len(), 255);
         assert_ne!(staged(RUN, &long), staged(RUN, &other));
         assert!(is_own_of(&staged(RUN, &long), RUN));
-        assert!(!is_regular(RUN, &long) && is_regular(RUN, "docs"));
         let before = previous(RUN, false, &long);
         assert!(conflict(&before, "aZ").len() <= 255);
         assert_ne!(conflict(&before, "aZ"), before);

@@ -24,8 +24,7 @@ pub struct IndexMetadata {
     pub lifecycle: BTreeMap<String, String>,
     /// Those of `index.hidden`, `index.auto_expand_replicas` and `index.blocks.*` that are set to `false`, which is their default.
     pub explicit: BTreeSet<String>,
-    /// The policy of OpenSearch's index state management that it is attached to, or `null`. The server keeps it by the index's `uuid`,
-    /// and a copy has a new one.
+    /// The policy of OpenSearch's index state management that it is attached to (by its `uuid`: a copy is not), or `null`.
     pub policy: Option<String>,
 }
 
@@ -40,16 +39,16 @@ const ROLLS_OVER: [&str; 2] = ["index.lifecycle.rollover_alias", "index.lifecycl
 const HIDDEN: &str = "index.hidden";
 const AUTO_EXPAND: &str = "index.auto_expand_replicas";
 
-const BLOCKS: &str = "index.blocks.";
+const BLOCK_PREFIX: &str = "index.blocks.";
 /// The block that forbids writes.
-const WRITE: &str = "write";
+pub(crate) const WRITE: &str = "write";
 
 /// The blocks, as a pattern for a restore that ignores them.
 pub(crate) const BLOCK_SETTINGS: &str = "index.blocks.*";
 
 /// The settings that are set last, lifecycle and blocks, as patterns for a restore that ignores them.
 pub(crate) fn set_last_patterns() -> Vec<String> {
-    LIFECYCLE.iter().chain([&BLOCKS]).map(|prefix| format!("{prefix}*")).collect()
+    LIFECYCLE.iter().chain([&BLOCK_PREFIX]).map(|prefix| format!("{prefix}*")).collect()
 }
 
 impl IndexMetadata {
@@ -68,9 +67,9 @@ impl IndexMetadata {
             lifecycle.entry("index.lifecycle.origination_date".to_owned()).or_insert_with(|| created.to_owned());
         }
         let blocks = settings.iter().filter(|(_, value)| value.as_str() == Some("true"));
-        let blocks = blocks.filter_map(|(name, _)| name.strip_prefix(BLOCKS));
-        let is_told = |name: &str| name == HIDDEN || name == AUTO_EXPAND || name.starts_with(BLOCKS);
-        let explicit = settings.iter().filter(|(name, value)| value.as_str() == Some("false") && is_told(name));
+        let blocks = blocks.filter_map(|(name, _)| name.strip_prefix(BLOCK_PREFIX));
+        let is_shown = |name: &str| name == HIDDEN || name == AUTO_EXPAND || name.starts_with(BLOCK_PREFIX);
+        let explicit = settings.iter().filter(|(name, value)| value.as_str() == Some("false") && is_shown(name));
         let aliases = aliases.into_iter().flatten().filter_map(|(name, alias)| Some((name.clone(), alias.as_object()?.clone())));
         Self {
             aliases: aliases.collect(),
@@ -96,10 +95,6 @@ impl IndexMetadata {
         self.blocks.contains(WRITE)
     }
 
-    pub(crate) fn unblock_writes(&mut self) {
-        self.blocks.remove(WRITE);
-    }
-
     /// A setting that is not on: off as it was, explicitly or by default.
     fn off(&self, name: &str) -> Value {
         if self.explicit.contains(name) { json!("false") } else { Value::Null }
@@ -107,10 +102,10 @@ impl IndexMetadata {
 
     /// The blocks as settings: that of writes on or off, the others on.
     pub(crate) fn block_settings(&self) -> Value {
-        let write = format!("{BLOCKS}{WRITE}");
-        let off = self.explicit.iter().filter(|name| name.starts_with(BLOCKS)).map(|name| (name.clone(), json!("false")));
+        let write = format!("{BLOCK_PREFIX}{WRITE}");
+        let off = self.explicit.iter().filter(|name| name.starts_with(BLOCK_PREFIX)).map(|name| (name.clone(), json!("false")));
         let mut settings: Map<String, Value> = [(write.clone(), self.off(&write))].into_iter().chain(off).collect();
-        settings.extend(self.blocks.iter().map(|block| (format!("{BLOCKS}{block}"), json!(true))));
+        settings.extend(self.blocks.iter().map(|block| (format!("{BLOCK_PREFIX}{block}"), json!(true))));
         Value::Object(settings)
     }
 
@@ -123,11 +118,12 @@ impl IndexMetadata {
     /// The settings that a complete clone, which is as `seen`, gets: its replicas and its lifecycle on, and its block off, unless it has
     /// blocks: until those are set it takes no writes. A block that its source got meanwhile goes.
     pub(crate) fn final_settings(&self, seen: &Self) -> Value {
-        let others = seen.blocks.iter().filter(|block| *block != WRITE).map(|block| (format!("{BLOCKS}{block}"), Value::Null));
+        let others =
+            seen.blocks.iter().filter(|block| *block != WRITE).map(|block| (format!("{BLOCK_PREFIX}{block}"), Value::Null));
         let mut settings: Map<String, Value> = others.collect();
         match self.blocks.is_empty() {
             true => settings.extend(self.block_settings().as_object().cloned().unwrap_or_default()),
-            false => drop(settings.insert(format!("{BLOCKS}{WRITE}"), json!(true))),
+            false => drop(settings.insert(format!("{BLOCK_PREFIX}{WRITE}"), json!(true))),
         }
         settings.insert(HIDDEN.to_owned(), if self.hidden { json!("true") } else { self.off(HIDDEN) });
         match &self.auto_expand_replicas {
@@ -163,24 +159,16 @@ mod tests {
     #[test]
     fn the_metadata_is_read_as_the_servers_state_it_and_set_again() {
         let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
-            "index.blocks.read": "false",
-            "index.blocks.write": "true", "index.lifecycle.name": "month"});
+            "index.blocks.read": "false", "index.blocks.write": "true", "index.lifecycle.name": "month"});
         let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
         let metadata = IndexMetadata::read(settings.as_object().unwrap(), aliases.as_object(), false);
         assert_eq!((metadata.number_of_replicas, metadata.hidden, metadata.write_block()), (2, false, true));
         assert_eq!(metadata.auto_expand_replicas, None);
-        assert_eq!(
-            metadata.final_settings(&metadata)["index.auto_expand_replicas"],
-            "false",
-            "what was set to its default is so again"
-        );
-        assert_eq!(
-            (&metadata.final_settings(&metadata)["index.hidden"], &metadata.block_settings()["index.blocks.read"]),
-            (&Value::Null, &json!("false"))
-        );
+        let settings = metadata.final_settings(&metadata);
+        assert_eq!(settings["index.auto_expand_replicas"], "false", "what was set to its default is so again");
+        assert_eq!((&settings["index.hidden"], &metadata.block_settings()["index.blocks.read"]), (&Value::Null, &json!("false")));
         assert!(is_write_index(&metadata.aliases["some"]) && !is_write_index(&metadata.aliases["all"]));
-        assert_eq!(metadata.final_settings(&metadata)["index.lifecycle.name"], "month");
-        assert_eq!(metadata.final_settings(&metadata)["index.number_of_replicas"], 2);
+        assert_eq!((&settings["index.lifecycle.name"], &settings["index.number_of_replicas"]), (&json!("month"), &json!(2)));
         assert!(metadata.has_final_settings(&metadata));
         assert!(!metadata.has_final_settings(&IndexMetadata { number_of_replicas: 1, ..metadata.clone() }));
     }

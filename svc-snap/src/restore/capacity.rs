@@ -190,8 +190,7 @@ pub(crate) fn refuse_clones(server: &Server, names: &[String]) -> Result<(), Fai
     capacity.refuse_shards(get_indices(server, names)?.values().map(|index| index.shards).sum(), "The copies have")
 }
 
-/// The same of a swap. A clone needs space on the nodes that hold the index's shards. Refuses if one of them takes no shards, or if the swap
-/// would pass the shard limit.
+/// A clone needs space on the nodes that hold the index's shards. Refuses if one of them takes no shards, or past the shard limit.
 pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
     if capacity.disks.iter().any(|disk| disk.takes_no_shards) {
@@ -208,11 +207,11 @@ pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found)
 
 /// How many shards a swap has at its height beside those that there are before it.
 fn most_shards(indices: &[SwapIndex], found: &Found) -> u64 {
-    let (mut staged, mut kept, mut removed, mut new) = (0, 0, 0, 0);
+    let (mut staged, mut previous, mut removed, mut new) = (0, 0, 0, 0);
     for item in indices {
         let live = found.get(&item.index).filter(|_| item.live_uuid.is_some());
         let shards = live.map_or(0, |live| live.shards);
-        kept += if item.previous.is_some() { shards } else { 0 };
+        previous += if item.previous.is_some() { shards } else { 0 };
         removed += live
             .filter(|live| !live.metadata.closed)
             .map_or(0, |live| live.shards * u64::from(1 + live.metadata.number_of_replicas));
@@ -223,7 +222,7 @@ fn most_shards(indices: &[SwapIndex], found: &Found) -> u64 {
         let replicas = item.becomes.as_ref().map_or(0, |becomes| becomes.number_of_replicas);
         new += copy * u64::from(1 + replicas);
     }
-    staged + kept.max((kept + new).saturating_sub(removed))
+    staged + previous.max((previous + new).saturating_sub(removed))
 }
 
 /// A setting of the cluster, as it counts.
@@ -254,18 +253,14 @@ fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
         })
     };
     let nodes = stats.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
-    let mut disks: Vec<NodeDisk> = nodes.filter(|node| holds_data(node)).filter_map(disk).collect();
+    let is_data = |role: &Value| role.as_str().is_some_and(|role| role.starts_with("data"));
+    let holds_data = |node: &&Value| node.get("roles").is_none() || list(node, "/roles").any(is_data);
+    let mut disks: Vec<NodeDisk> = nodes.filter(holds_data).filter_map(disk).collect();
     disks.sort_by(|one, other| one.node.cmp(&other.node));
     // A cluster of one data node may make an exception: the older servers do unless told otherwise.
     let is_excepted = disks.len() == 1 && setting("watermark.enable_for_single_data_node") == Some("false");
     disks.iter_mut().for_each(|disk| disk.takes_no_shards = !is_excepted && disk.level >= Level::PastLow);
     disks
-}
-
-/// Whether a node of `GET /_nodes` holds data.
-fn holds_data(node: &Value) -> bool {
-    let roles = node.get("roles").and_then(Value::as_array);
-    roles.is_none_or(|roles| roles.iter().filter_map(Value::as_str).any(|role| role.starts_with("data")))
 }
 
 /// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom, or a size (`500mb`).

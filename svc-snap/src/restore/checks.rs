@@ -18,11 +18,11 @@ pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &F
     refuse_any("not_verified", "What was staged or cloned is not there any more, or lacks shards", &lost, hint)?;
     let counts = counts(server, sources.iter().map(|source| &source.name))?;
     let differs = |source: &&&SwapSource| counts.get(&source.name) != Some(&source.docs_count);
-    let told = |source: &&SwapSource| {
+    let shown = |source: &&SwapSource| {
         let now = counts.get(&source.name).copied().unwrap_or_default();
         format!("{} ({now}, verified {})", source.name, source.docs_count)
     };
-    let differing: Vec<String> = sources.iter().filter(differs).map(told).collect();
+    let differing: Vec<String> = sources.iter().filter(differs).map(shown).collect();
     refuse_any("not_verified", "These do not hold as many documents as when they were verified", &differing, hint)
 }
 

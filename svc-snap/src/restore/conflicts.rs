@@ -19,14 +19,11 @@ pub(super) fn clone_away(
     found: &Found,
 ) -> Result<BTreeSet<String>, Failure> {
     let is_external = |item: &&SwapIndex| item.source.is_some() && !swapped.is_marked(found, &item.index);
-    let external = swapped.indices.iter().filter(is_external);
-    let external = external.filter_map(|item| Some((item.index.clone(), found.get(&item.index)?)));
-    let conflicts: Vec<(String, &Index, String)> = external
-        .map(|(name, live)| {
-            let copy = copies::conflict(&swapped.previous_name(&name), &live.uuid);
-            (name, live, copy)
-        })
-        .collect();
+    let conflict = |item: &SwapIndex| {
+        let live = found.get(&item.index)?;
+        Some((item.index.clone(), live, copies::conflict(&swapped.previous_name(&item.index), &live.uuid)))
+    };
+    let conflicts: Vec<(String, &Index, String)> = swapped.indices.iter().filter(is_external).filter_map(conflict).collect();
     if conflicts.is_empty() {
         return Ok(BTreeSet::new());
     }

@@ -1,5 +1,4 @@
-//! The procedure's restore in place: over what is live, which is closed or deleted first. Nothing is verified before, and there is no previous
-//! copy. It is the only way of data streams, which cannot be cloned.
+//! The procedure's restore in place, over what is live, without a previous copy. It is the only way of data streams, which have no clones.
 
 use serde_json::{Value, json};
 use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
@@ -39,7 +38,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         if restored.indices.iter().all(|one| one.state == RestoreState::Restored) || dry_run {
             return Ok(restored);
         }
-        let verified = verify(call, chosen, &mut restored);
+        let verified = wait_and_verify(call, chosen, &mut restored);
         // The killed call may have left the throttle changed.
         chosen.rates(call)?.left.put_back(call, server);
         return Stopped::ended(verified, restored);
@@ -49,7 +48,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let live_streams: Vec<&String> = chosen.streams.iter().filter(|stream| there.streams.contains(stream)).collect();
     let conflicts: Vec<&str> = live.keys().chain(live_streams.iter().copied()).map(String::as_str).collect();
     if on_conflict == OnConflict::Fail {
-        let hint = "Without --in-place what is live of indices is kept; --on-conflict close or delete gives all of it up.";
+        let hint = "Without --in-place there is a previous copy of what is live of indices; --on-conflict close or delete gives all of it up.";
         refuse_any("conflicting_index", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
     }
     // What was closed or deleted could not be restored, so the disk space is checked before.
@@ -59,8 +58,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let given_up: Vec<&String> = live.keys().chain(backing).collect();
     let hint = "Free disk space (svc-snap health shows the disks), or restore less (--indices).";
     capacity::refuse_restore(call, chosen, &wanted, &given_up, hint)?;
-    // Data streams first: where the server does not delete them, nothing is changed. It restores over a closed index by itself,
-    // whatever is in it; only a deletion need not leave it.
+    // Data streams first: where the server does not delete them, nothing is changed. It restores over a closed index by itself.
     let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));
     let indices = live.iter().filter(|(_, index)| !index.metadata.closed || on_conflict == OnConflict::Delete);
     let indices = indices.map(|(name, _)| match on_conflict {
@@ -84,8 +82,9 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         );
     }
     rates.left.put_back(call, server);
-    let ended = rates
-        .during(call, server, || act(call, chosen, &clearing, &mut restored).and_then(|()| verify(call, chosen, &mut restored)));
+    let ended = rates.during(call, server, || {
+        act(call, chosen, &clearing, &mut restored).and_then(|()| wait_and_verify(call, chosen, &mut restored))
+    });
     restored.throttle = rates.used.clone();
     Stopped::ended(ended, restored)
 }
@@ -134,7 +133,7 @@ fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
     let streams: Vec<&str> =
         restored.indices.iter().filter(|one| one.backing_indices.is_some()).map(|one| one.index.as_str()).collect();
     let names = [streams.as_slice(), &all_indices(restored)].concat();
-    // That block would be seen by everybody who lists indices.
+    // That block hinders every client that lists indices.
     let body = json!({"indices": names.join(","), "include_global_state": false, "ignore_index_settings": ["index.blocks.metadata"],
         "ignore_unavailable": !streams.is_empty()});
     (chosen.origin.path(&["_restore"]), body)
@@ -193,7 +192,7 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
 }
 
 /// Waits until the restore is complete, and verifies it. After a restore that failed the same command restores again.
-fn verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
+fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     match verify_all(call, chosen, restored) {
         Ok(()) => {
             record::write_end(call, &restored.run, "restore", restored);

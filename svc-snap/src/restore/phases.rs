@@ -5,7 +5,7 @@ use svc_step::{Action, Call, Failure, RunId, swaps};
 
 use crate::client::Server;
 use crate::index::clone::{LiveClone, again};
-use crate::index::{Act, Found, Reason, Skipped, clone, get_indices};
+use crate::index::{Act, Found, SkipReason, Skipped, clone, get_indices};
 use crate::restore::record;
 use crate::restore::result::{SwapIndex, SwapState, Swapped};
 
@@ -89,7 +89,7 @@ pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId,
 
 /// The result of taking back a swap that has not come to its exchange: there is nothing to swap.
 pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failure> {
-    let skipped = before.indices.iter().map(|item| Skipped { name: item.index.clone(), reason: Reason::NotSwapped });
+    let skipped = before.indices.iter().map(|item| Skipped { name: item.index.clone(), reason: SkipReason::NotSwapped });
     Ok(Swapped {
         back: !before.back,
         indices: Vec::new(),

@@ -8,7 +8,7 @@ use svc_step::{Call, Failure};
 use crate::client::Server;
 use crate::guard;
 use crate::index::copies::marked_run;
-use crate::index::{Found, Index, IndexMetadata, Patterns, Reason, Scope, Skipped, counts, get_indices, policy, select};
+use crate::index::{Found, Index, IndexMetadata, Patterns, Scope, SkipReason, Skipped, counts, get_indices, policy, select};
 use crate::restore::phases::{Phase, phase};
 use crate::restore::result::{CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped};
 use crate::restore::{capacity, checks, record, swap};
@@ -20,7 +20,7 @@ pub(crate) struct HowArgs {
     /// Take away the indices of the scope that the backup does not hold, too
     #[arg(long)]
     pub exact: bool,
-    /// Do not keep what was live
+    /// Make no previous copy of what was live
     #[arg(long)]
     pub drop_old: bool,
 }
@@ -36,7 +36,6 @@ struct SwapTarget {
 }
 
 /// The plan by which what was staged or cloned becomes live; with `is_staged` false nothing is staged yet.
-/// Errors: The copies are not there any more, or a safety rule says no (3).
 pub(crate) fn forward(
     call: &Call,
     server: &Server,
@@ -78,7 +77,7 @@ pub(crate) fn forward(
     let not_captured = not_captured(&targets);
     lay_out(call, server, &mut swapped, targets, &found)?;
     if is_staged {
-        tell(call, &swapped, &not_captured);
+        warn_not_captured(call, &swapped, &not_captured);
     }
     Ok(swapped)
 }
@@ -106,14 +105,13 @@ fn surplus(server: &Server, scope: &Scope, set: &CopySet) -> Result<(Vec<String>
     let held: BTreeSet<&str> = held.map(String::as_str).collect();
     let live = select::any_live(server, scope, &Patterns::parse(&set.asked_for))?;
     let is_more = |name: &String| !held.contains(name.as_str());
-    let servers_own = live.skipped.into_iter().filter(|one| one.reason == Reason::ServersOwn);
-    let streams = live.streams.into_iter().map(|name| Skipped { name, reason: Reason::DataStream });
+    let servers_own = live.skipped.into_iter().filter(|one| one.reason == SkipReason::ServersOwn);
+    let streams = live.streams.into_iter().map(|name| Skipped { name, reason: SkipReason::DataStream });
     let left = servers_own.chain(streams).filter(|one| is_more(&one.name)).collect();
     Ok((live.indices.into_iter().filter(&is_more).collect(), left))
 }
 
 /// The plan of the way back of a swap that has been exchanged. If it is unfinished, its copies are removed.
-/// Errors: A previous copy is missing (4); a safety rule says no (3).
 pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swapped, how: HowArgs) -> Result<Swapped, Failure> {
     if how.exact {
         let message = "--exact has no meaning when a swap is taken back: what it took away comes back.";
@@ -133,8 +131,8 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
             live.metadata = item.becomes.clone().unwrap_or_default();
         }
     }
-    let kept = before.indices.iter().filter_map(|item| item.previous.as_deref());
-    let counts = counts(server, kept.filter(|previous| found.contains_key(*previous)))?;
+    let previous = before.indices.iter().filter_map(|item| item.previous.as_deref());
+    let counts = counts(server, previous.filter(|name| found.contains_key(*name)))?;
     let mut targets = targets_back(before, &found, &counts)?;
     let direct = before.direct.iter().map(|one| &one.index).filter(|index| found.contains_key(*index));
     targets.extend(direct.cloned().map(taken_away));
@@ -144,7 +142,7 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
     }
     let not_captured = not_captured(&targets);
     lay_out(call, server, &mut swapped, targets, &found)?;
-    tell(call, &swapped, &not_captured);
+    warn_not_captured(call, &swapped, &not_captured);
     Ok(swapped)
 }
 
@@ -204,25 +202,26 @@ pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Res
 fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found) {
     let requests = swap::requests(swapped, found);
     let is_excluded = swapped.alone && !swapped.indices.is_empty();
-    swapped.plan = if is_excluded { throttle::around_swap(call, server, &swapped.live_names(), requests) } else { requests };
+    let exclusion = is_excluded.then(|| throttle::exclusion(call, server, &swapped.live_names())).flatten();
+    swapped.plan = exclusion.map_or(requests.clone(), |change| change.around(requests));
 }
 
 /// Adds the indices, in the order of the names, what is taken away last.
 fn add_indices(swapped: &mut Swapped, targets: Vec<SwapTarget>, found: &Found) -> Result<(), Failure> {
     for SwapTarget { index, source, becomes } in targets {
         let live = found.get(&index);
-        // The clone of an unfinished swap that is taken back is nothing that anybody has used.
+        // No client has used the clone of an unfinished swap that is taken back.
         let is_unfinished = live.is_some_and(|live| live.metadata.aliases.keys().any(|alias| marked_run(alias).is_some()));
         let was = live.map(|live| live.metadata.clone()).filter(|_| !is_unfinished);
         // A block says something of what is live, and nothing of the backup.
         let as_live = || IndexMetadata { blocks: BTreeSet::new(), closed: false, ..was.clone().unwrap_or_default() };
         let becomes = source.as_ref().map(|_| becomes.unwrap_or_else(as_live));
-        let is_kept = !swapped.drop_old && live.is_some() && !is_unfinished;
+        let is_copied = !swapped.drop_old && live.is_some() && !is_unfinished;
         swapped.indices.push(SwapIndex {
             state: if live.is_some() { SwapState::Old } else { SwapState::Absent },
             source,
             live_uuid: live.map(|live| live.uuid.clone()),
-            previous: is_kept.then(|| swapped.previous_name(&index)),
+            previous: is_copied.then(|| swapped.previous_name(&index)),
             conflicts: Vec::new(),
             was,
             becomes,
@@ -241,8 +240,8 @@ fn not_captured(targets: &[SwapTarget]) -> BTreeSet<String> {
     targets.map(|target| target.index.clone()).collect()
 }
 
-/// Those of `not_recorded` get what the live index has, or nothing.
-fn tell(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<String>) {
+/// Those of `not_captured` get what the live index has, or nothing.
+fn warn_not_captured(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<String>) {
     let items = swapped.indices.iter().filter(|item| not_captured.contains(&item.index));
     let (from_live, unknown): (Vec<&SwapIndex>, Vec<&SwapIndex>) = items.partition(|item| item.was.is_some());
     let [from_live, unknown] =
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused_by_all_its_names() {
+    fn what_has_no_free_name_or_no_shards_is_refused_by_all_its_names() {
         let mut found = live(&["a", "b"]);
         for name in ["a", "b"] {
             found.insert(swapped(false).previous_name(name), index("k", &[]));
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_swap_is_taken_back_to_what_was_and_the_clone_of_an_unfinished_one_is_not_kept() {
+    fn a_finished_swap_is_taken_back_to_what_was_and_the_clone_of_an_unfinished_one_is_not_copied() {
         let targets = vec![target("a"), target("fresh"), taken_away("gone".to_owned())];
         let indices = laid_out(false, targets, &live(&["a", "gone"]));
         let before = Swapped { finished: true, indices, ..swapped(false) };
@@ -320,9 +319,9 @@ mod tests {
             found.insert(swapped(false).previous_name(name), index(&format!("previous {name}"), &[]));
         }
         let targets = targets_back(&before, &found, &BTreeMap::new()).unwrap();
-        let told: Vec<_> =
+        let found_targets: Vec<_> =
             targets.iter().map(|one| (one.index.as_str(), one.source.as_ref().map(|copy| copy.uuid.as_str()))).collect();
-        assert_eq!(told, [("a", Some("previous a")), ("fresh", None), ("gone", Some("previous gone"))]);
+        assert_eq!(found_targets, [("a", Some("previous a")), ("fresh", None), ("gone", Some("previous gone"))]);
         assert!(not_captured(&targets).is_empty());
         let back = laid_out(true, targets, &found);
         assert_eq!(back[0].previous.as_deref(), Some("svc-replaced-20261120t020003z-hand-a"));

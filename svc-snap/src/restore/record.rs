@@ -32,21 +32,17 @@ impl Begun {
         })
     }
 
-    /// The run whose copies these are, which need not be the run of the call that printed the document.
-    pub(crate) fn run(&self) -> &str {
+    /// The run whose copies these are, which need not be the run of the call that printed the document; and their cluster.
+    fn of(&self) -> (&str, &str) {
         match self {
-            Self::Copies(copies) => &copies.run,
-            Self::Swapped(swapped) => &swapped.run,
-            Self::InPlace(restored) => &restored.run,
+            Self::Copies(copies) => (&copies.run, &copies.cluster_uuid),
+            Self::Swapped(swapped) => (&swapped.run, &swapped.cluster_uuid),
+            Self::InPlace(restored) => (&restored.run, &restored.origin.cluster_uuid),
         }
     }
 
     pub(crate) fn cluster_uuid(&self) -> &str {
-        match self {
-            Self::Copies(copies) => &copies.cluster_uuid,
-            Self::Swapped(swapped) => &swapped.cluster_uuid,
-            Self::InPlace(restored) => &restored.origin.cluster_uuid,
-        }
+        self.of().1
     }
 
     /// The names of its copies. What was restored directly under its own name is none.
@@ -90,7 +86,7 @@ impl Given {
             Begun::InPlace(restored) => of_restore(*restored, call)?,
             begun => begun,
         };
-        Ok(Self { run: run_id(begun.run())?, begun, is_ok: received.is_ok() })
+        Ok(Self { run: run_id(begun.of().0)?, begun, is_ok: received.is_ok() })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use svc_step::{Action, Failure};
 
 use crate::client::Server;
@@ -79,15 +79,6 @@ pub struct DiskSpace {
     pub needed_bytes: Option<u64>,
     /// What is free on the disks of the data nodes below their high watermarks; `null` where one has no limit.
     pub free_bytes: Option<u64>,
-}
-
-/// A clone of the live indices.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Cloned {
-    #[serde(flatten)]
-    pub copies: CopySet,
-    /// Live indices that take writes again, which a killed clone had left blocked.
-    pub released: Vec<String>,
 }
 
 /// A swap: what had been staged, cloned or replaced is live now.
@@ -168,7 +159,7 @@ impl CopiedIndex {
         self.copy == self.index
     }
 
-    pub(crate) fn verify(&mut self, found: &Found, docs_count: Option<u64>) {
+    pub(crate) fn set_verified(&mut self, found: &Found, docs_count: Option<u64>) {
         self.uuid = found.get(&self.copy).map(|index| index.uuid.clone());
         self.docs_count = docs_count;
         self.state = CopyState::Verified;
@@ -215,9 +206,7 @@ impl CopySet {
         });
         clones.collect()
     }
-}
 
-impl CopySet {
     /// The live indices that an unfinished clone has left without writes.
     pub(crate) fn left_blocked(&self, server: &Server) -> Result<Vec<String>, Failure> {
         let mut set = self.clone();
@@ -299,13 +288,6 @@ impl Swapped {
     /// The hidden alias of what has been exchanged and is not finished.
     pub(crate) fn marker(&self) -> String {
         copies::marker(&self.run, self.back)
-    }
-
-    /// A copy as it is between the exchange and the end.
-    pub(crate) fn marked_copy(&self) -> Index {
-        let mut copy = Index::of_copy();
-        copy.metadata.aliases.insert(self.marker(), Map::new());
-        copy
     }
 
     pub(crate) fn is_marked(&self, found: &Found, name: &str) -> bool {

@@ -25,43 +25,29 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// What helps where there is no disk space.
 const OUT_OF_SPACE: &str = "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.";
 
-/// One request of a restore, and the indices that it restores.
-#[derive(Debug, Clone, PartialEq)]
-struct Request {
-    path: String,
-    body: Value,
-    indices: Vec<String>,
-}
-
-/// The requests that restore all of them. What is restored under its own name has the aliases that the snapshot holds.
-fn requests(run: &str, origin: &Origin, indices: &[CopiedIndex]) -> Vec<Request> {
-    let path = origin.path(&["_restore"]);
-    let names = |wanted: &dyn Fn(&CopiedIndex) -> bool| {
-        indices.iter().filter(|one| wanted(one)).map(|one| one.index.clone()).collect::<Vec<_>>()
-    };
-    let direct = names(&CopiedIndex::is_direct);
-    let regular = names(&|one| !one.is_direct() && copies::is_regular(run, &one.index));
+/// The bodies of the requests that restore all of them, each with its indices. What is restored under its own name has the aliases that
+/// the snapshot holds.
+fn bodies(run: &str, indices: &[CopiedIndex]) -> Vec<(Value, Vec<String>)> {
+    let names = |indices: &[&CopiedIndex]| indices.iter().map(|one| one.index.clone()).collect::<Vec<_>>();
+    let (direct, beside): (Vec<&CopiedIndex>, Vec<&CopiedIndex>) = indices.iter().partition(|one| one.is_direct());
     // No pattern makes a name that had to be cut: it has a request of its own.
-    let cut = names(&|one| !one.is_direct() && !copies::is_regular(run, &one.index));
-    let mut requests = Vec::new();
+    let pattern = copies::staged(run, "$1");
+    let (regular, cut): (Vec<_>, Vec<_>) = beside.into_iter().partition(|one| one.copy == pattern.replace("$1", &one.index));
+    let mut bodies = Vec::new();
     if !regular.is_empty() {
-        let body = staging_body(&regular.join(","), &copies::staged_replacement(run));
-        requests.push(Request { path: path.clone(), body, indices: regular });
+        bodies.push((staging_body(&names(&regular).join(","), &pattern), names(&regular)));
     }
-    for index in cut {
-        let body = staging_body(&index, &copies::staged(run, &index));
-        requests.push(Request { path: path.clone(), body, indices: vec![index] });
-    }
+    bodies.extend(cut.into_iter().map(|one| (staging_body(&one.index, &one.copy), vec![one.index.clone()])));
     if !direct.is_empty() {
         let body = json!({
-            "indices": direct.join(","),
+            "indices": names(&direct).join(","),
             "include_global_state": false,
             "index_settings": {"index.blocks.write": true},
             "ignore_index_settings": [BLOCK_SETTINGS],
         });
-        requests.push(Request { path, body, indices: direct });
+        bodies.push((body, names(&direct)));
     }
-    requests
+    bodies
 }
 
 /// Renamed, hidden, without writes, replicas, aliases and lifecycle.
@@ -141,8 +127,8 @@ pub(crate) fn plan(
     in_use.retain(|name, _| !earlier.leftovers.contains(name));
     guard::refuse_in_use("the staging", &in_use.into_keys().collect::<Vec<_>>())?;
     let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, &earlier.leftovers, OUT_OF_SPACE)?;
-    let requests = requests(run, &chosen.origin, &indices).into_iter();
-    let requests = requests.map(|request| Action::request("POST", request.path, Some(request.body))).collect();
+    let request = |(body, _)| Action::request("POST", chosen.origin.path(&["_restore"]), Some(body));
+    let requests = bodies(run, &indices).into_iter().map(request).collect();
     let removals = earlier.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
     let set = CopySet {
         cluster_uuid: chosen.origin.cluster_uuid.clone(),
@@ -156,8 +142,7 @@ pub(crate) fn plan(
     Ok(Staged { disk_space: Some(disk_space), throttle: rates.used.clone(), ..Staged::of(chosen, set) })
 }
 
-/// Restores all of it and verifies it; a failure or a signal leaves nothing of it behind. The record is written before the first effect,
-/// so that `--run` finds what a killed call left.
+/// Restores all of it and verifies it; a failure or a signal leaves nothing of it, and what a killed call left is recorded.
 pub(crate) fn act(
     call: &Call,
     chosen: &Chosen,
@@ -188,13 +173,13 @@ pub(crate) fn act(
 fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mut Vec<String>) -> Result<(), Failure> {
     let server = &chosen.server;
     call.check()?;
-    for request in requests(&set.run, &chosen.origin, &set.indices) {
-        call.reporter().detail(&format!("POST {}", request.path));
-        let sent = server.change(call, "POST", &request.path, Some(&request.body));
+    let path = chosen.origin.path(&["_restore"]);
+    for (body, indices) in bodies(&set.run, &set.indices) {
+        call.reporter().detail(&format!("POST {path}"));
+        let sent = server.change(call, "POST", &path, Some(&body));
         let is_lost = sent.as_ref().is_err_and(|failure| failure.status == Status::Timeout);
-        // What was refused is not ours: a call of the same run on another host may have it. After a lost answer only the names
-        // that no other run uses are surely ours to remove.
-        for one in set.indices.iter_mut().filter(|one| request.indices.contains(&one.index)) {
+        // What was refused may be another host's of the same run. After a lost answer only names that no other run uses are surely ours.
+        for one in set.indices.iter_mut().filter(|one| indices.contains(&one.index)) {
             if sent.is_ok() || (is_lost && !one.is_direct()) {
                 one.state = CopyState::InProgress;
             }
@@ -213,7 +198,7 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
     }
     call.check()?;
     for (one, count) in set.indices.iter_mut().zip(counts) {
-        one.verify(&found, Some(count));
+        one.set_verified(&found, Some(count));
     }
     Ok(())
 }
@@ -303,22 +288,16 @@ mod tests {
     fn one_request_stages_all_but_the_names_that_had_to_be_cut() {
         let run = "20261120t020003z-hand";
         let staged = |index: &str| CopiedIndex::planned(index.to_owned(), copies::staged(run, index));
-        let origin = Origin {
-            cluster_uuid: "c".to_owned(),
-            repository: "my backup".to_owned(),
-            snapshot: "s1".to_owned(),
-            snapshot_uuid: "s".to_owned(),
-        };
         let long = "x".repeat(250);
         let direct = CopiedIndex::planned("c".to_owned(), "c".to_owned());
-        let requests = requests(run, &origin, &[staged("a"), staged("b"), staged(&long), direct]);
-        assert_eq!(requests.len(), 3);
-        assert!(requests.iter().all(|one| one.path == "/_snapshot/my%20backup/s1/_restore"));
-        assert_eq!(requests[0].body["indices"], "a,b");
-        assert_eq!(requests[0].body["rename_replacement"], "svc-staged-20261120t020003z-hand-$1");
-        assert_eq!(requests[0].body["include_aliases"], false);
-        assert_eq!(requests[1].body["indices"], long);
-        assert_eq!(requests[1].body["rename_replacement"], copies::staged(run, &long));
-        assert_eq!(requests[2].body["index_settings"], json!({"index.blocks.write": true}));
+        let bodies = bodies(run, &[staged("a"), staged("b"), staged(&long), direct]);
+        assert_eq!(bodies.len(), 3);
+        assert_eq!((&bodies[0].0["indices"], &bodies[0].0["include_aliases"]), (&json!("a,b"), &json!(false)));
+        assert_eq!(bodies[0].0["rename_replacement"], "svc-staged-20261120t020003z-hand-$1");
+        assert_eq!(
+            (&bodies[1].0["indices"], &bodies[1].0["rename_replacement"]),
+            (&json!(long), &json!(copies::staged(run, &long)))
+        );
+        assert_eq!(bodies[2].0["index_settings"], json!({"index.blocks.write": true}));
     }
 }

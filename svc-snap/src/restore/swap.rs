@@ -6,28 +6,26 @@
 //! 4. those are cloned to the live names, waited for and counted, and get their settings: replicas, lifecycle, writes;
 //! 5. one `_aliases` call moves the aliases to them and removes the copies.
 //!
-//! What fails before the exchange is undone, all of it. After it the swap is only finished, by this call or the next: how far it has
-//! come is read from the server. Since the exchange every copy has a marker, a hidden alias, and so has each clone under a live name; the
-//! call of phase 5 takes it off.
+//! What fails before the exchange is undone, all of it. After it the swap is only finished, by this call or the next: the server shows how
+//! far it has come. From the exchange to phase 5 every copy has a marker, a hidden alias, and so has each clone under a live name.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use svc_step::{Action, Call, Failure, Status, Unit};
 
 use crate::client::poll::passes;
 use crate::client::{Server, retry, sleep};
 use crate::index::act::{give, remove_index};
 use crate::index::clone::{again, is_refusal, same_count, wait_complete};
-use crate::index::{Act, Found, IndexMetadata, clone, counts, get_indices, policy};
+use crate::index::{Act, Found, Index, IndexMetadata, clone, counts, get_indices, policy};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
 use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
 use crate::restore::{checks, conflicts, record};
 use crate::throttle::{self, Change};
 
-/// For how long what fails after the exchange is tried again: where it passes by itself (a server is restarted, another client takes a
-/// snapshot of a copy), and where not.
+/// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
 const PASSES: Duration = Duration::from_secs(120);
 const REFUSED: Duration = Duration::from_secs(2);
 
@@ -101,11 +99,9 @@ impl Swap<'_> {
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
-        let limit = || {
-            if self.call.deadline().passed() {
-                return Err(Failure::timeout("timeout", "The swap did not come to its exchange within the time limit."));
-            }
-            Ok(())
+        let limit = || match self.call.deadline().passed() {
+            true => Err(Failure::timeout("timeout", "The swap did not come to its exchange within the time limit.")),
+            false => Ok(()),
         };
         clone::make(self.call, self.server, &live_clones(swapped), theirs, limit)?;
         // It may have lost a shard since it was verified, and what is live is all there is then.
@@ -162,9 +158,9 @@ impl Swap<'_> {
         let cloned_away = conflicts::clone_away(self.call, self.server, swapped, &found)?;
         // Right behind the removal of what clients made there.
         let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || cloned_away.contains(&item.index);
-        for (item, source) in swapped.with_source().filter(|(item, _)| is_free(item)) {
-            clone_to_live(swapped, item, source).send(self.call, self.server)?;
-        }
+        let free = swapped.with_source().filter(|(item, _)| is_free(item));
+        let clones: Vec<Act> = free.map(|(item, source)| clone_to_live(swapped, item, source)).collect();
+        clone::send_clones(self.call, self.server, &clones, &mut BTreeSet::new(), || Ok(()))?;
         let live: Vec<&str> = swapped.with_source().map(|(item, _)| item.index.as_str()).collect();
         // Neither a signal nor the time limit ends it.
         wait_complete(self.server, &live, || Ok(()))?;
@@ -353,8 +349,9 @@ pub(super) fn requests(swapped: &Swapped, found: &Found) -> Vec<Action> {
     if phase == Phase::Before {
         acts = clone::requests(&live_clones(swapped), found);
         acts.push(Act::Aliases(exchange_actions(swapped, found)));
-        let previous = swapped.indices.iter().filter_map(|item| item.previous.clone());
-        then.extend(previous.map(|name| (name, swapped.marked_copy())));
+        let mut marked = Index::of_copy();
+        marked.metadata.aliases.insert(swapped.marker(), Map::new());
+        then.extend(swapped.indices.iter().filter_map(|item| Some((item.previous.clone()?, marked.clone()))));
     }
     let is_clone = |item: &SwapIndex| phase == Phase::After || swapped.is_marked(found, &item.index);
     let seen = |item: &SwapIndex| found.get(&item.index).filter(|_| is_clone(item)).map_or(&copy, |live| &live.metadata);

@@ -2,7 +2,7 @@
 //! from step to step, and this host has it in a state file, so that a call that resumes says what the first one would have said.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -21,7 +21,7 @@ use crate::snapshot;
 use crate::snapshot::{Snapshot, mark};
 
 /// Documents of one snapshot.
-pub(crate) const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
+const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
 /// A state file is not larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
 /// These stay as they are in the name of a state file; a dot separates its three parts.
@@ -35,7 +35,7 @@ pub struct Backup {
     pub name: String,
     /// The indices and data streams that were asked for, by name; empty if it is unknown.
     pub wanted: Vec<String>,
-    /// The snapshot, as the server shows it; `null` before it is begun, and if a staging or a restore was waited for.
+    /// The snapshot, as the server shows it; `null` before it is begun.
     pub snapshot: Option<Snapshot>,
     /// The record of each index: as the state file of this host has it, or else the `--from` document.
     pub captured: Vec<IndexRecord>,
@@ -171,7 +171,7 @@ impl Captured {
 }
 
 /// Removes the state file of a snapshot that is not there any more. One that cannot be removed does no harm: it names its run.
-pub(crate) fn forget(call: &Call, server: &Server, repository: &str, name: &str) {
+pub(crate) fn remove_state_file(call: &Call, server: &Server, repository: &str, name: &str) {
     let _ = std::fs::remove_file(state_file(call, &server.cluster_uuid, repository, name));
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str)
         sent = Ok(());
     }
     if sent.as_ref().map_or_else(|failure| failure.code == "snapshot_not_found", |()| true) {
-        forget(call, server, repository, name);
+        remove_state_file(call, server, repository, name);
     }
     sent
 }
@@ -258,7 +258,7 @@ impl SourceArgs {
         let Some(from) = &self.from.from else {
             return Ok(Source::named(&self.repository.repository, self.name.as_deref().unwrap_or_default()));
         };
-        let mut source = Source::received(&Received::read(call, from, &SCHEMAS, accept)?)?;
+        let mut source = Source::read(call, from, accept)?;
         if self.other.other_server {
             // Another cluster may know the folder by another name.
             source.repository.clone_from(&self.repository.repository);
@@ -276,8 +276,8 @@ impl Source {
         Self { document: Some(backup.clone()), ..Self::named(&backup.repository, &backup.name) }
     }
 
-    pub(crate) fn received(received: &Received) -> Result<Self, Failure> {
-        received.result().map(Self::of)
+    pub(crate) fn read(call: &Call, document: &Path, accept: Accept) -> Result<Self, Failure> {
+        Received::read(call, document, &SCHEMAS, accept)?.result().map(Self::of)
     }
 
     /// The snapshot as it was found, with what the state file of this host says of it ([`Captured::compare`]), or else the document.

@@ -1,7 +1,6 @@
 //! What `create` gives a snapshot: its name, and its metadata (procedure, 2.2) with the mark by which a run knows its own snapshot again.
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use svc_step::{Call, OsUser};
 
@@ -72,11 +71,6 @@ impl Mark {
 fn caller() -> String {
     let sudo = std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty());
     sudo.or_else(|| OsUser::current().map(|user| user.name)).unwrap_or_else(|| "unknown".to_owned())
-}
-
-/// The procedure's form of a snapshot's name (2.4): `snapshot_svc_<YYYYMMDD>`, the date in UTC.
-pub(crate) fn default_name(service: &str, now: Timestamp) -> String {
-    format!("snapshot_{service}_{}", now.strftime("%Y%m%d"))
 }
 
 /// Checks a snapshot's name; date mathematics (`<snap-{now/d}>`) is not taken, since its name is not known before.

@@ -30,8 +30,7 @@ pub struct Snapshot {
     pub uuid: String,
     /// Its state in the server's own words: `IN_PROGRESS`, `SUCCESS`, `PARTIAL`, `FAILED`, `INCOMPATIBLE`.
     pub state: String,
-    /// The version of the server that took it, as far as the server that was asked knows it; `null` where it does not say, or
-    /// does not know it: that of a newer one, or of the other product.
+    /// The version of the server that took it; `null` where the server that was asked does not say or know it.
     pub version: Option<String>,
     /// The indices that it holds, with those behind its data streams and those of feature states, in the order of their names.
     pub indices: Vec<String>,
@@ -146,7 +145,7 @@ fn failure(value: &Value) -> ShardFailure {
 pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
     match answer(server, repository, &path(&["_snapshot", repository, name])) {
         Ok(answer) => {
-            let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(&answer))?;
+            let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| unexpected(&answer))?;
             snapshot.read_version(server);
             Ok(Some(snapshot))
         }
@@ -180,8 +179,8 @@ fn refused(answer: &Value) -> Option<Failure> {
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
     let answer = answer(server, repository, &path(&["_snapshot", repository, "_all"]))?;
     let is_part = client::number(&answer, "/remaining").unwrap_or(0) > 0;
-    let listed = answer.get("snapshots").and_then(Value::as_array).filter(|_| !is_part).ok_or_else(|| odd(&answer))?;
-    let mut all = listed.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
+    let listed = answer.get("snapshots").and_then(Value::as_array).filter(|_| !is_part).ok_or_else(|| unexpected(&answer))?;
+    let mut all = listed.iter().map(|one| Snapshot::read(one).ok_or_else(|| unexpected(one))).collect::<Result<Vec<_>, _>>()?;
     all.iter_mut().for_each(|snapshot| snapshot.read_version(server));
     all.sort_by(|one, other| (one.started, &one.name).cmp(&(other.started, &other.name)));
     Ok(all)
@@ -190,14 +189,14 @@ pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Fa
 /// How many snapshots the repository holds. Reads one of its files too: a server verifies a repository in an emptied folder as well.
 pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
     let answer = answer(server, repository, &format!("{}?verbose=false", path(&["_snapshot", repository, "_all"])))?;
-    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
+    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| unexpected(&answer))?;
     if let Some(name) = list.last().and_then(|one| client::text(one, "/snapshot")) {
         find(server, repository, name)?;
     }
     Ok(list.len() as u64)
 }
 
-fn odd(answer: &Value) -> Failure {
+fn unexpected(answer: &Value) -> Failure {
     Failure::failed("search_refused", "The server's answer about its snapshots is not understood.")
         .hint("Check that its version is one that svc-snap knows: svc-snap health shows it.")
         .cause(answer.to_string().chars().take(500).collect::<String>())

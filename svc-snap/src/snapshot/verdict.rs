@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::document::Time;
 use svc_step::{Failure, Status};
 
-use crate::client::{Product, Server};
+use crate::client::{Product, Server, errors};
 use crate::snapshot::{Compatibility, Shards, Snapshot};
 
 /// Checks a finished snapshot: the state is `SUCCESS`, nothing failed, it is not empty, and it holds every name of `wanted`; else it is
@@ -50,28 +50,24 @@ pub(crate) fn under_way(repository: &str, name: &str) -> Failure {
 pub(crate) fn check_restorable(server: &Server, repository: &str, snapshot: &Snapshot) -> Result<(), Failure> {
     let version = snapshot.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
     let (name, product, own) = (&snapshot.name, server.product, &server.version);
-    let message = |taken_by: &str| {
-        format!(
-            "The snapshot {name} in {repository} was taken by {taken_by}; this is {product:?} {own}, which cannot restore it."
-        )
-    };
-    Err(match snapshot.compatibility {
-        Compatibility::Good => return Ok(()),
-        Compatibility::Newer => Failure::refused("version_unsupported", message(&format!("a newer server{version}"))).hint(format!(
-            "Restore it into the version that took it, or a newer one; svc-snap list --repository {repository} shows which others this one can restore."
-        )),
-        Compatibility::TooOld => {
-            let taken_by = format!("a server{version} of more than one major version before");
-            Failure::refused("version_unsupported", message(&taken_by)).hint(
-                "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.",
-            )
-        }
+    let (taken_by, hint) = match snapshot.compatibility {
+        Compatibility::Compatible => return Ok(()),
+        Compatibility::Newer => (
+            format!("a newer server{version}"),
+            "Restore it into the version that took it, or a newer one; svc-snap list shows which others this one can restore.",
+        ),
+        Compatibility::TooOld => (format!("a server{version} of more than one major version before"), errors::TOO_OLD),
         Compatibility::Other => {
             let other = if server.product == Product::OpenSearch { Product::Elasticsearch } else { Product::OpenSearch };
-            Failure::refused("version_unsupported", message(&format!("{other:?}")))
-                .hint("Restore it into the product that took it; documents go from one product to the other by reindex from a remote.")
+            let hint =
+                "Restore it into the product that took it; documents go from one product to the other by reindex from a remote.";
+            (format!("{other:?}"), hint)
         }
-    })
+    };
+    let message = format!(
+        "The snapshot {name} in {repository} was taken by {taken_by}; this is {product:?} {own}, which cannot restore it."
+    );
+    Err(Failure::refused("version_unsupported", message).hint(hint))
 }
 
 /// One snapshot of the list; `svc-snap show NAME` says more.
@@ -87,8 +83,7 @@ pub struct Item {
     pub duration_ms: Option<u64>,
     pub indices_count: u64,
     pub shards: Shards,
-    /// Whether this server can restore it, by the version that took it: not one of a newer server, of one more than a major
-    /// version older, or of the other product.
+    /// Whether this server can restore it: not one of a newer server, one more than a major version older, or the other product.
     pub restorable: bool,
     /// The version of the server that took it; `null` where this one does not know that version.
     pub version: Option<String>,
@@ -104,7 +99,7 @@ impl Item {
     pub(crate) fn of(repository: &str, snapshot: Snapshot) -> Self {
         Self {
             valid: (!snapshot.is_under_way()).then(|| check(repository, &snapshot, &[]).is_ok()),
-            restorable: snapshot.compatibility == Compatibility::Good,
+            restorable: snapshot.compatibility == Compatibility::Compatible,
             name: snapshot.name,
             uuid: snapshot.uuid,
             state: snapshot.state,

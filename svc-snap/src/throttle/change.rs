@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::line_secrets::json_without_secrets;
-use svc_step::{Action, Call, Failure, Status};
+use svc_step::{Action, Call, Failure, Lock, Status};
 
 use crate::client::{Effect, Server, path, retry, sleep};
-use crate::{guard, repository};
+use crate::repository;
 
 /// `0` is no throttle.
-const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
+const SNAPSHOT_RATE: &str = "max_snapshot_bytes_per_sec";
 /// `-1` is no throttle.
-const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
+const RECOVERY_RATE: &str = "indices.recovery.max_bytes_per_sec";
 const AUTO_CREATE: &str = "action.auto_create_index";
+/// How many primary shards a node makes at once: more during a swap, unless an operator has set it, to a number that no other sets.
+const RECOVERIES: &str = "cluster.routing.allocation.node_initial_primaries_recoveries";
+const MANY: &str = "61";
 const REPOSITORY_RECORD: &str = "svc_tools_rate";
 /// How long a busy server is asked again to put back what this call has set.
 const OWN_TIME: Duration = Duration::from_secs(20);
@@ -55,7 +58,7 @@ pub(crate) enum Target<'a> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Found<'a> {
+pub(super) struct Current<'a> {
     pub target: Target<'a>,
     /// The repository's definition, or all the cluster's settings.
     pub definition: Value,
@@ -68,21 +71,21 @@ impl<'a> Target<'a> {
     /// The setting and the record; any key below `cluster.metadata.` is accepted.
     pub(super) const fn keys(self) -> (&'static str, &'static str) {
         match self {
-            Self::Repository(_) => (SNAPSHOT, REPOSITORY_RECORD),
-            Self::Cluster => (RESTORE, "cluster.metadata.svc_tools.rate"),
+            Self::Repository(_) => (SNAPSHOT_RATE, REPOSITORY_RECORD),
+            Self::Cluster => (RECOVERY_RATE, "cluster.metadata.svc_tools.rate"),
             Self::AutoCreate => (AUTO_CREATE, "cluster.metadata.svc_tools.auto_create"),
         }
     }
 
     pub(super) fn name(self) -> String {
         match self {
-            Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT})"),
-            Self::Cluster => format!("the rate of the cluster ({RESTORE})"),
+            Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT_RATE})"),
+            Self::Cluster => format!("the rate of the cluster ({RECOVERY_RATE})"),
             Self::AutoCreate => format!("the setting {AUTO_CREATE} of the cluster"),
         }
     }
 
-    pub(super) fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Found<'a>, Failure> {
+    pub(super) fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Current<'a>, Failure> {
         match self {
             Self::Repository(name) => {
                 let all = get(&path(&["_snapshot", name]))?;
@@ -92,18 +95,18 @@ impl<'a> Target<'a> {
         }
     }
 
-    pub(super) fn read(self, definition: Value) -> Found<'a> {
+    pub(super) fn read(self, definition: Value) -> Current<'a> {
         let settings = if let Self::Repository(_) = self { "settings" } else { "persistent" };
         let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
         // One that is not understood is another host's.
         let read = |record: &Value| serde_json::from_str(record.as_str()?).ok().or_else(|| Some(Record::default()));
         let record = settings.get(self.keys().1).and_then(read);
-        Found { target: self, definition, settings, record }
+        Current { target: self, definition, settings, record }
     }
 }
 
-impl<'a> Found<'a> {
-    /// The value without our change: what the record says was there, unless somebody has set another one since.
+impl<'a> Current<'a> {
+    /// The value without our change: what the record says was there, unless another client has set another one since.
     pub fn was(&self) -> Option<String> {
         let value = self.settings.get(self.target.keys().0).and_then(Value::as_str);
         match &self.record {
@@ -114,10 +117,12 @@ impl<'a> Found<'a> {
 
     /// Whether its record is of a run of this state folder that has ended: such a run held a lock.
     pub fn is_left(&self, call: &Call, server: &Server) -> bool {
-        let holder = || match self.target {
-            Target::Repository(name) => repository::holder(call, server, name),
-            Target::Cluster | Target::AutoCreate => guard::holder(call, server),
+        // As `repository::lock` and `guard::lock` name them.
+        let (kind, name) = match self.target {
+            Target::Repository(name) => ("repository", format!("{}.{name}", server.cluster_uuid)),
+            Target::Cluster | Target::AutoCreate => ("indices", format!("of {}", server.cluster_uuid)),
         };
+        let holder = || Lock::holder(call, kind, &name);
         let is_running = |record: &Record| holder() == Some(format!("{} (process {})", record.run, record.process));
         self.record.as_ref().is_some_and(|record| record.is_of_here(call) && !is_running(record))
     }
@@ -150,7 +155,11 @@ impl<'a> Found<'a> {
         let (setting, record_key) = self.target.keys();
         let (value, record) = (json!(value), json!(record.map(|record| json!(record).to_string())));
         let Target::Repository(name) = self.target else {
-            return ("/_cluster/settings".to_owned(), json!({"persistent": {setting: value, record_key: record}}));
+            let mut changed = json!({setting: value, record_key: record});
+            if self.target == Target::AutoCreate && self.settings.get(RECOVERIES).is_none_or(|now| now == MANY) {
+                changed[RECOVERIES] = if record.is_null() { Value::Null } else { json!(MANY) };
+            }
+            return ("/_cluster/settings".to_owned(), json!({ "persistent": changed }));
         };
         let mut settings = self.settings.clone();
         settings.extend([(setting.to_owned(), value), (record_key.to_owned(), record)]);
@@ -171,7 +180,7 @@ impl<'a> Found<'a> {
             return format!("PUT {path} {body}");
         }
         let was = self.was().unwrap_or_else(|| "unset".to_owned());
-        format!("PUT {path} with its settings, secrets too, with {SNAPSHOT} {was} and without {REPOSITORY_RECORD}")
+        format!("PUT {path} with its settings, secrets too, with {SNAPSHOT_RATE} {was} and without {REPOSITORY_RECORD}")
     }
 
     pub fn change(self, call: &Call, set: String) -> Change<'a> {
@@ -184,7 +193,7 @@ impl<'a> Found<'a> {
 /// A change with what the server had before it.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
-    pub(super) found: Found<'a>,
+    pub(super) found: Current<'a>,
     pub(super) record: Record,
     /// The answer to its request may have been lost.
     pub(super) is_answered: bool,
@@ -200,7 +209,7 @@ impl Change<'_> {
     }
 
     /// `requests` between those that make the change and put it back.
-    pub(super) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
+    pub(crate) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
         [action(self.request())].into_iter().chain(requests).chain([self.undo()]).collect()
     }
 
@@ -273,7 +282,7 @@ pub(super) fn lasting(call: &Call) {
 mod tests {
     use super::*;
 
-    fn repository(settings: Value) -> Found<'static> {
+    fn repository(settings: Value) -> Current<'static> {
         Target::Repository("r").read(json!({"type": "fs", "uuid": "u", "settings": settings}))
     }
 
@@ -287,15 +296,15 @@ mod tests {
         for was in [None, Some("5mb")] {
             let mut before = json!({"location": "/x", "a": {"b": "c"}});
             if let Some(was) = was {
-                before[SNAPSHOT] = json!(was);
+                before[SNAPSHOT_RATE] = json!(was);
             }
             let mut off = settings(repository(before.clone()).request(Some("0"), Some(&record(was))));
-            assert_eq!((&off[SNAPSHOT], &off["location"]), (&json!("0"), &json!("/x")));
+            assert_eq!((&off[SNAPSHOT_RATE], &off["location"]), (&json!("0"), &json!("/x")));
             let changed = repository(off.clone());
             assert_eq!((settings(changed.restored()), changed.record), (before, Some(record(was))));
-            // Another value that somebody has set since stays.
-            off[SNAPSHOT] = json!("9mb");
-            assert_eq!(settings(repository(off).restored())[SNAPSHOT], "9mb");
+            // Another value that a client has set since stays.
+            off[SNAPSHOT_RATE] = json!("9mb");
+            assert_eq!(settings(repository(off).restored())[SNAPSHOT_RATE], "9mb");
         }
         assert_eq!(repository(json!({REPOSITORY_RECORD: "what?"})).record, Some(Record::default()));
     }

@@ -100,26 +100,26 @@ const GROUPS: &[Group] = &[
         ],
     ),
     (
-        "The search database",
+        "The cluster",
         &[
-            of("SVC_SEARCH_URL", Is("http://127.0.0.1:9200"), "The address of the search database"),
+            of("SVC_SEARCH_URL", Is("http://127.0.0.1:9200"), "The address of Elasticsearch or OpenSearch"),
             of("SVC_REPOSITORY", Is("my_backup"), "The snapshot repository's name"),
-            of("SVC_BACKUP_REPO", Nothing, "The repository's folder, as every node of the search database sees it"),
+            of("SVC_BACKUP_REPO", Nothing, "The repository's folder, as every node of the cluster sees it"),
             of(
                 "SVC_INDICES",
                 Is("*"),
-                "The service's own indices: patterns, comma separated; * says that the search database is the service's alone",
+                "The service's own indices: patterns, comma separated; * says that the cluster is the service's alone",
             ),
-            of("SVC_SEARCH_UNIT", Nothing, "The unit of the search database"),
+            of("SVC_SEARCH_UNIT", Nothing, "The server's unit"),
             of(
                 "SVC_SEARCH_CONFIG",
                 By("the one of /etc/elasticsearch or /etc/opensearch that is there"),
-                "The search database's configuration file",
+                "The server's configuration file",
             ),
             of(
                 "SVC_SEARCH_OS_USER",
                 By("elasticsearch or opensearch, by the configuration file's name"),
-                "Whom the search database runs as",
+                "Whom the server runs as",
             ),
             of("SVC_SEARCH_USER", Nothing, "The user of basic authentication"),
             of("SVC_SEARCH_PASSWORD_FILE", Nothing, "A file (mode 600) whose first line is the user's password"),
@@ -139,12 +139,12 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_SEARCH_INSECURE",
                 Is("false"),
-                "Trust whatever certificate the server shows: anybody in between may read and alter everything",
+                "Trust whatever certificate the server shows: whoever is in between may read and alter everything",
             ),
             of(
                 "SVC_SEARCH_RATE_LIMIT",
                 Is("server"),
-                "How fast: none (no limit), SIZE a second (100mb), or server: leave the search database's own throttle as it is",
+                "How fast: none (no limit), SIZE a second (100mb), or server: leave the server's own throttle as it is",
             ),
         ],
     ),
