@@ -5,7 +5,7 @@ use serde_json::json;
 use svc_tests::gate::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::Spawned;
+use svc_tests::tool::{Ran, Spawned};
 use svc_tests::wait;
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
@@ -103,7 +103,8 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
         let blocked = sandbox.settings(&a)["block"] == "true";
         // The next call, of whatever run, takes the block off; the same run begins anew.
         let again = sandbox.run(&["clone", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
-        assert_eq!(again.result()["released"], if blocked { json!([a]) } else { json!([]) });
+        assert_eq!(again.result()["plan"][0]["path"] == format!("/{a}/_settings"), blocked, "{again}");
+        assert_ne!(sandbox.settings(&a)["block"], "true");
         assert_eq!(sandbox.content(), content, "{side:?} {number}");
         for run in [n, n + 100] {
             let run = run_id(run);
@@ -151,11 +152,12 @@ fn a_clone_takes_off_no_block_outside_its_scope() {
 
     clone(&b, 70).run().refused("name_in_use").unchanged();
     let other = clone(&b, 71).run().ok().changed();
-    assert_eq!((&other.result()["released"], blocked()), (&json!([b]), [true, false]), "{other}");
+    let first = |done: &Ran| done.result()["plan"][0]["path"].clone();
+    assert_eq!((first(&other), blocked()), (json!(format!("/{b}/_settings")), [true, false]), "{other}");
     // What somebody blocks later is theirs.
     sandbox.ask("PUT", &format!("/{b}/_settings"), Some(json!({"index.blocks.write": true})));
     let own = clone(&format!("{a},{b}"), 72).run().ok().changed();
-    assert_eq!((&own.result()["released"], blocked()), (&json!([a]), [false, true]), "{own}");
+    assert_eq!((first(&own), blocked()), (json!(format!("/{a}/_settings")), [false, true]), "{own}");
 }
 
 #[test]

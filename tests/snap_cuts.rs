@@ -1,6 +1,7 @@
 //! `svc-snap stage`, `swap` and `restore` killed, ended or cut off between any two of their requests; and two of them at once.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use svc_tests::gate::{Gate, Side};
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
+use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
@@ -67,8 +69,15 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
                 sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
                 sandbox.from(&["restore"], &created).refused("swap_unfinished");
             }
-            let finished = sandbox.from(&["swap"], &staged).ok();
+            let left = sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged();
+            let gate = Gate::to(&sandbox.search.url).unwrap();
+            let finished =
+                sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
             assert_eq!(finished.states(), ["new", "new"], "{at}");
+            let left: Vec<_> =
+                left.result()["plan"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect();
+            let sent: Vec<_> = gate.seen().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+            assert_eq!(left, sent, "{at}");
             assert_eq!(sandbox.content(), before, "{at}");
             let kept: Vec<_> = [0, 1].map(|at| finished.result()["indices"][at]["previous"].as_str().unwrap().to_owned()).into();
             assert_eq!((sandbox.names().len(), sandbox.copies()), (4, kept.clone()), "{at}");
@@ -104,6 +113,71 @@ fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
             assert_eq!(sandbox.copies(), Vec::<String>::new());
         }
     }
+}
+
+/// A proxy that loses the answer of a swap's exchange and holds the exchange back, and refuses what comes of that kind until it is carried:
+/// when the tool waits for what the server has queued (`is_queued`), or when the test does so.
+fn exchange_held_back(sandbox: &Sandbox, is_queued: bool) -> (StandIn, Arc<Mutex<Option<Value>>>) {
+    let (held, search) = (Arc::<Mutex<Option<Value>>>::default(), sandbox.search.clone());
+    let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
+    let shared = Arc::clone(&held);
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        let mut held = shared.lock().unwrap();
+        if request.starts_with("POST /_aliases ") && held.is_none() {
+            *held = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).ok();
+            return Err(String::new());
+        } else if request.starts_with("POST /_aliases ") && held.as_ref().is_some_and(Value::is_object) {
+            return Err(http("400 Bad Request", "application/json", &refusal.to_string()));
+        } else if request.contains("wait_for_events=languid") && is_queued {
+            let exchange = held.replace(Value::Null).filter(Value::is_object);
+            exchange.into_iter().for_each(|exchange| drop(search.ask("POST", "/_aliases", Some(&exchange)).unwrap()));
+        }
+        Ok(request.to_owned())
+    });
+    (proxy, held)
+}
+
+#[test]
+fn an_exchange_that_comes_late_is_the_swaps_or_nobodys() {
+    let sandbox = Sandbox::new("late");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&live, 10, 15);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    let swap = |proxy: &StandIn| sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", proxy.url());
+
+    // Undone, it finds none of its copies.
+    let (proxy, held) = exchange_held_back(&sandbox, false);
+    swap(&proxy).run().fails(1, "search_refused").unchanged();
+    let exchange = held.lock().unwrap().take();
+    let (status, answer) = sandbox.search.request("POST", "/_aliases", exchange.as_ref()).unwrap();
+    assert_eq!((status, sandbox.content(), sandbox.copies()), (404, content, copies), "{answer}");
+
+    // While it is in the server's queue, nothing is undone.
+    let (proxy, _held) = exchange_held_back(&sandbox, true);
+    let swapped = swap(&proxy).run().ok().changed();
+    assert_eq!((sandbox.count(&live), sandbox.count(swapped.result()["indices"][0]["previous"].as_str().unwrap())), (10, 15));
+}
+
+#[test]
+fn what_a_client_writes_to_a_clone_before_the_swap_is_finished_is_not_lost_on_the_way_back() {
+    let sandbox = Sandbox::new("written");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let alias = sandbox.name("alias");
+    sandbox.ask("PUT", &format!("/{live}/_alias/{alias}"), None);
+    let upgraded = sandbox.content();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (run, requests) = (created_run(&staged), requests_of_a_swap(&sandbox, &created));
+    Gate::kill_at(&sandbox.search.url, requests, Side::Before, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let written = sandbox.search.request("PUT", &format!("/{live}/_doc/new?refresh=true"), Some(&json!({"n": 1}))).unwrap().0;
+    let back = sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();
+    assert_eq!(sandbox.content(), upgraded);
+    let replaced = back.result()["indices"][0]["previous"].as_str().map(|replaced| sandbox.count(replaced));
+    assert_eq!(replaced, (written == 201).then_some(11), "{back}");
+    let forward = sandbox.from(&["swap"], &back).ok().changed();
+    assert_eq!(sandbox.count(&live), 11, "{forward}");
 }
 
 #[test]
@@ -214,7 +288,9 @@ fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
     let run = staged.result()["run"].as_str().unwrap();
     assert!(health.doc()["warnings"].to_string().contains(&format!("svc-snap swap --run {run} finishes it")), "{health}");
     sandbox.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
-    let finished = sandbox.from(&["swap"], &staged).review("conflicting_index");
+    // Its copy is known although the answer to the removal of what it is of is lost.
+    Gate::kill_at(&sandbox.search.url, 3, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let finished = sandbox.from(&["swap"], &staged).ok();
     let stray = finished.result()["indices"][0]["conflicts"][0].as_str().unwrap().to_owned();
     assert_eq!(sandbox.count(&stray), 1);
     assert_eq!(sandbox.count(&live), 10);
@@ -348,8 +424,28 @@ fn the_document_of_a_swap_that_failed_behind_its_exchange_finishes_it() {
     sandbox.from(&["swap"], &cut).ok().changed();
     assert_eq!(sandbox.content(), before);
     sandbox.from(&["swap"], &cut).ok().unchanged();
+    // An old document says less than the record.
+    sandbox.from(&["discard", "--dry-run"], &cut).ok();
     sandbox.from(&["swap", "--back"], &cut).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
+}
+
+#[test]
+fn a_server_that_is_away_for_a_while_behind_the_exchange_is_waited_for() {
+    let sandbox = Sandbox::new("away");
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&live, 10, 15);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let aliases = Mutex::new(0);
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        let mut aliases = aliases.lock().unwrap();
+        *aliases += usize::from(request.starts_with("POST /_aliases "));
+        let is_away = request.starts_with("POST /_aliases ") && (2..14).contains(&*aliases);
+        if is_away { Err(String::new()) } else { Ok(request.to_owned()) }
+    });
+    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", proxy.url()).run().ok().changed();
+    assert_eq!(sandbox.count(&live), 10);
 }
 
 /// The run whose copies a staging made.

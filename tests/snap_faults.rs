@@ -1,10 +1,12 @@
 //! `svc-snap create` under faults: whatever breaks on the way, it sends its request once and never says what is not so.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::fault::{
     At, BAD_GATEWAY, BUSY, End, Faults, GATEWAY_TIMEOUT, Hurt, MAINTENANCE, NO_SUCH_PAGE, UPSTREAM_RESET, Which,
@@ -13,6 +15,7 @@ use svc_tests::host::Host;
 use svc_tests::random::{self, Random};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
+use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
@@ -163,6 +166,40 @@ fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_noth
     let ran = bench.create("s", "busy").args(["--timeout", "8s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(ran.doc()["error"]["retryable"], true);
     bench.again("s", "busy", &bench.judge("s", &ran));
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_cancelled_at_once_is_asked_for_now_and_then() {
+    let sandbox = Sandbox::slow("cancel");
+    let busy = http(
+        "503 Service Unavailable",
+        "application/json",
+        &json!({"error": {"type": "concurrent_snapshot_execution_exception", "reason": "busy"}, "status": 503}).to_string(),
+    );
+    let begun = Mutex::new(None::<Instant>);
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        let is_early = begun.lock().unwrap().get_or_insert_with(Instant::now).elapsed() < Duration::from_secs(2);
+        if request.starts_with("DELETE ") && is_early { Err(busy.clone()) } else { Ok(request.to_owned()) }
+    });
+    let create = sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
+    sandbox.appears("s");
+    create.signal(Signal::SIGTERM);
+    create.wait().fails(143, "interrupted").unchanged();
+    let deletions = proxy.seen().iter().filter(|request| request.starts_with("DELETE ")).count();
+    assert!((1..40).contains(&deletions), "{deletions}");
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_request_without_an_answer_whose_name_another_run_has_taken_is_given_up() {
+    let bench = Bench::new(Sandbox::new("taken"));
+    let docs = bench.sandbox.simple("docs", 3);
+    bench.faults.hurt(Which::Take, Hurt::Held, 0, 1);
+    let create = bench.create("s", "taken").spawn();
+    wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
+    let path = format!("/_snapshot/{}/s?wait_for_completion=true", bench.sandbox.prefix);
+    bench.sandbox.ask("PUT", &path, Some(json!({"indices": docs})));
+    create.wait().refused("name_in_use");
 }
 
 #[test]

@@ -117,6 +117,17 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     }
     assert_eq!(names(&sandbox), all);
 
+    // A folder of restore points, and one that has none yet.
+    let points = sandbox.state.path().join("points");
+    fs::create_dir_all(points.join("p1")).unwrap();
+    let reason = || {
+        let dry = sandbox.tool(&ALL_BUT_ONE).args(["--dry-run", "--keep-from"]).arg(&points).run().ok().unchanged();
+        told(&dry).into_iter().find(|one| one.0 == "n1").unwrap().2
+    };
+    assert_eq!(reason(), "max_age");
+    fs::copy(&keep, points.join("p1/snapshot.json")).unwrap();
+    assert_eq!(reason(), "keep_from");
+
     let notes = || fs::read_dir(sandbox.state.path().join("snapshots")).unwrap().count();
     assert_eq!(notes(), 5);
     let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().changed();

@@ -1,11 +1,13 @@
 //! What is live is given up only for what is proven, and no document says that nothing was changed where nobody knows.
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::gate::{Gate, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
 use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
+use svc_tests::wait;
 
 /// What the document says of an index or a data stream.
 fn state(ran: &Ran, list: &str, key: &str, name: &str) -> String {
@@ -127,6 +129,44 @@ fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is
 }
 
 #[test]
+fn a_restore_asks_a_server_again_that_is_too_busy_to_begin_it() {
+    let sandbox = Sandbox::new("busy");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    // After half a minute in the queue of its master.
+    let busy = json!({"error": {"type": "process_cluster_event_timeout_exception", "root_cause": [],
+        "reason": "failed to process cluster event (restore_snapshot[s1]) within 30s"}, "status": 429});
+    for args in [&["stage"][..], &["restore", "--in-place", "--on-conflict", "close"]] {
+        let gate = Gate::to(&sandbox.search.url).unwrap().answering("POST /_snapshot", 2, 429, &busy);
+        let restore = sandbox.tool(args).args(["--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
+        restore.run().ok().changed();
+    }
+    assert_eq!((sandbox.copies().len(), sandbox.count(&docs)), (1, 10));
+}
+
+#[test]
+fn what_is_discarded_of_a_run_is_of_no_run_whose_name_begins_so() {
+    let sandbox = Sandbox::new("prefix");
+    sandbox.simple("docs", 3);
+    let created = sandbox.create("s1");
+    let runs = ["20260101t000000z-x", "20260101t000000z-x-2"];
+    runs.iter().for_each(|run| drop(sandbox.from(&["stage", "--run-id", run], &created).ok()));
+    let copies = sandbox.copies();
+    let discard = |run: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", "*");
+    let plan = discard(runs[0]).args(["--dry-run"]).run().ok();
+    assert_eq!(plan.result()["indices"].as_array().unwrap().len(), 1, "{plan}");
+    // Nor where nothing is recorded of either, or the index is not live any more.
+    sandbox.ask("DELETE", &format!("/{}", sandbox.name("docs")), None);
+    discard(runs[0]).run().ok().changed();
+    assert_eq!(sandbox.copies(), copies[..1]);
+    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
+    sandbox.simple("docs", 3);
+    discard(runs[0]).run().fails(4, "swap_not_found").unchanged();
+    discard(runs[1]).run().ok().changed();
+    assert_eq!(sandbox.copies(), Vec::<String>::new());
+}
+
+#[test]
 fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     let sandbox = Sandbox::new("left");
     let (docs, gone) = (sandbox.simple("docs", 10), sandbox.simple("gone", 10));
@@ -149,6 +189,60 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
 }
 
 #[test]
+fn a_restore_that_is_undone_and_whose_staging_stays_has_changed_something() {
+    let sandbox = Sandbox::new("stays");
+    sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let refusal = |kind: &str| json!({"error": {"type": kind, "reason": "no", "root_cause": []}, "status": 403});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering("POST /_aliases", 1, 400, &refusal("illegal_argument_exception"));
+    let gate = gate.answering("DELETE /svc-staged-", 1000, 403, &refusal("security_exception"));
+    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
+    restore.run().fails(1, "search_refused").changed();
+    assert_eq!(sandbox.copies().len(), 1);
+}
+
+#[test]
+fn what_a_killed_restore_has_left_without_writes_under_a_live_name_is_discarded() {
+    let sandbox = Sandbox::new("unopened").registered(&[("max_restore_bytes_per_sec", "100kb")]);
+    let lost = sandbox.noise("lost", 20);
+    sandbox.ask("PUT", &format!("/{lost}/_alias/{}", sandbox.name("alias")), None);
+    let created = sandbox.create("s1");
+    sandbox.ask("DELETE", &format!("/{lost}"), None);
+    let run = "20261120t080001z-test";
+    let restore = sandbox.tool(&["restore", "--from", "-", "--run-id", run]).stdin(created.text()).spawn();
+    let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
+    let has_uuid = |record: Value| record["result"]["indices"][0]["uuid"].is_string().then_some(());
+    let read = || serde_json::from_str(&std::fs::read_to_string(&record).ok()?).ok().and_then(has_uuid);
+    wait::until("the index in the record", wait::HANG, read).unwrap();
+    restore.signal(Signal::SIGKILL);
+    restore.wait();
+    assert_eq!(sandbox.names(), [lost]);
+    sandbox.run(&["discard", "--run", run]).ok().changed();
+    assert_eq!(sandbox.names(), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_found_out_about_a_restore_is_said_whatever_becomes_of_its_record() {
+    let sandbox = Sandbox::new("verdict");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    let mut forged = created.doc().clone();
+    forged["result"]["captured"][0]["docs_count"] = json!(11);
+    sandbox.forget();
+    let run = "20261120t080002z-test";
+    let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
+    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        if request.starts_with("POST /_msearch") && std::fs::remove_file(&record).is_ok() {
+            std::fs::create_dir(&record).unwrap();
+        }
+        Ok(request.to_owned())
+    });
+    let restore = sandbox.tool(&["restore", "--in-place", "--on-conflict", "close", "--from", "-", "--run-id", run]);
+    restore.stdin(forged.to_string()).env("SVC_SEARCH_URL", proxy.url()).run().fails(7, "restore_failed").changed();
+    assert_eq!(sandbox.count(&docs), 10);
+}
+
+#[test]
 fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     let sandbox = Sandbox::new("sizes");
     let docs = sandbox.simple("docs", 10);
@@ -160,6 +254,19 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     let mut refusal = cause.clone();
     refusal["root_cause"] = json!([cause]);
     let refusal = http("429 Too Many Requests", "application/json", &json!({"error": refusal, "status": 429}).to_string());
+    // And one that says it of some indices only.
+    let some = http("200 OK", "application/json", &json!({"snapshots": [{"indices": {}}]}).to_string());
+    if sandbox.search.product == Product::OpenSearch {
+        let proxy = StandIn::before(&sandbox.search.url, move |request| {
+            if request.lines().next().unwrap_or_default().contains("/_status?") {
+                Err(some.clone())
+            } else {
+                Ok(request.to_owned())
+            }
+        });
+        let dry = sandbox.tool(&["stage", "--dry-run", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", proxy.url());
+        assert_eq!(dry.run().ok().warns("not_checked").result()["disk_space"]["needed_bytes"], Value::Null);
+    }
     let proxy = StandIn::before(&sandbox.search.url, move |request| {
         if request.lines().next().unwrap_or_default().contains("/_status?") {
             Err(refusal.clone())

@@ -199,6 +199,14 @@ fn a_closed_live_index_is_swapped_too() {
     assert_eq!(sandbox.content(), before);
     let kept = restored.result()["swap"]["indices"][0]["previous"].as_str().unwrap();
     assert_eq!(sandbox.count(kept), 15);
+    let is_closed = || {
+        sandbox.ask("GET", &format!("/_cat/indices/{live}?format=json&h=status&expand_wildcards=all"), None)[0]["status"]
+            == "close"
+    };
+    let back = sandbox.from(&["swap"], &restored).ok();
+    assert!(is_closed());
+    sandbox.from(&["swap"], &back).ok();
+    assert_eq!(sandbox.content(), before);
 }
 
 #[test]
@@ -218,7 +226,9 @@ fn a_dry_run_prints_the_requests_and_changes_nothing() {
     let planned = paths(&sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged());
     sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
     assert_eq!(sandbox.content(), content);
-    let gate = Gate::to(&sandbox.search.url).unwrap();
+    // All documents are counted by a request for many indices: what is live takes no writes meanwhile.
+    let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "no", "root_cause": []}, "status": 400});
+    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /{live}/_count"), 9, 400, &refusal);
     sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
     let sent: Vec<String> = gate.seen().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
     assert_eq!(sent, planned, "the plan is what is done");
@@ -471,17 +481,32 @@ fn every_setting_the_mapping_and_the_aliases_come_back_as_they_were_explicit_def
     let expanded =
         json!({"settings": {"auto_expand_replicas": "0-1", "hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
     let plain = json!({"settings": {"number_of_replicas": 0, "blocks.read": "false"}});
-    let blocked = json!({"settings": {"number_of_replicas": 0}});
-    let bodies = [("sorted", sorted), ("nested", nested), ("expanded", expanded), ("plain", plain), ("blocked", blocked)];
+    let (blocked, closed) = (json!({"settings": {"number_of_replicas": 0}}), json!({"aliases": {alias("shut"): {}}}));
+    let bodies = [
+        ("sorted", sorted),
+        ("nested", nested),
+        ("expanded", expanded),
+        ("plain", plain),
+        ("blocked", blocked),
+        ("closed", closed),
+    ];
     let indices: Vec<String> = bodies.into_iter().map(|(suffix, body)| sandbox.index(suffix, body)).collect();
     indices.iter().for_each(|index| sandbox.fill(index, 0, 6));
     sandbox.block(&indices[4], "read_only", true);
+    sandbox.ask("POST", &format!("/{}/_close", indices[5]), None);
     let before = shown(&sandbox, &indices);
+    assert_eq!(before[&indices[5]]["settings"]["index.verified_before_close"], "true");
     assert_eq!(before[&indices[0]]["routing_num_shards"], 8);
     let created = sandbox.create("s1");
     sandbox.block(&indices[4], "read_only", false);
+    sandbox.ask("POST", &format!("/{}/_open", indices[5]), None);
+    sandbox.fill(&indices[5], 6, 9);
     let unblocked = shown(&sandbox, &indices);
     let restored = sandbox.from(&["restore"], &created).ok().changed();
+    assert_eq!(shown(&sandbox, &indices), before);
+    // Where it is not live any more, too.
+    sandbox.ask("DELETE", &format!("/{}", indices[5]), None);
+    sandbox.from(&["restore", "--indices", &indices[5]], &created).ok().changed();
     assert_eq!(shown(&sandbox, &indices), before);
     // And what was live comes back so, too.
     sandbox.block(&indices[4], "read_only", false);

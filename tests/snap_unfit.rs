@@ -391,6 +391,24 @@ fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_c
         }
     }
     limit(used + 3);
+    // What is staged already is not counted as if it were still to come.
+    let run = staged.result()["run"].as_str().unwrap();
+    sandbox.from(&["restore", "--dry-run", "--run-id", run], &created).ok().unchanged();
     sandbox.from(&["swap"], &staged).ok().changed();
     assert_eq!(sandbox.count(&docs), 3);
+}
+
+/// A server of the test's own: no shard is placed on it.
+#[test]
+#[ignore = "takes a minute"]
+fn a_staging_that_no_node_takes_ends_and_leaves_nothing() {
+    let host = Host::shared().unwrap();
+    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let sandbox = Sandbox::on(own.search.clone(), "nowhere").registered(&[]);
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {"cluster.routing.allocation.enable": "none"}})));
+    let ended = sandbox.from(&["stage"], &created).fails(6, "timeout").unchanged();
+    assert!(ended.doc()["error"]["causes"][0].as_str().unwrap().contains(&docs), "{ended}");
+    assert_eq!(sandbox.names(), [docs]);
 }

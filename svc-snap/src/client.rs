@@ -1,23 +1,22 @@
-//! The client of Elasticsearch or OpenSearch: `get`, `post` (no lasting effect), `change` (accounted for) and `start` (not waited for).
+//! The client of Elasticsearch or OpenSearch: `get`, `post` (no lasting effect), `change` (accounted for) and `start` (not waited for);
+//! the paths of its requests, and what is read of its answers by JSON pointers (RFC 6901).
 
 pub(crate) mod auth;
-pub(crate) mod busy;
 pub(crate) mod errors;
-pub(crate) mod json;
-pub(crate) mod path;
+pub(crate) mod poll;
 mod server;
 mod tls;
 
 pub(crate) use self::auth::Connection;
-pub(crate) use self::busy::{MOMENT, is_busy, poll_pause, retry_while_busy};
-pub(crate) use self::json::{list, members, number, text, texts};
-pub(crate) use self::path::path;
+pub(crate) use self::poll::{MOMENT, is_busy, poll, retry, retry_while_busy, sleep};
+pub(crate) use self::server::{Product, Server, continues_by_itself};
 
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use svc_step::deadline::Deadline;
 use svc_step::effects::Attempt;
@@ -28,16 +27,16 @@ use ureq::Body;
 use ureq::http::{HeaderValue, Request, Response, header};
 
 use self::auth::Settings;
-pub(crate) use self::server::{Product, Server, continues_by_itself};
 
-/// Answers are read up to this size, however they were packed; what a large cluster says of thousands of snapshots is some
-/// tens of MB.
+/// Answers are read up to this size, unpacked; what a large cluster says of thousands of snapshots is some tens of MB.
 const ANSWER_LIMIT: u64 = 128 << 20;
 /// This much of an answer shows whether it is JSON at all.
 const BEGINNING: u64 = 512;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
 const ANSWER: Duration = Duration::from_secs(90);
+/// What may take hours is given up then: its connection may be dead.
+const LONGEST: Duration = Duration::from_secs(6 * 60 * 60);
 /// A step that has changed something finishes or undoes it after its time limit, and waits this much longer in all.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Every request is given this much even then: a server that answers is never interrupted between two of them.
@@ -79,8 +78,7 @@ pub(crate) struct Client {
     authorization: Option<Secret>,
     deadline: Deadline,
     watch: Watch,
-    /// Whether a request was sent that changes something. From then on signals and the time limit end no request: the step
-    /// finishes or undoes what it has begun.
+    /// Whether a request was sent that changes something: from then on signals and the time limit end no request.
     acting: Arc<AtomicBool>,
 }
 
@@ -127,7 +125,7 @@ impl Client {
 
     /// `wanted`, but no longer than a step may wait whose time is over.
     pub(crate) fn at_most(&self, wanted: Duration) -> Duration {
-        left(&self.deadline).map_or(wanted, |left| left.min(wanted))
+        at_most(&self.deadline, wanted)
     }
 
     /// A `GET`. No answer is 5; as long as this call has changed nothing, a signal, or the end of the time limit (6), also ends it.
@@ -147,29 +145,35 @@ impl Client {
         Ok(self.send("POST", path, body)?.success()?)
     }
 
-    /// A request that is not accounted for, ended by a signal or the end of the time limit.
-    pub(crate) fn attempt(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, RequestError> {
-        self.interruptible().send(method, path, body)?.success()
+    /// A request that is not accounted for. It is given this time, whatever signal or time limit has come; with `None`, these end it.
+    pub(crate) fn attempt(
+        &self,
+        time: Option<Duration>,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, RequestError> {
+        match time {
+            Some(time) => self.fetch(method, path, body, self.at_most(time)),
+            None => self.interruptible().send(method, path, body),
+        }?
+        .success()
     }
 
-    /// A request that is given this time and no longer, whatever signal or time limit has come, and that is not accounted for: it
-    /// undoes what must not be left.
-    pub(crate) fn within(&self, time: Duration, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        Ok(self.fetch(method, path, body, Some(self.at_most(time)))?.success()?)
-    }
-
-    /// A request that changes something, accounted for. Where the answer never comes, `changed` becomes unknown.
+    /// A request that changes something, accounted for. A busy server that has surely not begun it is asked again for a moment.
     pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        let attempt = call.effects().attempt();
-        self.acting.store(true, Ordering::SeqCst);
-        let sent = self.fetch(method, path, body, Some(self.at_most(ANSWER)));
-        settle(attempt, sent.and_then(|answer| answer.success()))
+        retry_while_busy(call, MOMENT, || {
+            let attempt = call.effects().attempt();
+            self.acting.store(true, Ordering::SeqCst);
+            let sent = self.fetch(method, path, body, self.at_most(ANSWER));
+            account(call, attempt, sent.and_then(|answer| answer.success()))
+        })
     }
 
     /// Starts a request that changes something and may take hours. Whoever waits for it accounts for its effect.
     pub(crate) fn start(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
         self.acting.store(true, Ordering::SeqCst);
-        self.spawn(method, path, body, left(&self.deadline))
+        self.spawn(method, path, body, self.at_most(LONGEST))
     }
 
     /// Sends a request that may take hours, and waits for its end. `changed` says by the answer whether anything was changed.
@@ -188,7 +192,7 @@ impl Client {
                     attempt.refused();
                     return Ok(answer);
                 }
-                Some(ended) => return settle(attempt, ended),
+                Some(ended) => return account(call, attempt, ended),
                 None => call.check()?,
             }
         }
@@ -196,7 +200,7 @@ impl Client {
 
     /// A request that changes nothing, in a thread, so that signals and the time limit are heard.
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, RequestError> {
-        let limit = Some(self.at_most(ANSWER));
+        let limit = self.at_most(ANSWER);
         if self.acting.load(Ordering::SeqCst) {
             return self.fetch(method, path, body, limit);
         }
@@ -210,12 +214,12 @@ impl Client {
         }
     }
 
-    fn spawn(&self, method: &str, path: &str, body: Option<Value>, limit: Option<Duration>) -> Pending {
+    fn spawn(&self, method: &str, path: &str, body: Option<Value>, limit: Duration) -> Pending {
         let (client, method, path) = (self.clone(), method.to_owned(), path.to_owned());
         Pending { work: Work::begin(move || client.fetch(&method, &path, body.as_ref(), limit)), base: self.base.clone() }
     }
 
-    fn fetch(&self, method: &str, path: &str, body: Option<&Value>, limit: Option<Duration>) -> Result<Answer, RequestError> {
+    fn fetch(&self, method: &str, path: &str, body: Option<&Value>, limit: Duration) -> Result<Answer, RequestError> {
         let response = self.request(method, path, body, limit).map_err(|error| errors::no_answer(&self.base, &error))?;
         let status = response.status().as_u16();
         if (300..400).contains(&status) {
@@ -228,25 +232,20 @@ impl Client {
         Ok(Answer { base: self.base.clone(), status, product, bytes })
     }
 
-    fn request(
-        &self,
-        method: &str,
-        path: &str,
-        body: Option<&Value>,
-        limit: Option<Duration>,
-    ) -> Result<Response<Body>, ureq::Error> {
+    fn request(&self, method: &str, path: &str, body: Option<&Value>, limit: Duration) -> Result<Response<Body>, ureq::Error> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         if let Some(authorization) = &self.authorization {
             let mut value = HeaderValue::from_str(authorization.expose()).map_err(ureq::http::Error::from)?;
             value.set_sensitive(true);
             request = request.header(header::AUTHORIZATION, value);
         }
-        match body {
-            Some(body) => {
-                let request = request.header(header::CONTENT_TYPE, "application/json").body(body.to_string())?;
-                self.agent.run(self.agent.configure_request(request).timeout_global(limit).build())
+        // The only body that is a string is lines of JSON (`_msearch`).
+        match body.map(|body| body.as_str().map_or_else(|| body.to_string(), str::to_owned)) {
+            Some(text) => {
+                let request = request.header(header::CONTENT_TYPE, "application/json").body(text)?;
+                self.agent.run(self.agent.configure_request(request).timeout_global(Some(limit)).build())
             }
-            None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(limit).build()),
+            None => self.agent.run(self.agent.configure_request(request.body(())?).timeout_global(Some(limit)).build()),
         }
     }
 
@@ -279,9 +278,9 @@ impl Pending {
     }
 }
 
-/// What is left of the time limit and the shutdown timeout behind it; `None` where there is no limit.
-fn left(deadline: &Deadline) -> Option<Duration> {
-    deadline.remaining_with(SHUTDOWN_TIMEOUT).map(|left| left.max(LEAST))
+/// `wanted`, or what is left of the time limit and the shutdown timeout behind it.
+fn at_most(deadline: &Deadline, wanted: Duration) -> Duration {
+    deadline.remaining_with(SHUTDOWN_TIMEOUT).map_or(wanted, |left| left.max(LEAST).min(wanted))
 }
 
 impl Answer {
@@ -297,26 +296,55 @@ impl Answer {
     }
 }
 
-fn settle(attempt: Attempt<'_>, ended: Result<Value, RequestError>) -> Result<Value, Failure> {
+fn account(call: &Call, attempt: Attempt<'_>, ended: Result<Value, RequestError>) -> Result<Value, Failure> {
     match ended {
         Ok(answer) => {
             attempt.happened();
             Ok(answer)
         }
-        Err(error) => Err(failed(attempt, error)),
+        Err(error) => Err(failed(call, attempt, error)),
     }
 }
 
 /// Accounts for an effect that failed, and says what a lost answer means.
-pub(crate) fn failed(attempt: Attempt<'_>, RequestError { failure, effect }: RequestError) -> Failure {
+pub(crate) fn failed(call: &Call, attempt: Attempt<'_>, RequestError { failure, effect }: RequestError) -> Failure {
     if effect == Effect::None {
         attempt.refused();
         return failure;
     }
     let lost = Failure::timeout("answer_lost", "The answer to a request was lost, and whether it took effect is unknown.")
-        .hint("Run the same command again: it finds out how things stand.")
+        .hint(format!("Run the same command again, with --run-id {}: it finds out how things stand.", call.run_id()))
         .cause(failure.message);
     failure.causes.into_iter().fold(lost, Failure::cause)
+}
+
+/// Everything but what RFC 3986 calls unreserved, `*` and `,`, which servers read the same either way and which are plainer to read.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'*').remove(b',');
+
+/// `/a/b/c`, each segment percent-encoded: the one place where names are made part of a URL.
+pub(crate) fn path(segments: &[&str]) -> String {
+    segments.iter().flat_map(|segment| ["/".to_owned(), utf8_percent_encode(segment, SEGMENT).to_string()]).collect()
+}
+
+pub(crate) fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+    value.pointer(pointer).and_then(Value::as_str)
+}
+
+pub(crate) fn texts(value: &Value, pointer: &str) -> Vec<String> {
+    list(value, pointer).filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// A number that is not negative.
+pub(crate) fn number(value: &Value, pointer: &str) -> Option<u64> {
+    value.pointer(pointer).and_then(Value::as_u64)
+}
+
+pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -324,10 +352,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_request_takes_longer_than_the_time_limit_and_its_shutdown_timeout() {
-        let long = Duration::from_secs(90);
-        assert_eq!((left(&Deadline::new(None)), left(&Deadline::new(Some(long))) > Some(long)), (None, true));
-        let over = left(&Deadline::new(Some(Duration::ZERO)));
-        assert!(over <= Some(SHUTDOWN_TIMEOUT) && over > Some(LEAST));
+    fn every_request_ends_and_none_takes_longer_than_the_time_limit_and_its_shutdown_timeout() {
+        assert_eq!(at_most(&Deadline::new(None), LONGEST), LONGEST);
+        assert!(at_most(&Deadline::new(Some(ANSWER)), LONGEST) > ANSWER);
+        let over = at_most(&Deadline::new(Some(Duration::ZERO)), LONGEST);
+        assert!(over <= SHUTDOWN_TIMEOUT && over > LEAST);
+    }
+
+    #[test]
+    fn a_name_can_never_leave_its_segment() {
+        assert_eq!(path(&["a/b", "c?d#e", "%2f", "ü"]), "/a%2Fb/c%3Fd%23e/%252f/%C3%BC");
+        assert_eq!(path(&["a,b*", "_stats", "my_backup-1.2~"]), "/a,b*/_stats/my_backup-1.2~");
     }
 }

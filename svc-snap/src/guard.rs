@@ -11,24 +11,19 @@ const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", META
 /// A request for all indices is refused as long as one of them has this block.
 pub(crate) const METADATA: &str = "metadata";
 
-/// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap.
-/// A dry run takes none.
+/// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap. A dry run takes none.
 pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option<Lock>, Failure> {
     Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
 }
 
-pub(crate) fn holder(call: &Call, server: &Server) -> Option<String> {
-    Lock::holder(call, "indices", &format!("of {}", server.cluster_uuid))
-}
-
-pub(crate) fn refuse_outside(scope: &Scope, names: &[&str]) -> Result<(), Failure> {
-    let outside: Vec<&str> = names.iter().copied().filter(|name| !scope.contains(name)).collect();
+pub(crate) fn refuse_outside<T: AsRef<str>>(scope: &Scope, names: impl IntoIterator<Item = T>) -> Result<(), Failure> {
+    let outside: Vec<T> = names.into_iter().filter(|name| !scope.contains(name.as_ref())).collect();
     let hint = "Widen the scope with --scope (SVC_INDICES) if they are.";
     refuse_any("index_not_in_scope", "Not the service's own indices", &outside, hint)
 }
 
 /// Refuses names that are needed for `what` and that are there already (3).
-pub(crate) fn refuse_in_use(what: &str, in_use: &[&str]) -> Result<(), Failure> {
+pub(crate) fn refuse_in_use<T: AsRef<str>>(what: &str, in_use: &[T]) -> Result<(), Failure> {
     let hint = "svc-snap discard --run RUN removes what an earlier call of that run left; another --run-id uses other names.";
     refuse_any("name_in_use", &format!("Names that are needed for {what} are in use"), in_use, hint)
 }

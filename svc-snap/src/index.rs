@@ -10,7 +10,7 @@ pub(crate) mod stream;
 
 pub(crate) use self::act::Act;
 pub(crate) use self::metadata::IndexMetadata;
-pub(crate) use self::select::{Patterns, Reason, Scope, ScopeArg, Selected, Skipped};
+pub(crate) use self::select::{Patterns, Scope, ScopeArg, Selected, SkipReason, Skipped};
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,6 @@ use crate::client::{Server, list, members, number, path};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Index {
     pub uuid: String,
-    pub closed: bool,
     /// Whether every primary shard is started.
     pub complete: bool,
     pub shards: u64,
@@ -41,21 +40,20 @@ impl Index {
 
 pub(crate) type Found = BTreeMap<String, Index>;
 
-/// Gets the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name
-/// leads to.
-pub(crate) fn get_indices(server: &Server, names: &[&str]) -> Result<Found, Failure> {
+/// Gets the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name leads to.
+pub(crate) fn get_indices<T: AsRef<str>>(server: &Server, names: impl IntoIterator<Item = T>) -> Result<Found, Failure> {
     let mut found = Found::new();
     for names in portions(names) {
-        let shown = server.get(&format!("{}?{SHOWN}", path(&[&names.join(",")])))?;
+        let shown = server.get(&format!("{}?{SHOWN}", path(&[&list_of(&names)])))?;
         let shown: Vec<(&String, &Value, &Map<String, Value>)> = members(&shown)
-            .filter(|(name, _)| names.contains(&name.as_str()))
+            .filter(|(shown, _)| names.iter().any(|name| name.as_ref() == *shown))
             .filter_map(|(name, index)| Some((name, index, index.get("settings")?.as_object()?)))
             .collect();
         if shown.is_empty() {
             continue;
         }
-        let listed = shown.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>().join(",");
-        let health = server.get(&format!("{}?{HEALTH}", path(&["_cluster", "health", &listed])))?;
+        let listed: Vec<&String> = shown.iter().map(|(name, ..)| *name).collect();
+        let health = server.get(&format!("{}?{HEALTH}", path(&["_cluster", "health", &list_of(&listed)])))?;
         for (name, shown, settings) in shown {
             let health = health.get("indices").and_then(|indices| indices.get(name));
             found.insert(name.clone(), index(shown, settings, health));
@@ -69,8 +67,12 @@ pub(crate) fn refuse_any<T: AsRef<str>>(code: &str, message: &str, names: &[T], 
     if names.is_empty() {
         return Ok(());
     }
-    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-    Err(Failure::refused(code, format!("{message}: {}.", names.join(", "))).hint(hint))
+    Err(Failure::refused(code, format!("{message}: {}.", list_of(names).replace(',', ", "))).hint(hint))
+}
+
+/// Names as a request's path and the servers' own lists have them: no name of an index has a comma.
+pub(crate) fn list_of<T: AsRef<str>>(names: &[T]) -> String {
+    names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(",")
 }
 
 /// Those of these names that are there and lack a primary shard.
@@ -79,8 +81,7 @@ pub(crate) fn incomplete<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&
     Ok(names.iter().copied().filter(|name| found.get(*name).is_some_and(|index| !index.complete)).collect())
 }
 
-/// How many documents an index holds, all of what was written counted, every shard asked.
-/// Errors: The server does not answer, or a shard does not (7).
+/// How many documents an index holds; every shard must answer (7).
 fn count(server: &Server, index: &str) -> Result<u64, Failure> {
     let answer = server.get(&path(&[index, "_count"]))?;
     counted(&answer).ok_or_else(|| {
@@ -97,14 +98,16 @@ fn counted(answer: &Value) -> Option<u64> {
     number(answer, "/count").or(number(answer, "/hits/total")).filter(|_| complete)
 }
 
-/// The same of several indices in a few requests, since what is live may be blocked meanwhile. What was not counted so is counted by
-/// itself: then it shows why.
-pub(crate) fn counts<'a>(server: &Server, names: &[&'a str]) -> Result<BTreeMap<&'a str, u64>, Failure> {
-    let mut counts = BTreeMap::new();
+/// The same of several in a few requests, since what is live may be blocked meanwhile. What is not counted so shows why by itself.
+pub(crate) fn counts<T: AsRef<str>>(
+    server: &Server,
+    names: impl IntoIterator<Item = T>,
+) -> Result<BTreeMap<String, u64>, Failure> {
+    let (names, mut counts): (Vec<T>, _) = (names.into_iter().collect(), BTreeMap::new());
     for names in names.chunks(TOGETHER) {
         let together = together(server, names)?.into_iter().chain(std::iter::repeat(None));
-        for (&name, count_of) in names.iter().zip(together) {
-            counts.insert(name, count_of.map_or_else(|| count(server, name), Ok)?);
+        for (name, count_of) in names.iter().map(AsRef::as_ref).zip(together) {
+            counts.insert(name.to_owned(), count_of.map_or_else(|| count(server, name), Ok)?);
         }
     }
     Ok(counts)
@@ -113,9 +116,9 @@ pub(crate) fn counts<'a>(server: &Server, names: &[&'a str]) -> Result<BTreeMap<
 /// So many indices are counted by one request.
 const TOGETHER: usize = 200;
 
-fn together(server: &Server, names: &[&str]) -> Result<Vec<Option<u64>>, Failure> {
+fn together<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<Vec<Option<u64>>, Failure> {
     let all = json!({"size": 0, "track_total_hits": true});
-    let lines: String = names.iter().map(|name| format!("{}\n{all}\n", json!({ "index": name }))).collect();
+    let lines: String = names.iter().map(|name| format!("{}\n{all}\n", json!({ "index": name.as_ref() }))).collect();
     let request = "/_msearch?rest_total_hits_as_int=true&filter_path=responses.hits.total,responses._shards";
     match server.post(request, Some(&Value::String(lines))) {
         Ok(answer) => Ok(list(&answer, "/responses").map(counted).collect()),
@@ -134,18 +137,20 @@ const HEALTH: &str = "level=indices&timeout=1s&filter_path=indices.*.number_of_s
 const LINE: usize = 3000;
 
 /// Names in portions that each fit into one request's path.
-pub(crate) fn portions<'a>(names: &'a [&'a str]) -> Vec<&'a [&'a str]> {
-    let (mut portions, mut start, mut bytes) = (Vec::new(), 0, 0);
-    for (at, name) in names.iter().enumerate() {
+pub(crate) fn portions<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Vec<Vec<T>> {
+    let (mut portions, mut bytes) = (Vec::<Vec<T>>::new(), LINE);
+    for name in names {
         // A comma between two names is written as three bytes.
-        let more = path(&[name]).len() + 3;
-        if at > start && bytes + more > LINE {
-            portions.extend(names.get(start..at));
-            (start, bytes) = (at, 0);
-        }
+        let more = path(&[name.as_ref()]).len() + 3;
         bytes += more;
+        match portions.last_mut().filter(|_| bytes <= LINE) {
+            Some(portion) => portion.push(name),
+            None => {
+                portions.push(vec![name]);
+                bytes = more;
+            }
+        }
     }
-    portions.extend(names.get(start..).filter(|rest| !rest.is_empty()));
     portions
 }
 
@@ -157,7 +162,6 @@ fn index(shown: &Value, settings: &Map<String, Value>, health: Option<&Value>) -
     let complete = shards("/number_of_shards").is_some_and(|all| shards("/active_primary_shards") == Some(all));
     Index {
         uuid: text("index.uuid").to_owned(),
-        closed: text("index.verified_before_close") == "true",
         complete,
         shards: text("index.number_of_shards").parse().unwrap_or(0),
         created_ms: text("index.creation_date").parse().ok(),
@@ -174,21 +178,21 @@ mod tests {
     #[test]
     fn a_count_without_a_shard_is_none() {
         let shards = |successful: u64, failed: u64| json!({"total": 3, "successful": successful, "skipped": 0, "failed": failed});
-        let told = |successful, failed| counted(&json!({"count": 7, "_shards": shards(successful, failed)}));
-        assert_eq!((told(3, 0), told(2, 0), told(2, 1)), (Some(7), None, None));
-        assert_eq!(counted(&Value::Null), None);
+        let counted = |successful, failed| super::counted(&json!({"count": 7, "_shards": shards(successful, failed)}));
+        assert_eq!((counted(3, 0), counted(2, 0), counted(2, 1)), (Some(7), None, None));
+        assert_eq!(super::counted(&Value::Null), None);
     }
 
     #[test]
     fn short_names_share_a_request_and_long_ones_do_not() {
-        assert!(portions(&[]).is_empty());
+        assert!(portions([""; 0]).is_empty());
         let short = ["docs"; 100];
-        assert_eq!(portions(&short), [&short[..]]);
+        assert_eq!(portions(short), [&short[..]]);
         let name = "é".repeat(120);
         let long = [name.as_str(); 9];
-        let told: Vec<usize> = portions(&long).iter().map(|portion| portion.len()).collect();
-        assert_eq!(told, [4, 4, 1]);
+        let lengths: Vec<usize> = portions(long).iter().map(Vec::len).collect();
+        assert_eq!(lengths, [4, 4, 1]);
         let endless = "é".repeat(1000);
-        assert_eq!(portions(&[&endless, "docs"]).len(), 2);
+        assert_eq!(portions([&endless, "docs"]).len(), 2);
     }
 }

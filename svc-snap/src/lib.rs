@@ -1,12 +1,28 @@
-//! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1), told apart by the
-//! server's own answer.
+//! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1).
 //!
 //! From the ground up; each imports only what stands above it: `client/` (requests, credentials, TLS, errors) · `index/` (names, scope,
 //! copies, clones) · `guard` (the lock that keeps two runs apart, blocks, the scope) · `repository` · `snapshot/` · `throttle` · `restore/`
 //! (stage, swap, records; disk space) · one file for each step, in `commands/`.
 
 mod client;
-mod commands;
+mod commands {
+    pub(super) mod cleanup;
+    pub(super) mod clone;
+    pub(super) mod configure;
+    pub(super) mod create;
+    pub(super) mod delete;
+    pub(super) mod discard;
+    pub(super) mod health;
+    pub(super) mod list;
+    pub(super) mod prune;
+    pub(super) mod register;
+    pub(super) mod restore;
+    pub(super) mod show;
+    pub(super) mod stage;
+    pub(super) mod swap;
+    pub(super) mod verify;
+    pub(super) mod wait;
+}
 mod guard;
 mod index;
 mod repository;
@@ -105,14 +121,14 @@ impl Tool for Cli {
             .step::<commands::register::Registered>("register")
             .step::<commands::verify::Verified>("verify")
             .step::<commands::create::Created>("create")
-            .step::<commands::wait::Waited>("wait")
+            .step::<snapshot::Backup>("wait")
             .step::<commands::show::Shown>("show")
             .step::<commands::list::Listed>("list")
             .step::<restore::result::Staged>("stage")
             .step::<restore::result::Swapped>("swap")
             .step::<commands::discard::Discarded>("discard")
-            .step::<restore::result::Restored>("restore")
-            .step::<restore::result::Cloned>("clone")
+            .step::<restore::source::Restored>("restore")
+            .step::<restore::result::CopySet>("clone")
             .step::<commands::cleanup::CleanedUp>("cleanup")
             .step::<commands::delete::Deleted>("delete")
             .step::<commands::prune::Pruned>("prune")

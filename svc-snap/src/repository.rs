@@ -4,10 +4,9 @@ use clap::Args;
 use serde_json::Value;
 use svc_step::{Call, Failure, Lock};
 
-use crate::client::{MOMENT, Server, continues_by_itself, is_busy, members, number, path, retry_while_busy, text};
+use crate::client::{MOMENT, Server, continues_by_itself, members, number, path, retry_while_busy, text};
 
-/// Types of repositories whose settings the server shows completely. Others may have secrets in them that are never shown, and that a
-/// repository written again would lose.
+/// Types of repositories whose settings the server shows completely. Others may have secrets, which a new definition would lose.
 pub(crate) const SHOWN_COMPLETELY: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 
 #[derive(Debug, Clone, Args)]
@@ -21,19 +20,14 @@ pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry_run: bool
     Lock::unless_dry(call, "repository", &format!("{}.{repository}", server.cluster_uuid), dry_run)
 }
 
-pub(crate) fn holder(call: &Call, server: &Server, repository: &str) -> Option<String> {
-    Lock::holder(call, "repository", &format!("{}.{repository}", server.cluster_uuid))
-}
-
 /// The repository's definition as the server has it, `None` where none of that name is registered.
 pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
     let found = server.find(&path(&["_snapshot", repository]))?;
     Ok(found.and_then(|all| all.get(repository).cloned()))
 }
 
-/// Lets every node write to the repository, and gives the names of the nodes.
-/// Errors: A node cannot (7 `repository_unusable`): the causes name it, as far as the server tells.
-pub(crate) fn verify(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
+/// Lets every node write to the repository, and gives the names of the nodes; the causes name one that cannot (7).
+pub(crate) fn verify_nodes(server: &Server, repository: &str) -> Result<Vec<String>, Failure> {
     let answer = server.post(&path(&["_snapshot", repository, "_verify"]), None).map_err(|failure| named(failure, repository))?;
     let nodes = answer.get("nodes").into_iter().flat_map(members);
     let mut nodes: Vec<String> = nodes.map(|(id, node)| text(node, "/name").unwrap_or(id).to_owned()).collect();
@@ -45,13 +39,11 @@ pub(crate) fn cleanup(repository: &str) -> String {
     path(&["_snapshot", repository, "_cleanup"])
 }
 
-/// Lets the server remove stale data from it, which may take hours, and gives its answer. A server that is busy is asked again for a
-/// moment.
+/// Lets the server remove stale data from it, which may take hours, and gives its answer.
 pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result<Value, Failure> {
     let is_change = |answer: &Value| number(answer, "/results/deleted_blobs") != Some(0);
     let clean = || server.change_slowly(call, "POST", &cleanup(repository), is_change);
-    retry_while_busy(call, MOMENT, is_busy, clean)
-        .map_err(|failure| continues_by_itself(failure, "the cleanup of the repository"))
+    retry_while_busy(call, MOMENT, clean).map_err(|failure| continues_by_itself(failure, "the cleanup of the repository"))
 }
 
 pub(crate) fn not_found(repository: &str) -> Failure {
@@ -78,8 +70,9 @@ pub(crate) fn repository_name(text: &str) -> Result<String, String> {
 /// Checks a name; `lower`: whether it may have no upper-case letters.
 pub(crate) fn checked_name(what: &str, text: &str, lower: bool) -> Result<String, String> {
     const FORBIDDEN: &[char] = &['\\', '/', '*', '?', '"', '<', '>', '|', ',', '#', ':'];
-    let is_odd = |one: char| FORBIDDEN.contains(&one) || one.is_whitespace() || one.is_control() || lower && one.is_uppercase();
-    if matches!(text, "" | "." | "..") || text.starts_with(['_', '-']) || text.len() > 255 || text.chars().any(is_odd) {
+    let is_refused =
+        |one: char| FORBIDDEN.contains(&one) || one.is_whitespace() || one.is_control() || lower && one.is_uppercase();
+    if matches!(text, "" | "." | "..") || text.starts_with(['_', '-']) || text.len() > 255 || text.chars().any(is_refused) {
         let case = if lower { ", no upper-case letters" } else { "" };
         return Err(format!(
             "`{text}` is no {what} name: 1 to 255 bytes, no white space{case}, none of \\ / * ? \" < > | , # :, no _ or - first"

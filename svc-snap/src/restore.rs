@@ -3,6 +3,9 @@
 
 pub(crate) mod capacity;
 mod checks;
+mod conflicts;
+#[cfg(test)]
+mod fixtures;
 pub(crate) mod in_place;
 pub(crate) mod phases;
 pub(crate) mod plan;
@@ -12,14 +15,3 @@ pub(crate) mod source;
 pub(crate) mod stage;
 pub(crate) mod swap;
 pub(crate) mod verify;
-
-pub(crate) use self::phases::Phase;
-pub(crate) use self::plan::HowArgs;
-pub(crate) use self::record::Begun;
-pub(crate) use self::result::{
-    Cloned, CopiedIndex, CopySet, CopyState, DiskSpace, RestoreMethod, RestoreState, Restored, RestoredIndex, Staged, SwapIndex,
-    SwapSource, SwapState, Swapped,
-};
-pub(crate) use self::source::{Chosen, Origin, WhatArgs};
-pub(crate) use self::stage::Earlier;
-pub(crate) use self::swap::Ended;

@@ -1,9 +1,8 @@
 //! `--rate-limit`: the throttles of Elasticsearch and OpenSearch, set for the time of one step and put back on every way out.
 //!
 //! All six servers throttle snapshots and restores at 40 MB/s unless told otherwise. The value from before is recorded in the changed
-//! settings themselves, by the same request. A step that changes a setting holds the lock of the repository or of the cluster's
-//! indices meanwhile, so the lock says whether its process still runs: the next call that finds the record of one that has ended puts
-//! the setting back ([`Left`]), and leaves any other record alone.
+//! settings themselves, by the same request. A step holds the lock of the repository or of the cluster's indices meanwhile, so the lock
+//! says whether it still runs: the next call that finds the record of one that has ended puts the setting back ([`Left`]).
 
 mod change;
 
@@ -16,11 +15,12 @@ use svc_step::{Action, Call, Failure};
 
 pub(crate) use self::change::{Change, Target};
 use self::change::{Record, lasting};
-use crate::client::{Server, members};
+use crate::client::Server;
+use crate::index::copies;
 use crate::repository;
 
 /// A lower rate blocks every snapshot of the node for hours: the server sleeps in the throttle, and cannot be cancelled.
-const LEAST_KB: u64 = 64;
+const LEAST: u64 = 64 << 10;
 /// How long a busy server is asked again to put back what a dead run has left.
 const LEFT_TIME: Duration = Duration::from_secs(3);
 
@@ -39,20 +39,23 @@ fn rate(text: &str) -> Result<Rate, String> {
     if ["none", "server"].contains(&text) {
         return Ok(Some(text.to_owned()).filter(|text| text == "none"));
     }
-    let no_rate = || format!("`{text}` is no rate limit: write none, server, or a size a second such as 100mb");
-    let lower = text.to_ascii_lowercase();
-    let (number, unit) = lower.split_at(lower.find(|one: char| !one.is_ascii_digit()).unwrap_or(lower.len()));
-    let number: u64 = number.parse::<u32>().map_err(|_| no_rate())?.into();
-    let (unit, kilobytes) = match unit {
-        "k" | "kb" => ("kb", number),
-        "m" | "mb" => ("mb", number << 10),
-        "g" | "gb" => ("gb", number << 20),
-        _ => return Err(no_rate()),
-    };
-    if kilobytes < LEAST_KB {
-        return Err(format!("{text} a second would never end: write {LEAST_KB}kb or more, or none for no throttle"));
+    let rate = text.to_ascii_lowercase();
+    match size(&rate) {
+        None => Err(format!("`{text}` is no rate limit: write none, server, or a size a second such as 100mb")),
+        Some(bytes) if bytes < LEAST => {
+            Err(format!("{text} a second would never end: write 64kb or more, or none for no throttle"))
+        }
+        Some(_) => Ok(Some(rate)),
     }
-    Ok(Some(format!("{number}{unit}")))
+}
+
+/// A size as the servers write it: `500mb`, `20GB`; `-1` is none.
+pub(crate) fn size(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let (digits, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic()).unwrap_or(text.len()));
+    let units = ["b", "kb", "mb", "gb", "tb", "pb"];
+    let power = units.iter().position(|name| *name == unit || name.strip_suffix('b') == Some(unit))?;
+    digits.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
 }
 
 /// What became of a throttle.
@@ -60,20 +63,17 @@ fn rate(text: &str) -> Result<Rate, String> {
 pub struct RateUsed {
     /// What was asked for: `none`, or a size a second.
     pub asked: String,
-    /// The setting that throttles: `max_snapshot_bytes_per_sec` of the repository, or `indices.recovery.max_bytes_per_sec` of the
-    /// cluster.
+    /// The setting: `max_snapshot_bytes_per_sec` of the repository, or `indices.recovery.max_bytes_per_sec` of the cluster.
     pub setting: String,
     /// Its value before; `null` where it was not set (the server's own default is 40 MB/s) or could not be read.
     pub was: Option<String>,
     /// Its value during the step; `null` where it was left as it was, and a warning says why.
     pub set: Option<String>,
-    /// Whether it was put back; `null` where nothing was set, or where the answer was lost and the outcome is unknown (the next
-    /// call that finds it changed puts it back).
+    /// Whether it was put back; `null` where nothing was set, or where that is unknown (the next call that finds it changed puts it back).
     pub put_back: Option<bool>,
 }
 
-/// A repository's settings without the change of a run, and whether that was a run of this state folder: whoever holds the
-/// repository's lock knows that it has ended.
+/// A repository's settings without the change of a run, and whether that was a run of this state folder, which has ended.
 pub(crate) fn without_record(call: &Call, definition: &Value) -> (Map<String, Value>, bool) {
     let found = Target::Repository("").read(definition.clone());
     let (_, body) = found.restored();
@@ -83,9 +83,9 @@ pub(crate) fn without_record(call: &Call, definition: &Value) -> (Map<String, Va
 
 #[derive(Debug)]
 pub(crate) struct Rates<'a> {
-    left: Left<'a>,
+    pub left: Left<'a>,
     target: Target<'a>,
-    used: Option<RateUsed>,
+    pub used: Option<RateUsed>,
     planned: Option<Change<'a>>,
 }
 
@@ -132,8 +132,7 @@ impl<'a> Rates<'a> {
         None
     }
 
-    /// A plan's requests between those that change the throttle and put it back, and after those that put back what dead runs have
-    /// left.
+    /// A plan's requests between those that change the throttle and put it back, after those that put back what dead runs have left.
     pub(crate) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
         let requests = match &self.planned {
             Some(change) if !requests.is_empty() => change.around(requests),
@@ -142,16 +141,7 @@ impl<'a> Rates<'a> {
         self.left.actions().chain(requests).collect()
     }
 
-    pub(crate) fn clear(&self, call: &Call, server: &Server) {
-        self.left.put_back(call, server);
-    }
-
-    pub(crate) fn used(&self) -> Option<RateUsed> {
-        self.used.clone()
-    }
-
-    /// Does `work` at the rate that was asked for, and puts the throttle back on every way out. A signal or the end of the time limit
-    /// while it is changed ends the work too.
+    /// Does `work` at the rate that was asked for, and puts the throttle back on every way out.
     pub(crate) fn during<T>(&mut self, call: &Call, server: &Server, work: impl FnOnce() -> T) -> T {
         let made = self.make(call, server);
         let done = work();
@@ -192,7 +182,9 @@ impl<'a> Left<'a> {
         let cluster = get(Target::Cluster);
         // One answer has both.
         let auto_create = cluster.as_ref().map(|found| Target::AutoCreate.read(found.definition.clone()));
-        let auto_create = auto_create.filter(|found| found.record.is_none() || !is_swapping(server));
+        // It stays until an interrupted swap is finished.
+        let is_swapping = || copies::marked_runs(server).is_ok_and(|runs| !runs.is_empty());
+        let auto_create = auto_create.filter(|found| found.record.is_none() || !is_swapping());
         call.check()?;
         let mut left = Vec::new();
         for found in [repository, cluster, auto_create].into_iter().flatten() {
@@ -201,8 +193,8 @@ impl<'a> Left<'a> {
             if is_left && harm.is_none() {
                 left.push(Change { found, record, is_answered: true });
             } else if is_left || !record.is_of_here(call) {
-                let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more".to_owned());
-                let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand(server));
+                let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
+                let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand());
                 call.warn("rate_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
             }
         }
@@ -229,15 +221,11 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// The same for a step that does not hold the repository's lock: a repository is written again as a whole. Where another run
-    /// holds it, that is a warning (`rate_left_changed`).
+    /// The same for a step that does not hold the repository's lock. Where another run holds it, that is a warning.
     pub(crate) fn put_back_alone(&self, call: &Call, server: &Server, repository: &str) {
-        if !self.0.is_empty()
-            && let Ok(_lock) = repository::lock(call, server, repository, false)
-        {
-            self.put_back(call, server);
-        } else {
-            self.warn(call);
+        match repository::lock(call, server, repository, self.0.is_empty()) {
+            Ok(_lock) => self.put_back(call, server),
+            Err(_) => self.warn(call),
         }
     }
 
@@ -252,14 +240,6 @@ impl<'a> Left<'a> {
     }
 }
 
-/// The plan of a swap of these names, between the requests that keep clients from creating indices of them and take that back.
-pub(crate) fn around_swap(call: &Call, server: &Server, names: &[&str], requests: Vec<Action>) -> Vec<Action> {
-    match exclusion(call, server, names) {
-        Some(change) => change.around(requests),
-        None => requests,
-    }
-}
-
 /// Keeps clients from creating indices of these names by writing to them while a swap is between its exchange and its end: recorded and
 /// put back as a throttle is, by this call or the next. `None` where the server does not let us, or another run has changed the
 /// setting: then what a client creates is cloned as a conflicting index.
@@ -268,16 +248,10 @@ pub(crate) fn exclude_live(call: &Call, server: &Server, names: &[&str]) -> Opti
     made.map_err(|failure| call.reporter().detail(&format!("Clients may create indices meanwhile: {}", why(&failure)))).ok()
 }
 
-fn exclusion(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'static>> {
+pub(crate) fn exclusion(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'static>> {
     let found = Target::AutoCreate.get(|path| server.get(path)).ok().filter(|found| found.obstacle(call, server).is_none())?;
     let set = excluding(found.was().as_deref(), names)?;
     Some(found.change(call, set))
-}
-
-/// Whether a swap was interrupted after its exchange: the setting stays until it is finished.
-fn is_swapping(server: &Server) -> bool {
-    let marked = server.find("/_alias/svc-swapping-*?expand_wildcards=all").ok().flatten();
-    marked.as_ref().is_some_and(|marked| members(marked).next().is_some())
 }
 
 /// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.
@@ -297,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_a_word_or_a_size_a_second() {
-        for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2gb"), ("64k", "64kb"), ("0070k", "70kb")] {
+        for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2g"), ("64k", "64k")] {
             assert_eq!(rate(text), Ok(Some(expected.to_owned())), "{text}");
         }
         assert_eq!((rate("none"), rate("server")), (Ok(Some("none".to_owned())), Ok(None)));

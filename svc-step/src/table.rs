@@ -28,7 +28,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ("points", &["id", "state", "made_at", "size_bytes", "quiesced", "version", "kind"]),
     ("snapshots", &["name", "state", "started_at", "indices_count", "kind", "duration_ms"]),
     ("captured", &["name", "docs_count", "docs_exact", "closed"]),
-    ("disks", &["node", "level", "available_bytes", "total_bytes"]),
+    ("disks", &["node", "level", "available_bytes", "high_watermark_bytes"]),
     ("changed", &["path", "saved", "new"]),
     ("copies", &["point_id", "host", "copied_at", "has_repository"]),
 ];

@@ -13,6 +13,7 @@ use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 
 use crate::client::tls;
+use crate::client::tls::invalid;
 
 /// How the server is reached, as it was given.
 #[derive(Debug, Clone)]
@@ -55,11 +56,6 @@ pub(super) struct Settings {
     pub authorization: Option<Secret>,
     pub tls: TlsConfig,
     pub insecure: bool,
-}
-
-/// The connection cannot be made as it was given.
-pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::usage("connection_invalid", message).hint(hint)
 }
 
 impl Connection {
@@ -229,7 +225,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use clap::Parser;
-    use tempfile::TempDir;
 
     use super::*;
 
@@ -239,85 +234,60 @@ mod tests {
         connection: Connection,
     }
 
-    fn connection(args: &[&str]) -> Connection {
-        Line::parse_from(std::iter::once(&"svc-snap").chain(args)).connection
-    }
-
-    fn given(args: &[&str], given: &[&str]) -> Connection {
-        Connection { given: given.iter().map(|id| (*id).to_owned()).collect(), ..connection(args) }
-    }
-
-    fn header(connection: &Connection) -> Result<Option<String>, String> {
-        let settings = connection.settings().map_err(|failure| failure.code)?;
-        Ok(settings.authorization.map(|secret| secret.expose().to_owned()))
-    }
-
-    fn file(folder: &TempDir, name: &str, text: &str) -> String {
-        let path = folder.path().join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        path.display().to_string()
+    /// What is connected with; of these arguments only those of `given` stand on the command line.
+    fn settings(args: &[&str], given: &[&str]) -> Result<Settings, Failure> {
+        let connection = Line::parse_from(std::iter::once(&"svc-snap").chain(args)).connection;
+        let given: Vec<String> = given.iter().map(|id| (*id).to_owned()).collect();
+        Connection { given: if given.is_empty() { connection.given } else { given }, ..connection }.settings()
     }
 
     #[test]
-    fn a_plain_connection_has_neither_credentials_nor_tls() {
-        let settings = connection(&["--url", "http://es1:9200/search/"]).settings().unwrap();
-        assert_eq!((settings.base.as_str(), settings.authorization, settings.insecure), ("http://es1:9200/search", None, false));
-        assert!(connection(&["--url", "https://es1:9200", "--insecure"]).settings().unwrap().insecure);
-        // Where there is no TLS there is nothing that is not verified.
-        assert!(!connection(&["--url", "http://es1:9200", "--insecure"]).settings().unwrap().insecure);
-    }
-
-    #[test]
-    fn each_kind_of_credentials_has_its_header() {
+    fn one_kind_of_credentials_has_its_header_and_the_command_line_wins_over_the_environment() {
         let folder = tempfile::tempdir().unwrap();
-        let password = file(&folder, "password", "p\u{e4}ss\n");
-        let header = |args: &[&str]| header(&connection(args));
-        assert_eq!(header(&["--user", "svc", "--password-file", &password]), Ok(Some("Basic c3ZjOnDDpHNz".to_owned())));
-        let in_address = given(&["--url", "http://svc:pw@es1"], &[]).settings().unwrap();
-        assert_eq!(in_address.authorization.unwrap().expose(), "Basic c3ZjOnB3");
-        assert_eq!(header(&["--api-key-file", &file(&folder, "pair", "id:key\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
-        assert_eq!(header(&["--api-key-file", &file(&folder, "key", "aWQ6a2V5\n")]), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
-        assert_eq!(header(&["--bearer-file", &file(&folder, "token", "AAE.x-y_z\n")]), Ok(Some("Bearer AAE.x-y_z".to_owned())));
-        for (flag, text, code) in [
-            ("--api-key-file", "{\"encoded\":\"aWQ6a2V5\"}", "connection_invalid"),
-            ("--api-key-file", "ApiKey aWQ6a2V5", "connection_invalid"),
-            ("--bearer-file", "Bearer AAE", "connection_invalid"),
-            ("--bearer-file", "\nAAE", "secret_file_unusable"),
-            ("--password-file", "pw", "connection_invalid"),
-        ] {
-            assert_eq!(header(&[flag, &file(&folder, "bad", text)]), Err(code.to_owned()), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_password_in_an_argument_is_refused_and_not_repeated() {
-        let failure = connection(&["--url", "http://svc:hunter2@es1"]).settings().unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (2, "options_invalid"));
-        assert!(failure.hint.as_ref().unwrap().contains("--password-file") && !format!("{failure:?}").contains("hunter2"));
-    }
-
-    #[test]
-    fn two_kinds_of_credentials_are_one_too_many_and_the_command_line_wins_over_the_environment() {
-        let folder = tempfile::tempdir().unwrap();
-        let (password, key) = (file(&folder, "password", "pw\n"), file(&folder, "key", "id:key\n"));
-        for args in [
-            &["--user", "svc", "--api-key-file", &key][..],
-            &["--api-key-file", &key, "--bearer-file", &key],
-            &["--url", "http://svc@es1", "--bearer-file", &key],
-        ] {
-            assert_eq!(header(&connection(args)), Err("connection_invalid".to_owned()));
-        }
-        let all = ["--url", "http://env:pw@es1", "--user", "svc", "--password-file", &password, "--api-key-file", &key];
-        assert_eq!(header(&given(&all, &[])), Err("connection_invalid".to_owned()));
-        assert_eq!(header(&given(&all, &["api_key_file"])), Ok(Some("ApiKey aWQ6a2V5".to_owned())));
-        assert_eq!(header(&given(&all, &["user"])), Ok(Some("Basic c3ZjOnB3".to_owned())));
-        let address = ["--url", "http://svc@es1", "--user", "env", "--password-file", &password];
-        assert_eq!(header(&given(&address, &["url"])), Ok(Some("Basic c3ZjOnB3".to_owned())));
+        let file = |text: &str| {
+            let path = tempfile::Builder::new().tempfile_in(&folder).unwrap().into_temp_path().keep().unwrap();
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            path.display().to_string()
+        };
+        let [pass, pw, pair, key] = ["p\u{e4}ss\n", "pw\n", "id:key\n", "aWQ6a2V5\n"].map(file);
+        let [token, json, named, bearer, empty] =
+            ["AAE.x-y_z\n", "{\"encoded\":\"aWQ6a2V5\"}", "ApiKey a", "Bearer A", "\nA"].map(file);
+        let all = ["--url", "http://env:pw@es1", "--user", "svc", "--password-file", &pw, "--api-key-file", &pair];
         let trust = ["--url", "https://es1", "--insecure", "--ca-cert", "/nowhere"];
-        assert!(given(&trust, &["insecure"]).settings().unwrap().insecure);
-        assert_eq!(given(&trust, &["ca_cert"]).settings().unwrap_err().code, "file_not_found");
-        assert_eq!(given(&trust, &[]).settings().unwrap_err().code, "connection_invalid");
+        let env = &["none"][..];
+        for (args, given, expected) in [
+            (&["--url", "http://es1"][..], &[][..], Ok(None)),
+            (&["--user", "svc", "--password-file", &pass], &[], Ok(Some("Basic c3ZjOnDDpHNz"))),
+            (&["--url", "http://svc:pw@es1"], env, Ok(Some("Basic c3ZjOnB3"))),
+            // There all users of the host can read it.
+            (&["--url", "http://svc:pw@es1"], &[], Err("options_invalid")),
+            (&["--api-key-file", &pair], &[], Ok(Some("ApiKey aWQ6a2V5"))),
+            (&["--api-key-file", &key], &[], Ok(Some("ApiKey aWQ6a2V5"))),
+            (&["--bearer-file", &token], &[], Ok(Some("Bearer AAE.x-y_z"))),
+            (&["--api-key-file", &json], &[], Err("connection_invalid")),
+            (&["--api-key-file", &named], &[], Err("connection_invalid")),
+            (&["--bearer-file", &bearer], &[], Err("connection_invalid")),
+            (&["--bearer-file", &empty], &[], Err("secret_file_unusable")),
+            (&["--password-file", &pw], &[], Err("connection_invalid")),
+            (&["--user", "svc", "--api-key-file", &pair], &[], Err("connection_invalid")),
+            (&["--api-key-file", &pair, "--bearer-file", &pair], &[], Err("connection_invalid")),
+            (&["--url", "http://svc@es1", "--bearer-file", &pair], &[], Err("connection_invalid")),
+            (&all, env, Err("connection_invalid")),
+            (&all, &["api_key_file"], Ok(Some("ApiKey aWQ6a2V5"))),
+            (&all, &["user"], Ok(Some("Basic c3ZjOnB3"))),
+            (&["--url", "http://svc@es1", "--user", "env", "--password-file", &pw], &["url"], Ok(Some("Basic c3ZjOnB3"))),
+            (&trust, &["insecure"], Ok(None)),
+            (&trust, &["ca_cert"], Err("file_not_found")),
+            (&trust, &["insecure", "ca_cert"], Err("connection_invalid")),
+        ] {
+            let found = settings(args, given).map(|settings| settings.authorization.map(|one| one.expose().to_owned()));
+            let found = found.as_ref().map(Option::as_deref).map_err(|failure| failure.code.as_str());
+            assert_eq!(found, expected, "{args:?} {given:?}");
+        }
+        // Where there is no TLS there is nothing that is not verified.
+        let insecure = |url: &str| settings(&["--url", url, "--insecure"], &[]).unwrap().insecure;
+        assert_eq!((insecure("https://es1:9200"), insecure("http://es1:9200")), (true, false));
     }
 
     #[test]
@@ -328,19 +298,14 @@ mod tests {
         assert_eq!(address.password.as_ref().map(Secret::expose), Some("p@ss"));
         let plain = read("HTTP://[::1]:9200").unwrap();
         assert_eq!((plain.base.as_str(), plain.user), ("http://[::1]:9200", None));
-        for bad in [
-            "svc:secret@es1:9200",
-            "ftp://svc:secret@es1",
-            "http://svc:secret@",
-            "http://svc:secret@es1/?a",
-            "http://svc:1#secret@es1",
-            "http://:9200",
-            "http:///secret",
-            "http://svc:1/secret@es1",
-        ] {
+        let wrong = ["svc:secret@es1:9200", "ftp://svc:secret@es1", "http://svc:secret@", "http://svc:secret@es1/?a"];
+        for bad in
+            [&wrong[..], &["http://svc:1#secret@es1", "http://:9200", "http:///secret", "http://svc:1/secret@es1"]].concat()
+        {
             let failure = read(bad).unwrap_err();
-            assert_eq!(failure.status.code(), 2, "{bad}");
-            assert!(!format!("{failure:?}").contains("secret"), "{bad}");
+            assert!(failure.status.code() == 2 && !format!("{failure:?}").contains("secret"), "{bad}");
         }
+        let failure = settings(&["--url", "http://svc:secret@es1"], &[]).unwrap_err();
+        assert!(failure.hint.as_ref().unwrap().contains("--password-file") && !format!("{failure:?}").contains("secret"));
     }
 }

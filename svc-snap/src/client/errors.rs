@@ -1,6 +1,5 @@
-//! What the server, the network or TLS says instead of the answer, as failures: one table for the servers' errors, and five for what
-//! is between. The error's `type` decides, wherever it stands: at the top, among the root causes or behind `caused_by`
-//! (Elasticsearch 7.17 hides a missing repository in a 500). The server's own words go into the causes.
+//! What the server, the network or TLS says instead of the answer, as failures. A server's error is known by its `type`, wherever that
+//! stands: at the top, among the root causes or behind `caused_by`. The server's own words go into the causes.
 
 use std::io::ErrorKind;
 
@@ -67,6 +66,8 @@ const UNAVAILABLE: Rule = Rule::new(
     "Try again in a while; svc-snap health --wait waits for it.",
 );
 
+pub(crate) const TOO_OLD: &str = "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.";
+
 const RULES: &[Rule] = &[
     Rule::new(Status::NotFound, "repository_not_found", "The server has no snapshot repository of that name.",
         "svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
@@ -91,8 +92,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "name_in_use", "The repository has a snapshot of that name already.",
         "Name another one, or pass --unique to have a free name picked.")
         .on(&["snapshot_name_already_in_use_exception", "invalid_snapshot_name_exception"], &["already exists", "already in-progress"]),
-    Rule::new(Status::Refused, "version_unsupported", "The snapshot holds an index that is too old for this server.",
-        "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.")
+    Rule::new(Status::Refused, "version_unsupported", "The snapshot holds an index that is too old for this server.", TOO_OLD)
         .on(&["snapshot_restore_exception"], &["minimum index compatibility version", "cannot be upgraded"]),
     Rule::new(Status::Invalid, "repository_unusable", "Not every node of the server can write to the repository.",
         "The cause names the nodes. A folder must be the same one for every node, owned by the server's user (svc-snap configure --location DIR); an object store needs its keys in the keystore of each node.")
@@ -170,8 +170,7 @@ impl Said {
     }
 }
 
-/// The server's refusal of a request. Without an error of the server's own, a gateway between us and the server may have said it, which
-/// does not know what the server did.
+/// The server's refusal of a request. Without an error of its own, a gateway may have said it, which does not know what the server did.
 pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
     let mut said = Said::default();
     body.get("error").into_iter().for_each(|error| said.read(error));
@@ -188,7 +187,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
     RequestError { failure, effect }
 }
 
-/// An HTML page or anything else that is not JSON: somebody between us and the server, who may have carried the request.
+/// An HTML page or anything else that is not JSON: of something between us and the server, which may have carried the request.
 pub(super) fn not_json(base: &str, status: u16) -> RequestError {
     if matches!(status, 401 | 403 | 408 | 413 | 429 | 500..600) {
         return refusal(status, &Value::Null);
@@ -203,7 +202,7 @@ pub(super) fn not_a_search_database(base: &str) -> Failure {
     )
 }
 
-/// A refusal of the first question, who is there. To that no server says that there is no such thing.
+/// A refusal of `GET /`. Neither product answers it with 400, 404 or 405.
 pub(super) fn not_identified(answer: &Answer) -> Failure {
     let refused = answer.json().map_or_else(|error| error, |body| refusal(answer.status, &body)).failure;
     match answer.status {

@@ -40,13 +40,13 @@ impl Deref for Server {
 }
 
 impl Server {
-    /// Connects, and asks who is there: `GET /`, and where that is not served (405) `GET /_cluster/state`.
-    /// Errors: Nobody answers (5), the credentials are refused (3), or it is neither Elasticsearch nor OpenSearch (3).
+    /// Connects, and asks which server it is: `GET /`, and where that is not served (405) `GET /_cluster/state`.
+    /// Errors: No answer (5), credentials that are refused (3), neither Elasticsearch nor OpenSearch (3).
     pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
         let settings = connection.settings()?;
         if settings.insecure {
             let base = &settings.base;
-            call.warn("search_not_trusted", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): anybody in between could read and change everything."));
+            call.warn("search_not_trusted", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): whoever is in between could read and change everything."));
         }
         let client = Client::new(settings, call);
         let root = client.send("GET", "/", None)?;
@@ -64,8 +64,12 @@ impl Server {
         Self { client: self.client.interruptible(), ..self.clone() }
     }
 
-    /// The same for undoing something after a signal or the end of the time limit: a server that does not answer within 10 s is
-    /// given up.
+    /// The same for undoing something: after a signal or the end of the time limit a server that does not answer within 10 s is given up.
+    pub(crate) fn for_undo(&self, call: &Call) -> Self {
+        if call.check().is_ok() { self.clone() } else { self.with_shutdown_timeout() }
+    }
+
+    /// The same that is given up after 10 s in all.
     pub(crate) fn with_shutdown_timeout(&self) -> Self {
         let client = self.client.clone();
         let deadline = if client.deadline.passed() { client.deadline } else { Deadline::new(Some(Duration::ZERO)) };
@@ -82,7 +86,7 @@ fn by_root(client: Client, root: &Value) -> Result<Server, Failure> {
     identified(client, product, text(root, "/version/number").map(str::to_owned), root)
 }
 
-/// Distributions without the module that serves `GET /` say it in pieces.
+/// Maven's distributions of Elasticsearch lack the module that serves `GET /`, and say it in pieces. (Only for them.)
 fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
     if root.product.as_deref() != Some("Elasticsearch") {
         return Err(errors::not_a_search_database(client.url()));

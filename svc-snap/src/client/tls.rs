@@ -8,10 +8,13 @@ use rustls::{ClientConfig, RootCertStore};
 use svc_step::{Failure, Secret, file};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use crate::client::auth::invalid;
-
 /// A file of certificates is not larger.
 const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// The connection cannot be made as it was given.
+pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Failure {
+    Failure::usage("connection_invalid", message).hint(hint)
+}
 
 /// Errors: The file of certificates is not right (2) or cannot be read.
 pub(super) fn config(ca_cert: Option<&Path>, client: Option<ClientCert>, insecure: bool) -> Result<TlsConfig, Failure> {

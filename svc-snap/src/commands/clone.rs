@@ -1,17 +1,19 @@
-//! `clone`: a copy of the live indices, made of hard links, which a swap makes live again: the first two phases of a swap. It takes no
-//! disk space at first; what the live index replaces from then on is kept for the copy.
+//! `clone`: a copy of the live indices, made of hard links, which a swap makes live again. It takes disk space only as they change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped, Unit, swaps};
 
 use crate::client::{Connection, Server};
 use crate::guard;
+use crate::index::metadata::WRITE;
 use crate::index::select::{DEFAULT, without};
 use crate::index::{
     Act, Found, Index, Patterns, Scope, ScopeArg, Selected, clone, copies, get_indices, policy, refuse_any, select,
 };
-use crate::restore::{Begun, Cloned, CopiedIndex, CopySet, CopyState, capacity, phases, record};
+use crate::restore::record::Begun;
+use crate::restore::result::{CopiedIndex, CopySet, CopyState};
+use crate::restore::{capacity, phases, record};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: a way back without a restore, after the service's stop
@@ -30,7 +32,7 @@ pub struct CloneArgs {
     connection: Connection,
 }
 
-pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
+pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     let server = Server::connect(&args.connection, call)?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let live = select::live(&server, &args.scope.scope, &Patterns::parse(&args.indices))?;
@@ -44,7 +46,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
         Some(Begun::Copies(set)) if set.snapshot_uuid.is_none() && set.cluster_uuid == server.cluster_uuid => set,
         Some(_) => return Err(record::in_use(call.run_id()).into()),
     };
-    // Its record is written again, and would not tell any more what else it has left without writes.
+    // Its record is written again, and would not say any more what else it has left without writes.
     let is_outside = |one: &CopiedIndex| one.state == CopyState::InProgress && !args.scope.scope.contains(&one.index);
     if earlier.indices.iter().any(is_outside) {
         return Err(record::in_use(call.run_id()).into());
@@ -52,15 +54,15 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     let earlier_found = get_indices(&server, &earlier.names())?;
     if !earlier.indices.is_empty() && earlier.is_verified() {
         refuse_other(call, &earlier, &earlier_found, &names)?;
-        return Ok(Cloned { copies: earlier, released: Vec::new() });
+        return Ok(earlier);
     }
     let leftovers: Vec<String> = earlier_found.into_keys().collect();
     let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
     let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
-    let in_use = get_indices(&server, &cloned.copies.names())?;
-    let in_use: Vec<&str> = in_use.keys().filter(|name| !leftovers.contains(name)).map(String::as_str).collect();
-    guard::refuse_in_use("the copies", &in_use)?;
-    capacity::refuse_clones(&server, &names)?;
+    let mut in_use = get_indices(&server, cloned.names())?;
+    in_use.retain(|name, _| !leftovers.contains(name));
+    guard::refuse_in_use("the copies", &in_use.into_keys().collect::<Vec<_>>())?;
+    capacity::refuse_clones(&server, &live.indices)?;
     if args.dry.dry_run {
         return Ok(cloned);
     }
@@ -75,32 +77,22 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
     let gone: Vec<&str> = earlier.indices.iter().filter(|one| !one.is_there(found)).map(|one| one.copy.as_str()).collect();
     let message = format!("The run {} was cloned completely, and some of its copies have gone", earlier.run);
     let hint = format!(
-        "What is left of it is the way back to what was live then: keep it and name another run with --run-id, or remove it with svc-snap discard --run {}.",
+        "What is left of it is the way back to what was live then: name another run with --run-id, or remove it with svc-snap discard --run {}.",
         earlier.run
     );
     refuse_any("not_verified", &message, &gone, &hint)
 }
 
-/// The clones that were killed, of whatever run, as they are recorded once the live indices of the scope are unblocked that they have left
-/// without writes; and those. Their calls are dead, since the lock is ours.
+/// Finds interrupted clones of all runs, and the live indices that they left blocked.
 fn killed(call: &Call, server: &Server, scope: &Scope) -> Result<(Vec<CopySet>, Vec<String>), Failure> {
     let (mut clones, mut names) = (record::unfinished_clones(call, server), Vec::new());
     let is_left = |one: &CopiedIndex| one.state == CopyState::InProgress && scope.contains(&one.index);
     clones.retain(|set| set.indices.iter().any(is_left));
     for set in &mut clones {
-        names.extend(blocked(server, set)?.into_iter().filter(|name| scope.contains(name)));
+        names.extend(set.left_blocked(server)?.into_iter().filter(|name| scope.contains(name)));
         set.indices.iter_mut().filter(|one| is_left(one)).for_each(|one| one.state = CopyState::Planned);
     }
     Ok((clones, names))
-}
-
-/// The live indices that an unfinished clone has left without writes.
-pub(crate) fn blocked(server: &Server, set: &CopySet) -> Result<Vec<String>, Failure> {
-    let mut set = set.clone();
-    set.indices.retain(|one| one.state == CopyState::InProgress);
-    let found = get_indices(server, &set.indices.iter().map(|one| one.index.as_str()).collect::<Vec<_>>())?;
-    let unblocks = clone::undoing(&set.live_clones(), &found).into_iter();
-    Ok(unblocks.flat_map(|act| if let Act::Unblock(names) = act { names } else { Vec::new() }).collect())
 }
 
 fn plan(
@@ -110,21 +102,21 @@ fn plan(
     live: &Selected,
     leftovers: &[String],
     blocked: &[String],
-) -> Result<Cloned, Failure> {
+) -> Result<CopySet, Failure> {
     let run = call.run_id().as_str();
-    let mut found = get_indices(server, &live.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let mut found = get_indices(server, &live.indices)?;
     let named = |wanted: fn(&Index) -> bool| {
         found.iter().filter(|(_, index)| wanted(index)).map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
     // A closed index must be opened for a clone, which is an effect on what is live; a red one has shards that cannot be cloned.
-    let (closed, red) = (named(|index| index.closed), named(|index| !index.closed && !index.complete));
+    let (closed, red) = (named(|index| index.metadata.closed), named(|index| !index.metadata.closed && !index.complete));
     let hint = format!("Open them (POST /<index>/_open), or leave them out with {}.", without(&closed));
     refuse_any("index_blocked", "Closed indices cannot be cloned", &closed, &hint)?;
     let hint = format!("Fix them (GET /_cluster/allocation/explain), or leave them out with {}.", without(&red));
     refuse_any("indices_red", "Indices that lack shards cannot be cloned", &red, &hint)?;
     policy::fill(call, server, &mut found)?;
     for name in blocked {
-        found.entry(name.clone()).and_modify(|index| index.metadata.unblock_writes());
+        found.entry(name.clone()).and_modify(|index| _ = index.metadata.blocks.remove(WRITE));
     }
     let indices = found.iter().map(|(index, live)| CopiedIndex {
         live_uuid: Some(live.uuid.clone()),
@@ -140,12 +132,12 @@ fn plan(
         skipped: live.skipped.clone(),
         plan: Vec::new(),
     };
-    let mut acts = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
-    acts.extend(Act::each(leftovers.iter().map(String::as_str), Act::Delete));
+    let mut acts = Act::each(blocked, Act::Unblock);
+    acts.extend(Act::each(leftovers, Act::Delete));
     acts.extend(clone::requests(&set.live_clones(), &found));
     acts.extend(Act::each(writable(&set), Act::Unblock));
     set.plan = acts.iter().map(Act::action).collect();
-    Ok(Cloned { copies: set, released: Vec::new() })
+    Ok(set)
 }
 
 fn writable(set: &CopySet) -> impl Iterator<Item = &str> {
@@ -153,35 +145,27 @@ fn writable(set: &CopySet) -> impl Iterator<Item = &str> {
     set.indices.iter().filter(is_writable).map(|one| one.index.as_str())
 }
 
-/// Clears away what earlier calls have left, and clones all of them; a failure or a signal leaves nothing behind, neither a
-/// copy nor a block.
+/// Removes what earlier calls have left, and clones all of them; a failure or a signal leaves neither a copy nor a block behind.
 fn act(
     call: &Call,
     server: &Server,
-    cloned: &mut Cloned,
+    set: &mut CopySet,
     leftovers: &[String],
     killed: &[CopySet],
     blocked: &[String],
 ) -> Result<(), Failure> {
     call.check()?;
-    for act in Act::each(blocked.iter().map(String::as_str), Act::Unblock) {
-        act.send(call, server)?;
-        if let Act::Unblock(names) = act {
-            cloned.released.extend(names);
-        }
-    }
+    Act::each(blocked, Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
     killed.iter().for_each(|set| record::write_end(call, &set.run, "clone", set));
-    Act::each(leftovers.iter().map(String::as_str), Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
+    Act::each(leftovers, Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
     call.effects().stays();
-    let set = &mut cloned.copies;
     // Recorded once and as a whole: a call that finds it asks the server which of them are blocked or there.
     set.set_all(CopyState::InProgress);
     swaps::write(call, call.run_id(), "clone", set)?;
     let progress = call.progress("clone", Unit::Items("indices"));
     progress.set(0, set.indices.len() as u64);
     let mut theirs = BTreeSet::new();
-    let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check())
-        .map(|counts| counts.into_iter().map(|(name, count)| (name.to_owned(), count)).collect::<BTreeMap<String, u64>>());
+    let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check());
     let made = made.and_then(|counts| {
         Act::each(writable(set), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
         Ok((counts, get_indices(server, &set.names())?))
@@ -191,9 +175,7 @@ fn act(
         Err(failure) => return Err(take_back(call, server, set, &theirs, failure)),
     };
     for one in &mut set.indices {
-        one.uuid = found.get(&one.copy).map(|index| index.uuid.clone());
-        one.docs_count = counts.get(&one.index).copied();
-        one.state = CopyState::Verified;
+        one.set_verified(&found, counts.get(&one.index).copied());
     }
     record::write_end(call, &set.run, "clone", set);
     Ok(())
@@ -201,13 +183,11 @@ fn act(
 
 /// Removes the copies and takes the blocks off.
 fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &BTreeSet<String>, mut failure: Failure) -> Failure {
-    match clone::undo(call, server, &set.live_clones(), theirs) {
+    match clone::undo(call, &server.for_undo(call), &set.live_clones(), theirs) {
         Ok(()) => {
             set.set_all(CopyState::Removed);
             call.effects().undone();
-            if let Err(error) = swaps::remove(call, call.run_id()) {
-                failure.causes.push(error.message);
-            }
+            return record::remove(call, failure);
         }
         Err(error) => {
             failure.causes.push(format!("What was begun could not be taken back: {error}"));

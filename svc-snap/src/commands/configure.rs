@@ -1,23 +1,29 @@
 //! `configure`: the repository's folder, and `path.repo` in the server's configuration (procedure, 4.1 steps 1 and 2).
 
-use std::ffi::CString;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
+mod path_repo;
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::{fs, io};
 
-use nix::unistd::{Gid, geteuid, getgrouplist};
-use saphyr_parser::{Event, Parser};
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
+use nix::unistd::{Gid, fchownat, geteuid, getgrouplist};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use svc_step::file::{Existing, Previous};
+use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Lock, OsUser, StepResult, Stopped, file};
 
-const NAME: &str = "path.repo";
 /// A configuration file is not larger.
 const LARGEST: u64 = 4 * 1024 * 1024;
 /// Where the vendors' packages have it.
-const PLACES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
+const CONFIG_FILES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -42,13 +48,14 @@ pub struct Configured {
     pub config: String,
     /// What its `path.repo` names now, or would name.
     pub path_repo: Vec<String>,
-    /// The previous configuration file; `null` where it was right already.
+    /// The previous configuration file; `null` where it was right already. Else the server must be restarted to know the new one.
     pub previous: Option<String>,
-    /// Whether the configuration was changed, so that the server must be restarted to know it.
-    pub restart_needed: bool,
     /// What is done; empty where all is so already.
     pub plan: Vec<Action>,
 }
+
+/// Sees what is another user's: the folder that it is in, its name there, and its path.
+type Visit<'a> = dyn FnMut(BorrowedFd<'_>, &CStr, &Path) -> Result<(), Failure> + 'a;
 
 pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let location = location(&args.location)?;
@@ -60,7 +67,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let _lock = Lock::unless_dry(call, "search-config", &config.display().to_string(), args.dry.dry_run)?;
     let todo = Todo::find(&location, &user)?;
     let text = file::read_text("read the server's configuration", &config, LARGEST)?;
-    let (edited, folders) = with_folder(&text, &location.display().to_string()).map_err(|(why, line)| {
+    let (edited, folders) = path_repo::with_folder(&text, &location.display().to_string()).map_err(|(why, line)| {
         let message = format!("{} is not changed: {why}.", config.display());
         Failure::refused("search_config_not_understood", message).hint(format!(
             "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {line}"
@@ -75,7 +82,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         plan.push(Action::file(&location, format!("chown to {}, with all that is in it", user.name)));
     }
     if let Some(previous) = &previous {
-        plan.push(Action::file(&previous.path, "keep the configuration as it is"));
+        plan.push(Action::file(&previous.path, "copy the configuration as it is"));
         plan.push(Action::file(&config, format!("set path.repo to {}", folders.join(", "))));
     }
     let configured = Configured {
@@ -84,7 +91,6 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         config: config.display().to_string(),
         path_repo: folders,
         previous: previous.as_ref().map(Previous::display),
-        restart_needed: is_edited,
         plan,
     };
     if args.dry.dry_run || configured.plan.is_empty() {
@@ -100,9 +106,8 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         None => Ok(()),
     });
     done.map_err(|failure| {
-        let restart_needed = fs::read_to_string(&config).is_ok_and(|text| text == edited);
         let previous = configured.previous.clone().filter(|previous| Path::new(previous).exists());
-        Stopped::with(failure, Configured { restart_needed, previous, ..configured.clone() })
+        Stopped::with(failure, Configured { previous, ..configured.clone() })
     })?;
     Ok(configured)
 }
@@ -122,11 +127,11 @@ fn config(given: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(given) = given {
         return file::absolute(given);
     }
-    let mut there = PLACES.into_iter().map(PathBuf::from).filter(|place| place.exists());
+    let mut there = CONFIG_FILES.into_iter().map(PathBuf::from).filter(|place| place.exists());
     if let (Some(one), None) = (there.next(), there.next()) {
         return Ok(one);
     }
-    let message = format!("The configuration file is not known: not exactly one of {} exists.", PLACES.join(" and "));
+    let message = format!("The configuration file is not known: not exactly one of {} exists.", CONFIG_FILES.join(" and "));
     Err(Failure::not_found("search_config_not_understood", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
 }
 
@@ -149,8 +154,7 @@ struct Todo {
 }
 
 impl Todo {
-    /// # Errors
-    /// It is directly under /tmp, no folder, or below one that the user cannot pass (3).
+    /// Errors: It is directly under /tmp, no folder, or below one that the user cannot pass (3).
     fn find(location: &Path, user: &OsUser) -> Result<Self, Failure> {
         let unusable = |message: String, hint: String| Failure::refused("location_unusable", message).hint(hint);
         if location.parent().is_none_or(|parent| parent == Path::new("/tmp")) {
@@ -168,7 +172,10 @@ impl Todo {
                     let message = format!("The user {} cannot pass {shown}, so it would not reach the repository.", user.name);
                     return Err(unusable(
                         message,
-                        format!("Open it (chmod o+x {shown}), or name a folder elsewhere with --location."),
+                        format!(
+                            "Open it (chmod o+x {}), or name a folder elsewhere with --location.",
+                            shell_quoted(&[shown.to_string()])
+                        ),
                     ));
                 }
                 Ok(_) => {}
@@ -178,7 +185,10 @@ impl Todo {
             }
         }
         if todo.make.is_empty() {
-            todo.find_others(location, user)?;
+            others(location, user, &mut |_, _, path| {
+                todo.chown.push(path.to_owned());
+                Ok(())
+            })?;
             let is_others = todo.chown.iter().any(|path| path != location && !path.ends_with("lost+found"));
             if is_others && !is_repository(location) {
                 let hint = "Name the repository's own folder, which need not exist: its owner becomes the server's user, with all that is in it.";
@@ -190,24 +200,9 @@ impl Todo {
         Ok(todo)
     }
 
-    /// What is another user's, the folder itself and a link as such among it.
-    fn find_others(&mut self, path: &Path, user: &OsUser) -> Result<(), Failure> {
-        let fault = |error: io::Error| Failure::io("list the repository's folder", path, &error);
-        let meta = fs::symlink_metadata(path).map_err(fault)?;
-        if meta.uid() != user.uid.as_raw() {
-            self.chown.push(path.to_owned());
-        }
-        if meta.is_dir() {
-            for entry in fs::read_dir(path).map_err(fault)? {
-                self.find_others(&entry.map_err(fault)?.path(), user)?;
-            }
-        }
-        Ok(())
-    }
-
     fn act(&self, call: &Call, location: &Path, user: &OsUser) -> Result<(), Failure> {
         for folder in &self.make {
-            // Parents are for everybody to pass; the repository itself is for its owner.
+            // Every user may pass the parents; the repository itself is for its owner.
             let mode = if folder == location { 0o750 } else { 0o755 };
             match fs::DirBuilder::new().mode(mode).create(folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -218,13 +213,53 @@ impl Todo {
             fs::set_permissions(folder, fs::Permissions::from_mode(mode))
                 .map_err(|error| Failure::io("open the folder", folder, &error))?;
         }
-        for path in &self.chown {
-            lchown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))
-                .map_err(|error| Failure::io("give the repository's folder to the server's user", path, &error))?;
+        others(location, user, &mut |folder, name, path| {
+            fchownat(folder, name, Some(user.uid), Some(user.gid), AtFlags::AT_SYMLINK_NOFOLLOW)
+                .map_err(|error| fault("give the repository's folder to the server's user", path, error))?;
             call.effects().happened();
-        }
-        Ok(())
+            Ok(())
+        })
     }
+}
+
+fn fault(what: &str, path: &Path, error: Errno) -> Failure {
+    Failure::io(what, path, &error.into())
+}
+
+/// Visits what is another user's, the folder itself and a link as such among it. The server's user may replace folders by links
+/// meanwhile, so that none is followed and no path is used.
+fn others(location: &Path, user: &OsUser, visit: &mut Visit<'_>) -> Result<(), Failure> {
+    let location =
+        fs::canonicalize(location).map_err(|error| Failure::io("inspect the repository's folder", location, &error))?;
+    let folder = open(&location, FOLDER, Mode::empty()).map_err(|error| fault(LIST, &location, error))?;
+    if fstat(&folder).map_err(|error| fault(LIST, &location, error))?.st_uid != user.uid.as_raw() {
+        visit(folder.as_fd(), c".", &location)?;
+    }
+    others_in(folder, &location, user, visit)
+}
+
+const LIST: &str = "list the repository's folder";
+const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
+
+fn others_in(folder: OwnedFd, path: &Path, user: &OsUser, visit: &mut Visit<'_>) -> Result<(), Failure> {
+    let fault = |error| fault(LIST, path, error);
+    let copy = folder.try_clone().map_err(|error| Failure::io(LIST, path, &error))?;
+    for entry in Dir::from_fd(copy).map_err(fault)?.iter() {
+        let entry = entry.map_err(fault)?;
+        let name = entry.file_name();
+        if [c".", c".."].contains(&name) {
+            continue;
+        }
+        let path = path.join(OsStr::from_bytes(name.to_bytes()));
+        let meta = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(fault)?;
+        if meta.st_uid != user.uid.as_raw() {
+            visit(folder.as_fd(), name, &path)?;
+        }
+        if meta.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
+            others_in(openat(&folder, name, FOLDER, Mode::empty()).map_err(fault)?, &path, user, visit)?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether a server has written snapshots there.
@@ -248,140 +283,26 @@ fn may_pass(user: &OsUser, meta: &fs::Metadata) -> bool {
     meta.mode() & bit != 0
 }
 
-/// The configuration with `location` in its `path.repo`, and the folders that this names: a line is appended, or the line as it is written
-/// here is extended. The file is an operator's, so nothing else in it changes: a YAML parser reads it before and after, and all other
-/// settings are compared.
-/// Errors: Why it is not edited, as the end of a sentence, and the line that an operator writes in place of the setting.
-fn with_folder(text: &str, location: &str) -> Result<(String, Vec<String>), (String, String)> {
-    let before = settings(text);
-    let mut folders = before.as_deref().map(folders).unwrap_or_default();
-    let with_slash = |path: &str| format!("{}/", path.trim_end_matches('/'));
-    if folders.iter().any(|folder| with_slash(location).starts_with(&with_slash(folder))) {
-        return Ok((text.to_owned(), folders));
-    }
-    let own = line_of(&folders);
-    folders.push(location.to_owned());
-    let line = line_of(&folders);
-    let before = before.map_err(|why| (why, line.clone()))?;
-    let (edited, why) = if before.iter().all(|(name, _)| name != NAME) {
-        let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
-        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { end };
-        (format!("{text}{gap}{line}{end}"), "a line at its end would not be read as a setting")
-    } else {
-        let is_own = text.lines().filter(|line| line.starts_with(NAME)).map(|line| line.starts_with(&own)).eq([true]);
-        (if is_own { text.replacen(&own, &line, 1) } else { text.to_owned() }, "it has a path.repo without this folder")
-    };
-    let others = |all: &[(String, String)]| all.iter().filter(|(name, _)| name != NAME).cloned().collect::<Vec<_>>();
-    match settings(&edited) {
-        Ok(after) if others(&after) == others(&before) && self::folders(&after) == folders => Ok((edited, folders)),
-        _ => Err((why.to_owned(), line)),
-    }
-}
-
-/// A JSON list is a YAML list.
-fn line_of(folders: &[String]) -> String {
-    let quoted: Vec<String> = folders.iter().map(|folder| json!(folder).to_string()).collect();
-    format!("{NAME}: [{}]", quoted.join(", "))
-}
-
-/// The folders that the setting names; a text may name several, parted by commas.
-fn folders(settings: &[(String, String)]) -> Vec<String> {
-    let values = settings.iter().filter(|(name, _)| name == NAME).flat_map(|(_, value)| value.split(','));
-    values.map(str::trim).filter(|folder| !["", "~", "null"].contains(folder)).map(str::to_owned).collect()
-}
-
-/// A group or a list that is not closed yet.
-enum Open {
-    /// A group's name, and the full name of the setting whose value comes next.
-    Group(String, Option<String>),
-    /// A list's name.
-    List(String),
-}
-
-/// The settings of a file by their full names, as the servers flatten them (`path: {repo: x}` is `path.repo: x`); an item of a list is
-/// a setting of the list's name.
-fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
-    let (mut all, mut open, mut documents) = (Vec::new(), Vec::new(), 0);
-    for event in Parser::new_from_str(text) {
-        let (event, span) =
-            event.map_err(|error| format!("line {} is not understood ({})", error.marker().line(), error.info()))?;
-        let name = match (&event, open.last_mut()) {
-            (Event::Scalar(key, ..), Some(Open::Group(group, next @ None))) => {
-                *next = Some(if group.is_empty() { key.to_string() } else { format!("{group}.{key}") });
-                continue;
-            }
-            (_, Some(Open::Group(_, next))) => next.take().unwrap_or_default(),
-            (_, Some(Open::List(name))) => name.clone(),
-            (_, None) => String::new(),
-        };
-        match event {
-            Event::DocumentStart(_) => documents += 1,
-            Event::Scalar(value, ..) if !open.is_empty() => all.push((name, value.to_string())),
-            Event::Alias(_) => all.push((name, "*".to_owned())),
-            Event::SequenceStart(..) if !open.is_empty() => {
-                all.push((name.clone(), String::new()));
-                open.push(Open::List(name));
-            }
-            Event::MappingStart(..) => open.push(Open::Group(name, None)),
-            Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
-            Event::Scalar(..) | Event::SequenceStart(..) => return Err(format!("line {} is no setting", span.start.line())),
-            _ => {}
-        }
-    }
-    if documents > 1 { Err("it holds more than one document".to_owned()) } else { Ok(all) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_appended_and_all_else_stays_byte_for_byte() {
-        for (before, after) in [
-            ("# path.repo: /x\na: 1", "# path.repo: /x\na: 1\npath.repo: [\"/new\"]\n"),
-            ("", "path.repo: [\"/new\"]\n"),
-            ("# nothing but this\r\n", "# nothing but this\r\npath.repo: [\"/new\"]\r\n"),
-            ("other:\n  path.repo: /a\n", "other:\n  path.repo: /a\npath.repo: [\"/new\"]\n"),
-            (
-                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\n",
-                "h: &h [a, b]\ns: *h\nt: |\n  path.repo: /a\npath.repo: [\"/new\"]\n",
-            ),
-            ("path.repo: [\"/a\"] # ours\r\nb: 2\r\n", "path.repo: [\"/a\", \"/new\"] # ours\r\nb: 2\r\n"),
-            ("path.repo: []\n", "path.repo: [\"/new\"]\n"),
-            ("path.repo: /\n", "path.repo: /\n"),
-            ("path:\n  repo: [/a,\n    /new]\n", "path:\n  repo: [/a,\n    /new]\n"),
-        ] {
-            assert_eq!(with_folder(before, "/new").unwrap().0, after, "{before}");
-            assert_eq!(with_folder(after, "/new").unwrap().0, after, "twice: {before}");
-        }
-        let below = "path.repo: /var/backups/\n";
-        assert_eq!(with_folder(below, "/var/backups/backup_repo").unwrap().0, below);
-        assert!(with_folder(below, "/var/backups2").is_err());
-    }
-
-    #[test]
-    fn a_file_with_the_setting_is_refused_with_the_line_to_write() {
-        for bad in [
-            "path.repo: /a\n",
-            "path.repo:\n  - /a\n",
-            "path:\n  repo: ['/a']\n",
-            "path.repo: [\"/a\"]\npath.repo: []\n",
-            "a: 1\npath.repo: \"/a\"\n...\n",
-        ] {
-            assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/a\", \"/new\"]", "{bad}");
-        }
-        for bad in [
-            "path.repo: ~\n",
-            "path.repo:\n",
-            "a: 1\n...\n",
-            "{a: 1}\n",
-            "- a\n",
-            "a: [1\n",
-            "  a: 1\n",
-            "a: 1\n---\nb: 1\n",
-            "a",
-        ] {
-            assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/new\"]", "{bad}");
-        }
+    fn a_folder_that_becomes_a_link_meanwhile_gives_nothing_else_away() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(elsewhere.path().join("secret"), "").unwrap();
+        let sub = folder.path().canonicalize().unwrap().join("sub");
+        fs::create_dir(&sub).unwrap();
+        fs::write(sub.join("secret"), "").unwrap();
+        let mut seen = Vec::new();
+        let ended = others(folder.path(), &OsUser { uid: 65_534.into(), ..OsUser::current().unwrap() }, &mut |_, name, path| {
+            seen.push(name.to_owned());
+            if path == sub {
+                fs::rename(&sub, folder.path().join("aside")).unwrap();
+                std::os::unix::fs::symlink(elsewhere.path(), &sub).unwrap();
+            }
+            Ok(())
+        });
+        assert!(ended.is_err() && !seen.contains(&c"secret".to_owned()), "{seen:?}");
     }
 }

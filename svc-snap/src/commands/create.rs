@@ -1,9 +1,6 @@
 //! `create`: take a snapshot, wait for it, and verify it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
-//!
-//! The request is sent once; the server accepts it, and the snapshot is polled until it has ended. What the server shows decides, not
-//! the answer, which may be lost.
+//! The request is sent once, and the snapshot is polled until it has ended: what the server shows decides, not the answer, which may be lost.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -13,7 +10,8 @@ use svc_step::effects::{Attempt, Changed};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, busy, failed, is_busy, path};
+use crate::client::poll::SOON;
+use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, failed, path, poll, retry_while_busy, sleep};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
 use crate::snapshot::captured::Captured;
@@ -25,15 +23,13 @@ use crate::{guard, repository, snapshot};
 
 /// How often `--unique` picks a name, if others take each one meanwhile.
 const RACES: usize = 20;
-/// How long the request may be unanswered while the server shows no such snapshot: servers give up waiting for their cluster after 30 s,
-/// and a large repository's list may have to be read before.
+/// How long the request may be unanswered while the server shows no such snapshot: a large repository's list may be read before.
 const UNANSWERED: Duration = Duration::from_secs(150);
 /// How long after a lost answer the snapshot may take to appear.
 const APPEARS: Duration = Duration::from_secs(10);
 /// How long a cancelled snapshot may take to go, and how long one request of that.
 const CANCEL: Duration = Duration::from_secs(60);
 const REMOVAL: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(200);
 /// How often signals and the time limit are checked.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -130,28 +126,31 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
         },
         skipped: live.skipped.clone(),
         resumed: found.is_some(),
-        throttle: rates.used(),
+        throttle: rates.used.clone(),
         plan: rates.around(plan),
     };
     if args.dry.dry_run {
         created.backup.snapshot = found;
         return Ok(created);
     }
-    rates.clear(call, server);
+    // Before the first effect.
+    let captured = match &found {
+        Some(found) => Captured::read(call, server, repository, found),
+        None => Some(Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?),
+    };
+    rates.left.put_back(call, server);
     let taking = Taking { call, server, repository, name: &name, mark };
-    let (captured, ended) = match found {
+    let ended = match found {
         Some(found) => {
-            // By what the earlier call wanted: the indices that are live now say nothing of it.
-            let captured = Captured::read(call, server, repository, &found);
             if captured.is_none() {
                 call.warn("not_recorded", format!("What an earlier call captured for {name} is not here: neither its counts nor that it holds all that was asked for can be verified."));
             }
+            // By what the earlier call wanted: the indices that are live now say nothing of it.
             created.backup.wanted = Vec::new();
             created.backup.snapshot = Some(found);
-            (captured, if args.no_wait { Ok(created.backup.snapshot.clone()) } else { taking.wait().map(Some) })
+            if args.no_wait { Ok(created.backup.snapshot.clone()) } else { taking.wait().map(Some) }
         }
         None => {
-            let captured = Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?;
             let ended = rates.during(call, server, || {
                 // A signal may have come while the throttle was changed.
                 call.check()?;
@@ -161,17 +160,19 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
                 }
                 taking.wait().map(Some).map_err(|why| if why.signal.is_some() { taking.cancelled(None, why) } else { why })
             });
-            created.throttle = rates.used();
-            (Some(captured), ended)
+            created.throttle = rates.used.clone();
+            ended
         }
     };
-    finish(&taking, created, captured, ended)
+    conclude(&taking, created, captured, ended)
 }
 
 /// The name, and the snapshot of this name if this run has begun it already.
 fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Result<(String, Option<Snapshot>), Failure> {
     let repository = &args.repository.repository;
-    let first = args.name.clone().unwrap_or_else(|| mark::default_name(&args.service.name, call.started_at()));
+    // The procedure's form (2.4), the date in UTC.
+    let default = || format!("snapshot_{}_{}", args.service.name, call.started_at().strftime("%Y%m%d"));
+    let first = args.name.clone().unwrap_or_else(default);
     let (mut candidate, mut number) = (first.clone(), 1);
     loop {
         match snapshot::find(server, repository, &candidate)? {
@@ -190,7 +191,7 @@ fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Resul
 }
 
 /// Verifies what has ended; after a failure too, the document says what the server shows.
-fn finish(
+fn conclude(
     taking: &Taking<'_>,
     mut created: Created,
     mut captured: Option<Captured>,
@@ -199,7 +200,7 @@ fn finish(
     let Taking { call, server, repository, name, mark } = *taking;
     let is_finished = matches!(&ended, Ok(Some(found)) if !found.is_under_way());
     if let Some(captured) = captured.as_mut().filter(|_| is_finished) {
-        captured.settle(call, server);
+        captured.compare(call, server, true);
     }
     if let Some(captured) = captured {
         created.backup = Backup { snapshot: created.backup.snapshot, ..captured.backup };
@@ -212,7 +213,7 @@ fn finish(
         }
         Err(failure) => {
             if !created.resumed && call.effects().changed() == Changed::No {
-                captured::forget(call, server, repository, name);
+                captured::remove_state_file(call, server, repository, name);
             }
             if let Some(found) = taking.last_get() {
                 created.backup.snapshot = found.filter(|found| mark.is_on(found));
@@ -232,10 +233,9 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not. A server that
-    /// is busy and has surely not begun it is asked again for a moment: a lost answer has a code of its own.
+    /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not.
     fn begin(&self, request: &str, body: &Value) -> Result<(), Failure> {
-        busy::retry_while_busy(self.call, MOMENT, is_busy, || self.send(request, body))
+        retry_while_busy(self.call, MOMENT, || self.send(request, body))
     }
 
     fn send(&self, request: &str, body: &Value) -> Result<(), Failure> {
@@ -265,20 +265,20 @@ impl Taking<'_> {
                     return Ok(());
                 }
                 // Another run's: this one's is refused as long as that one is there.
-                Ok(Some(_)) if error.is_some() => {
+                Ok(Some(_)) if error.is_some() || Instant::now() > until => {
                     attempt.refused();
                     let in_use = || in_use(self.repository, self.name);
                     return Err(error.filter(|_| has_no_effect).map_or_else(in_use, |error| error.failure));
                 }
                 // A refusal is believed only of a server that shows that there is no such snapshot.
                 Ok(None) if follow.is_answered() && (has_no_effect || Instant::now() > until) => {
-                    return Err(failed(attempt, error.unwrap_or_else(not_accepted)));
+                    return Err(failed(self.call, attempt, error.unwrap_or_else(not_accepted)));
                 }
                 Ok(_) => {}
                 Err(why) => {
                     return Err(match self.call.check() {
                         Err(end) => self.stopped(attempt, &pending, end),
-                        Ok(()) => failed(attempt, RequestError::unknown(error.map_or(why, |error| error.failure))),
+                        Ok(()) => failed(self.call, attempt, RequestError::unknown(error.map_or(why, |error| error.failure))),
                     });
                 }
             }
@@ -340,33 +340,33 @@ impl Taking<'_> {
         } else if is_begun {
             follow::continues(why, self.repository, self.name)
         } else {
-            why.hint("Run the same command again, with the same --run-id: it finds out whether the snapshot was begun.")
+            why.hint(format!(
+                "Run the same command again, with --run-id {}: it finds out whether the snapshot was begun.",
+                self.mark.run_id
+            ))
         }
     }
 
-    /// Takes back what was begun. Only a snapshot that bears this run's mark is deleted.
+    /// Takes back what was begun. Only a snapshot that has this run's mark is deleted.
     fn cancelled(&self, pending: Option<&Pending>, why: Failure) -> Failure {
-        let until = Instant::now() + self.server.at_most(CANCEL);
         let request = path(&["_snapshot", self.repository, self.name]);
         // Whether the server has shown it, or has refused it: else it may still come.
         let mut is_known = pending.is_none();
-        while Instant::now() < until {
+        let poll_once = || {
             if let Some(Some(Err(error))) = pending.map(|pending| pending.wait(Duration::ZERO)) {
                 is_known |= error.effect == Effect::None;
             }
-            match self.last_get() {
-                Some(Some(found)) if self.mark.is_on(&found) => {
-                    is_known = true;
-                    let _ = self.server.within(REMOVAL, "DELETE", &request, None);
-                    continue;
-                }
-                Some(_) if is_known => {
-                    self.call.effects().undone();
-                    return why.hint("Nothing is left of the snapshot; running the same command again is safe.");
-                }
-                _ => {}
+            let found = self.last_get();
+            if found.iter().flatten().any(|found| self.mark.is_on(found)) {
+                is_known = true;
+                let _ = self.server.attempt(Some(REMOVAL), "DELETE", &request, None);
+                return Ok(None);
             }
-            thread::sleep(PAUSE);
+            Ok(found.filter(|_| is_known))
+        };
+        if matches!(poll(SOON, self.server.at_most(CANCEL), sleep, poll_once), Ok(Some(_))) {
+            self.call.effects().undone();
+            return why.hint("Nothing is left of the snapshot; running the same command again is safe.");
         }
         why.hint(format!(
             "The snapshot could not be cancelled: svc-snap show {0} --repository {1} shows it, and svc-snap delete {0} --cancel --repository {1} removes it.",

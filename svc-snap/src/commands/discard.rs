@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize};
 use svc_step::{Action, Call, DryRun, Failure, GivenArgs, OtherServer, RunId, StepResult, Stopped, swaps};
 
 use crate::client::{Connection, Server};
-use crate::commands::clone;
 use crate::guard;
-use crate::index::{Act, ScopeArg, copies, get_indices, refuse_any, select};
-use crate::restore::record::Given;
-use crate::restore::{Begun, phases, record};
+use crate::index::{Act, Index, ScopeArg, copies, get_indices, refuse_any, select};
+use crate::restore::record::{Begun, Given};
+use crate::restore::{phases, record};
 use crate::throttle::Left;
 
 #[derive(Debug, clap::Args)]
@@ -50,9 +49,9 @@ pub struct DiscardedIndex {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiscardState {
-    There,
+    Present,
     Removed,
-    Gone,
+    Absent,
 }
 
 pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
@@ -71,20 +70,33 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     }
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let recorded = record::find(call, &run)?.filter(|one| one.cluster_uuid() == server.cluster_uuid);
-    for one in [&given, &recorded].into_iter().flatten() {
-        if let Begun::Swapped(swapped) = one {
-            phases::refuse_unfinished(&server, swapped)?;
-        }
+    // The record of the run is newer than any document.
+    if let Some(Begun::Swapped(swapped)) = recorded.as_ref().or(given.as_ref()) {
+        phases::refuse_unfinished(&server, swapped)?;
     }
     let all: Vec<String> = select::names(&server)?.indices;
+    let named: BTreeSet<&str> = [&given, &recorded].into_iter().flatten().flat_map(Begun::copies).collect();
     // Two services may have been given the same run id.
-    let is_ours = |name: &&String| copies::is_copy_of(name, run.as_str(), |index| args.scope.scope.contains(index));
+    let is_ours = |name: &&String| {
+        copies::is_copy_of(name, run.as_str(), |index| args.scope.scope.contains(index))
+            && copies::run_of(name, &all).is_none_or(|other| other == run.as_str())
+    };
     let mut names: BTreeSet<String> = all.iter().filter(is_ours).cloned().collect();
     if given.is_none() {
         refuse_last(&run, &names, &all)?;
+    } else {
+        // One that the run says nothing of, and that is of no live index, may be a copy of another run: of `r-2` and not of `r`.
+        let is_live = |index: &str| all.iter().any(|live| live == index);
+        names.retain(|name| copies::is_copy_of(name, run.as_str(), is_live));
     }
-    let named = [&given, &recorded].into_iter().flatten().flat_map(Begun::copies);
-    names.extend(named.filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
+    names.extend(named.into_iter().filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
+    // What a killed restore has restored directly under a live name, and never opened.
+    if let Some(Begun::Copies(set)) = &recorded {
+        let found = get_indices(&server, &set.names())?;
+        let unopened: Vec<&String> = set.indices.iter().filter(|one| one.is_unopened(&found)).map(|one| &one.index).collect();
+        guard::refuse_outside(&args.scope.scope, &unopened)?;
+        names.extend(unopened.into_iter().cloned());
+    }
     clear(args, call, &server, &run, &names, recorded.as_ref())
 }
 
@@ -97,19 +109,20 @@ fn clear(
     names: &BTreeSet<String>,
     recorded: Option<&Begun>,
 ) -> StepResult<Discarded> {
-    let found = get_indices(server, &names.iter().map(String::as_str).collect::<Vec<_>>())?;
-    let aliased = found.iter().filter(|(_, index)| !index.metadata.aliases.is_empty()).map(|(name, _)| name);
+    let found = get_indices(server, names)?;
+    let is_used = |(name, index): &(&String, &Index)| copies::is_own(name) && !index.metadata.aliases.is_empty();
+    let aliased = found.iter().filter(is_used).map(|(name, _)| name);
     let hint = "GET /_cat/aliases shows them; finish the swap, or move the aliases.";
     refuse_any("copy_in_use", "Copies that have aliases are in use and are not removed", &aliased.collect::<Vec<_>>(), hint)?;
     let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
     let blocked = match recorded {
-        Some(Begun::Copies(set)) => clone::blocked(server, set)?,
+        Some(Begun::Copies(set)) => set.left_blocked(server)?,
         _ => Vec::new(),
     };
-    let unblocks = Act::each(blocked.iter().map(String::as_str), Act::Unblock);
-    let removals = Act::each(found.keys().map(String::as_str), Act::Delete);
-    let state = |name: &String| if found.contains_key(name) { DiscardState::There } else { DiscardState::Gone };
+    let unblocks = Act::each(&blocked, Act::Unblock);
+    let removals = Act::each(found.keys(), Act::Delete);
+    let state = |name: &String| if found.contains_key(name) { DiscardState::Present } else { DiscardState::Absent };
     let mut discarded = Discarded {
         cluster_uuid: server.cluster_uuid.clone(),
         run: run.to_string(),
@@ -137,11 +150,10 @@ fn remove(call: &Call, server: &Server, act: &Act, discarded: &mut Discarded) ->
     Ok(())
 }
 
-/// Refuses copies of a run of which nothing is recorded here, its record being lost or on another host, where there are none or they
-/// may be all that there is.
+/// Without a record: refuses if there is no copy (4), or if a copy may be the last one (3).
 fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<(), Failure> {
     if names.is_empty() {
-        let message = format!("Nothing is recorded of the run {run} here, and no copy bears its name.");
+        let message = format!("Nothing is recorded of the run {run} here, and no copy has its name.");
         return Err(Failure::not_found("swap_not_found", message).hint("svc-snap health lists the copies that there are."));
     }
     // An interrupted swap may have left no other copy: neither of what was live nor of what was to become so.

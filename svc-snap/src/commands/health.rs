@@ -1,14 +1,15 @@
 //! `health`: is the server up, which one is it, and is it ready for snapshots? What a preflight asks.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Connection, Product, Server, list, members, text};
+use crate::client::poll::SOON;
+use crate::client::{Connection, Product, Server, list, members, poll, text};
 use crate::index::{Patterns, Scope, ScopeArg, copies, select};
 use crate::repository::RepositoryArg;
 use crate::restore::capacity::{Capacity, Level, NodeDisk};
@@ -18,7 +19,6 @@ use crate::{repository, snapshot};
 
 /// How long `--wait` waits where no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
-const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -55,8 +55,7 @@ pub struct Health {
     pub path_repo: Vec<String>,
     pub repository: RepositoryHealth,
     pub disks: Vec<NodeDisk>,
-    /// What the indices of the scope take without their replicas, which is what a first snapshot of them stores; `null` where
-    /// the user may not ask.
+    /// What the indices of the scope take without their replicas, as a first snapshot of them does; `null` where the user may not ask.
     pub indices_bytes: Option<u64>,
     /// Our own copies of indices of the scope, by their names on the server.
     pub copies: Vec<OwnCopy>,
@@ -108,8 +107,7 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let message = format!("Indices of the service lack a primary shard: {}.", health.red_indices.join(", "));
     let mut failure = Failure::invalid("indices_red", message)
         .hint("GET /_cluster/allocation/explain says why; after a start, svc-snap health --wait waits for them.");
-    let red: Vec<&str> = health.red_indices.iter().map(String::as_str).collect();
-    failure.causes = verify::unassigned(&server, &red);
+    failure.causes = verify::unassigned(&server, &health.red_indices);
     Err(Stopped::with(failure, health))
 }
 
@@ -123,21 +121,31 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 
 /// Waits until the server answers and no index that may be the service's is red, or until the time is over. It asks only what is cheap.
 fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
-    let until = Instant::now() + call.deadline().limit().unwrap_or(WAIT);
-    let mut known = None;
-    loop {
-        let is_over = Instant::now() >= until;
-        let connected = known.take().map_or_else(|| Server::connect(&args.connection, call), Ok);
-        let last = match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
-            Ok((is_ready, server)) if is_ready || is_over => return Ok(server),
-            Ok((_, server)) => {
-                known = Some(server);
-                "Indices of the service lack a primary shard.".to_owned()
+    let time = call.deadline().limit().unwrap_or(WAIT);
+    let (mut known, mut last) = (None, None);
+    let ready = poll(
+        SOON,
+        time,
+        |time| call.pause(time),
+        || {
+            let connected = known.take().map_or_else(|| Server::connect(&args.connection, call), Ok);
+            match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
+                Ok((true, server)) => return Ok(Some(server)),
+                Ok((false, server)) => known = Some(server),
+                Err(failure) if failure.status == Status::Unavailable => last = Some(failure),
+                Err(failure) => return Err(failure),
             }
-            Err(failure) if failure.status == Status::Unavailable && !is_over => failure.message,
-            Err(failure) => return Err(failure),
-        };
-        call.pause(PAUSE).map_err(|failure| failure.cause(last))?;
+            Ok(None)
+        },
+    );
+    // What lacks shards in the end is a part of the result.
+    match (ready, known, last) {
+        (Ok(Some(server)), ..) | (Ok(None), Some(server), _) => Ok(server),
+        (Err(failure), None, Some(last)) => Err(failure.cause(last.message)),
+        (Ok(None), None, last) => {
+            Err(last.unwrap_or_else(|| Failure::unavailable("search_unavailable", "The server does not answer.")))
+        }
+        (Err(failure), ..) => Err(failure.cause("Indices of the service lack a primary shard.")),
     }
 }
 
@@ -205,7 +213,7 @@ fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHeal
     health.kind = text(&definition, "/type").map(str::to_owned);
     health.location = text(&definition, "/settings/location").map(str::to_owned);
     health.readonly = text(&definition, "/settings/readonly") == Some("true");
-    let checked = repository::verify(server, name).and_then(|_| {
+    let checked = repository::verify_nodes(server, name).and_then(|_| {
         health.verified = Some(true);
         snapshot::probe(server, name)
     });
@@ -213,20 +221,19 @@ fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHeal
         health.readable = Some(true);
         return Ok(health);
     };
+    call.check()?;
+    // The causes name the nodes, each server in another one.
+    let why = format!("{} ({})", failure.message, failure.causes.join("; "));
     match failure.code.as_str() {
+        "search_unreachable" => return Err(failure),
         "repository_unusable" => health.verified = Some(false),
         "repository_damaged" => health.readable = Some(false),
-        _ => {}
+        _ => {
+            call.warn("not_checked", format!("Whether the repository {name} can be used is unknown: {why}"));
+            return Ok(health);
+        }
     }
-    call.check()?;
-    if failure.code == "search_unreachable" {
-        return Err(failure);
-    }
-    let is_known = [health.verified, health.readable].contains(&Some(false));
-    let why = failure.causes.last().unwrap_or(&failure.message);
-    let unknown = format!("Whether the repository {name} can be used is unknown: ");
-    let (code, unknown) = if is_known { (failure.code.as_str(), "") } else { ("not_checked", unknown.as_str()) };
-    call.warn(code, format!("{unknown}{} ({why})", failure.message));
+    call.warn(&failure.code, why);
     Ok(health)
 }
 
@@ -251,21 +258,12 @@ fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
 
 /// A swap that was killed after its exchange: some indices may not be live.
 fn warn_of_swaps(call: &Call, server: &Server) -> Result<(), Failure> {
-    let marked = server.find("/_alias/svc-swapping-*?expand_wildcards=all")?.unwrap_or_default();
-    let aliases = members(&marked).flat_map(|(_, index)| index.get("aliases").into_iter().flat_map(members));
-    let runs: BTreeSet<&str> = aliases.filter_map(|(alias, _)| copies::marked_run(alias)).collect();
-    for run in runs {
+    for run in copies::marked_runs(server)? {
         let message =
             format!("The swap of the run {run} is in progress or was interrupted; svc-snap swap --run {run} finishes it.");
         call.warn("swap_unfinished", message);
     }
     Ok(())
-}
-
-fn warn_of(call: &Call, code: &str, message: &str, names: &[&str]) {
-    if !names.is_empty() {
-        call.warn(code, format!("{message}: {}.", names.join(", ")));
-    }
 }
 
 /// What is no failure, and what a preflight should know.
@@ -279,10 +277,10 @@ fn warn(call: &Call, health: &Health) {
         let message = "No folder is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it";
         call.warn("location_unusable", format!("{message}: {lacking}."));
     }
-    let message =
-        "Leave these data streams out of the scope (SVC_INDICES='*,-NAME'): they cannot be staged, and svc-rollback refuses them";
-    let streams: Vec<&str> = health.data_streams.iter().map(String::as_str).collect();
-    warn_of(call, "data_streams", message, &streams);
+    if !health.data_streams.is_empty() {
+        let streams = health.data_streams.join(", ");
+        call.warn("data_streams", format!("Leave these data streams out of the scope (SVC_INDICES='*,-NAME'): they cannot be staged, and svc-rollback refuses them: {streams}."));
+    }
     for disk in &health.disks {
         let stage = match disk.level {
             Level::Free => continue,

@@ -1,19 +1,18 @@
 //! `prune`: delete the snapshots that are not needed, by the rules of [`retention`], one at a time and oldest first.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::retention::{Reason, Retention};
-use svc_step::{Accept, Action, Call, DryRun, Failure, Received, Status, StepResult, Stopped, Unit, retention};
+use svc_step::{Accept, Action, Call, DryRun, Failure, Status, StepResult, Stopped, Unit, retention};
 
 use crate::client::{Connection, Server, continues_by_itself, is_busy, path, retry_while_busy};
-use crate::commands::list;
-use crate::commands::list::Item;
 use crate::repository::RepositoryArg;
-use crate::snapshot::captured::SCHEMAS;
 use crate::snapshot::mark::Kind;
+use crate::snapshot::verdict::Item;
 use crate::snapshot::{Snapshot, Source, captured, verdict};
 use crate::throttle::Left;
 use crate::{repository, snapshot};
@@ -25,7 +24,7 @@ const BUSY: Duration = Duration::from_secs(600);
 #[command(after_help = "Examples:
   svc-snap prune --dry-run | jq -r '.result.snapshots[] | [.name, .outcome, .reason] | @tsv'
   svc-snap prune --max-age 30d --max-count 30 --min-count 7
-  svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc/*/
+  svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc
 
 Only snapshots that svc-snap took count, each kind on its own, and only valid ones. The newest valid one of a kind is never deleted.
 Restore points and their snapshots: svc-backup --prune.")]
@@ -35,7 +34,7 @@ pub struct PruneArgs {
     /// Of which kind (repeatable)
     #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
-    /// Never the snapshots of these: documents of svc-snap (create, wait, show), or restore points (folders)
+    /// Never the snapshots of these: documents of svc-snap (create, wait, show), restore points, or a folder of restore points
     #[arg(long, value_name = "PATH", num_args = 1..)]
     keep_from: Vec<PathBuf>,
     /// Leave out the cleanup of the repository at the end
@@ -79,7 +78,7 @@ pub enum Outcome {
     /// Its removal was asked for, and the outcome is unknown.
     Unknown,
     Deleted,
-    /// It was to go, and somebody else has deleted it meanwhile.
+    /// It was to go, and another client has deleted it meanwhile.
     Gone,
 }
 
@@ -100,7 +99,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let outcome = |reason: Reason| if reason.removes() { Outcome::Planned } else { Outcome::Kept };
     let snapshots = found.into_iter().zip(reasons);
     let snapshots: Vec<Pruning> =
-        snapshots.map(|(one, reason)| Pruning { item: list::item(repository, one), reason, outcome: outcome(reason) }).collect();
+        snapshots.map(|(one, reason)| Pruning { item: Item::of(repository, one), reason, outcome: outcome(reason) }).collect();
     let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
     let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.item.name]), None));
     let requests: Vec<Action> = requests.collect();
@@ -127,17 +126,26 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     Stopped::ended(ended, pruned)
 }
 
-/// The names and uuids of snapshots that stay. A name is enough, whatever cluster and repository the document is of: a repository may
-/// have been registered again under another name.
+/// The names and uuids of snapshots that stay. A name is enough: a repository may have been registered again under another name.
 fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let mut keep = Vec::new();
-    for path in paths {
-        let document = if path.is_dir() { path.join("snapshot.json") } else { path.clone() };
-        let source = Source::received(&Received::read(call, &document, &SCHEMAS, Accept::Unfinished)?)?;
+    for document in paths.iter().map(|path| documents(path)).collect::<Result<Vec<_>, _>>()?.concat() {
+        let source = Source::read(call, &document, Accept::Unfinished)?;
         keep.extend(source.document.and_then(|document| document.snapshot).map(|snapshot| snapshot.uuid));
         keep.push(source.name);
     }
     Ok(keep)
+}
+
+/// The document itself, that of a restore point, or those of all restore points in a folder.
+fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let own = path.join("snapshot.json");
+    if !path.is_dir() || own.exists() {
+        return Ok(vec![if path.is_dir() { own } else { path.to_owned() }]);
+    }
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.map_err(|error| Failure::io("list the restore points", path, &error))?;
+    Ok(entries.into_iter().map(|entry| entry.path().join("snapshot.json")).filter(|document| document.exists()).collect())
 }
 
 fn state(repository: &str, snapshot: &Snapshot, kinds: &[String], keep: &[String]) -> retention::State {
@@ -163,7 +171,7 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
         progress.at(&one.item.name);
         call.check()?;
         let timeout = call.deadline().remaining().unwrap_or(BUSY);
-        match retry_while_busy(call, timeout, is_busy, || captured::delete(call, server, repository, &one.item.name)) {
+        match retry_while_busy(call, timeout, || captured::delete(call, server, repository, &one.item.name)) {
             Ok(()) => {
                 one.outcome = Outcome::Deleted;
                 *deleted_count += 1;

@@ -1,5 +1,8 @@
 //! `restore` (procedure, 4 and 2.3): what is live is staged, verified and swapped; what is not live has nothing to protect and
 //! is restored directly under its own name. `--in-place` is the procedure's own way, for lack of disk space and for data streams.
+//!
+//! The way of a restore, in five files: this one, `restore/source.rs` (which snapshot), `restore/stage.rs` (restored beside what is live),
+//! `restore/plan.rs` (what becomes live in whose place) and `restore/swap.rs` (the five phases).
 
 use std::collections::BTreeSet;
 
@@ -8,11 +11,13 @@ use svc_step::{Call, DryRun, Failure, StepResult, Stopped};
 use crate::guard;
 use crate::index::{get_indices, select};
 use crate::restore::in_place::OnConflict;
-use crate::restore::plan::refuse_other_plan;
-use crate::restore::{
-    Begun, Chosen, CopySet, CopyState, Earlier, Ended, HowArgs, RestoreMethod, RestoreState, Restored, Staged, SwapState,
-    Swapped, WhatArgs, in_place, phases, plan, record, stage, swap, verify,
-};
+use crate::restore::plan::{HowArgs, refuse_other_plan};
+use crate::restore::record::Begun;
+use crate::restore::result::{CopySet, CopyState, Staged, SwapState, Swapped};
+use crate::restore::source::{Chosen, RestoreMethod, RestoreState, Restored, WhatArgs};
+use crate::restore::stage::Earlier;
+use crate::restore::swap::Ended;
+use crate::restore::{in_place, phases, plan, record, stage, swap, verify};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -52,7 +57,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let earlier = Earlier::find(call, &chosen)?;
     // What a killed call had asked the server to restore directly is live when that is done, and treated so.
     if !args.dry.dry_run {
-        verify::until_idle(call, server, &earlier.direct.iter().map(String::as_str).collect::<Vec<_>>())?;
+        verify::until_idle(call, server, &earlier.direct)?;
     }
     let mut rates = chosen.rates(call)?;
     let mut staged = match &earlier.verified {
@@ -62,7 +67,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let is_direct = |index: &str| staged.copies.indices.iter().any(|one| one.index == index && one.is_direct());
     let mut restored = Restored::planned(call, &chosen, false, is_direct);
     // Whatever forbids the swap is found out before anything is staged.
-    let planned = plan::forward(call, server, &chosen.scope, &staged.copies, args.how, false)?;
+    let planned = plan::forward(call, server, &chosen.scope, &staged.copies, args.how, earlier.verified.is_some())?;
     restored.plan = staged.copies.plan.iter().chain(&planned.plan).cloned().collect();
     restored.skipped.clone_from(&planned.skipped);
     restored.throttle.clone_from(&staged.throttle);
@@ -70,7 +75,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
         return Ok(restored);
     }
     let ready = if earlier.verified.is_some() {
-        rates.clear(call, server);
+        rates.left.put_back(call, server);
         Ok(())
     } else {
         stage::act(call, &chosen, &earlier, &mut staged, &mut rates)
@@ -112,8 +117,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     }
 }
 
-/// The swap of this run that an earlier call of the same command began. A call that was given the same run ID may want something else of
-/// the snapshot.
+/// The swap of this run that an earlier call of the same command began; another command may have been given the same run ID.
 fn unfinished_swap(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Failure> {
     match record::find(call, call.run_id())? {
         Some(Begun::Swapped(swapped))
@@ -131,21 +135,25 @@ fn unfinished_swap(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Fail
 fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> StepResult<Restored> {
     let is_direct = |index: &str| swapped.direct.iter().any(|one| one.index == index);
     let mut restored = Restored::planned(call, chosen, false, is_direct);
+    if !swapped.finished {
+        plan::resume(call, &chosen.server, &mut swapped)?;
+    }
     restored.plan.clone_from(&swapped.plan);
     let ended = if swapped.finished || dry_run {
         Ok(())
     } else {
         call.check().and_then(|()| match swap::execute(call, &chosen.server, &mut swapped) {
             Ended::Finished => Ok(()),
-            Ended::Undone(failure) | Ended::Unfinished(failure) => Err(failure),
+            // Its plan may be what fails.
+            Ended::Undone(failure) => Err(phases::unfinished(&swapped.run, failure)),
+            Ended::Unfinished(failure) => Err(failure),
         })
     };
     report_swap(&mut restored, swapped, &CopySet::default());
     Stopped::ended(ended, restored)
 }
 
-/// Which indices are restored directly: what is not live, unless another index has one of its aliases, which would count double until the
-/// swap.
+/// What is restored directly: what is not live, unless another index has one of its aliases, which would count double until the swap.
 fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failure> {
     let mut live = get_indices(&chosen.server, &chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));

@@ -25,8 +25,7 @@ pub struct Shown {
     /// Which snapshot, and what was captured of its indices.
     #[serde(flatten)]
     pub backup: Backup,
-    /// Whether it is a valid backup; `null` while it is being taken. An invalid one is exit 7, and a valid one that this server cannot
-    /// restore, since a newer one or another product took it, exit 3.
+    /// Whether it is a valid backup; `null` while it is being taken. An invalid one is exit 7, one that this server cannot restore exit 3.
     pub valid: Option<bool>,
 }
 
@@ -36,14 +35,11 @@ pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     source.check_server(&server, args.source.other)?;
     let found = snapshot::get(&server, &source.repository, &source.name)?;
     source.check_uuid(&found)?;
-    let backup = source.backup(call, &server, found.clone());
+    let backup = source.backup(call, &server, found.clone(), false);
     let verdict = verdict::check(&source.repository, &found, &backup.wanted);
     let shown = Shown { backup, valid: (!found.is_under_way()).then_some(verdict.is_ok()) };
     if found.is_under_way() {
         return Ok(shown);
     }
-    match verdict.and_then(|()| verdict::check_restorable(&server, &source.repository, &found)) {
-        Err(failure) => Err(Stopped::with(failure, shown)),
-        Ok(()) => Ok(shown),
-    }
+    Stopped::ended(verdict.and_then(|()| verdict::check_restorable(&server, &source.repository, &found)), shown)
 }

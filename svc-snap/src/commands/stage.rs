@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use svc_step::{Call, DryRun, StepResult, Stopped};
 
 use crate::guard;
-use crate::restore::{Chosen, Earlier, Staged, WhatArgs, phases, stage};
+use crate::restore::result::Staged;
+use crate::restore::source::{Chosen, WhatArgs};
+use crate::restore::stage::Earlier;
+use crate::restore::{phases, stage};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-snap stage --from snapshot.json > staged.json && svc-snap swap --from staged.json")]

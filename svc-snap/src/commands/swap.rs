@@ -1,14 +1,16 @@
-//! `swap`: what was staged becomes live, all of it or nothing; a previous copy of what was live stays. An unfinished swap is finished; the document
-//! of a finished one, swapped again, goes back.
+//! `swap`: what was staged becomes live, all of it or nothing; a previous copy of what was live stays.
 
 use svc_step::{Call, DryRun, Failure, GivenArgs, OtherServer, StepResult, Stopped};
 
 use crate::client::{Connection, Server};
 use crate::guard;
 use crate::index::{Scope, ScopeArg};
-use crate::restore::plan::refuse_other_plan;
-use crate::restore::record::Given;
-use crate::restore::{Begun, Ended, HowArgs, Phase, Swapped, phases, plan, record, swap};
+use crate::restore::phases::Phase;
+use crate::restore::plan::{HowArgs, refuse_other_plan};
+use crate::restore::record::{Begun, Given};
+use crate::restore::result::Swapped;
+use crate::restore::swap::Ended;
+use crate::restore::{phases, plan, record, swap};
 use crate::throttle::Left;
 
 #[derive(Debug, clap::Args)]
@@ -63,12 +65,15 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     guard::refuse_outside(&args.scope.scope, &names)?;
     if let Task::Undo(before) = &kind {
         let names = before.live_names().into_iter().chain(before.direct.iter().map(|one| one.index.as_str()));
-        guard::refuse_outside(&args.scope.scope, &names.collect::<Vec<_>>())?;
+        guard::refuse_outside(&args.scope.scope, names)?;
     }
     if matches!(kind, Task::Resume) && swapped.finished {
         return Ok(swapped);
     }
     phases::refuse_unfinished_swaps(call, &server, &run, &names)?;
+    if matches!(kind, Task::Resume) {
+        plan::resume(call, &server, &mut swapped)?;
+    }
     if args.dry.dry_run {
         return Ok(swapped);
     }
@@ -83,17 +88,20 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     let ended = swap::execute(call, &server, &mut swapped);
     // Not before: clients would create indices of the live names of a swap that was interrupted after its exchange.
     left.put_back(call, &server);
-    if let (Ended::Undone(_), Task::Begin(before)) = (&ended, kind) {
-        before.write_end(call);
-    }
-    match ended {
-        Ended::Finished => Ok(swapped),
-        Ended::Undone(failure) | Ended::Unfinished(failure) => Err(Stopped::with(failure, swapped)),
-    }
+    let ended = match (ended, kind) {
+        (Ended::Finished, _) => Ok(()),
+        (Ended::Undone(failure), Task::Begin(before)) => {
+            before.write_end(call);
+            Err(failure)
+        }
+        // Its plan is an earlier call's, and may be what fails.
+        (Ended::Undone(failure), _) => Err(phases::unfinished(run.as_str(), failure)),
+        (Ended::Unfinished(failure), _) => Err(failure),
+    };
+    Stopped::ended(ended, swapped)
 }
 
-/// An unfinished swap is finished; the document of a finished one goes back; `--back` goes back in any case. The record of the run on
-/// this host is newer than any document.
+/// An unfinished swap is finished; the document of a finished one goes back, and `--back` in any case. A record is newer than a document.
 fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(Swapped, Task), Failure> {
     let recorded = match record::find(call, &given.run)? {
         Some(Begun::Swapped(recorded)) if recorded.cluster_uuid == server.cluster_uuid => Some(recorded),

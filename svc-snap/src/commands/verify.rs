@@ -31,7 +31,7 @@ pub struct Verified {
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let server = Server::connect(&args.connection, call)?;
     let repository = args.repository.repository.clone();
-    let nodes = repository::verify(&server, &repository)?;
+    let nodes = repository::verify_nodes(&server, &repository)?;
     let snapshots_count = snapshot::probe(&server, &repository)?;
     Ok(Verified { cluster_uuid: server.cluster_uuid, repository, nodes, snapshots_count })
 }

@@ -1,13 +1,11 @@
 //! `wait`: until a snapshot is finished, checked as `create` checks it.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Call, StepResult, Stopped};
 
 use crate::client::{Connection, Server};
 use crate::snapshot;
 use crate::snapshot::follow::Follow;
-use crate::snapshot::{Backup, SourceArgs, verdict};
+use crate::snapshot::{Backup, Source, SourceArgs, verdict};
 use crate::throttle::Left;
 
 #[derive(Debug, clap::Args)]
@@ -21,25 +19,19 @@ pub struct WaitArgs {
     connection: Connection,
 }
 
-/// A snapshot that is finished and valid.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Waited {
-    #[serde(flatten)]
-    pub backup: Backup,
-}
-
-pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
+pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Backup> {
     let source = args.source.read(call, Accept::Unfinished)?;
     let server = Server::connect(&args.connection, call)?;
     let (repository, name) = (source.repository.as_str(), source.name.as_str());
     source.check_server(&server, args.source.other)?;
     let first = snapshot::get(&server, repository, name)?;
     source.check_uuid(&first)?;
-    let mut waited = Waited { backup: source.backup(call, &server, first) };
+    let mut backup = source.backup(call, &server, first, true);
     let ended = Follow::new(call, &server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {
-        waited.backup = source.backup(call, &server, snapshot.clone());
-        verdict::check(repository, &snapshot, &waited.backup.wanted)
+        Source::of(backup.clone()).check_uuid(&snapshot)?;
+        backup = source.backup(call, &server, snapshot.clone(), true);
+        verdict::check(repository, &snapshot, &backup.wanted)
     });
     // A call that gave up waiting may not have been able to put the throttle back while the snapshot was running.
     if call.check().is_ok()
@@ -47,5 +39,5 @@ pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Waited> {
     {
         left.put_back_alone(call, &server, repository);
     }
-    Stopped::ended(verdict, waited)
+    Stopped::ended(verdict, backup)
 }

@@ -1,4 +1,4 @@
-//! The requests by which indices are cloned, blocked, exchanged and settled, each as a plan prints it and as it is sent.
+//! The requests by which indices are cloned, blocked, exchanged and given their settings, each as a plan prints it and as it is sent.
 
 use serde_json::{Map, Value, json};
 use svc_step::{Action, Call, Failure};
@@ -29,9 +29,9 @@ pub(crate) enum Act {
 
 impl Act {
     /// As many requests of one kind as these names need.
-    pub(crate) fn each<'a>(names: impl IntoIterator<Item = &'a str>, act: impl Fn(Vec<String>) -> Self) -> Vec<Self> {
-        let names: Vec<&str> = names.into_iter().collect();
-        portions(&names).into_iter().map(|names| act(names.iter().map(|&name| name.to_owned()).collect())).collect()
+    pub(crate) fn each<T: AsRef<str>>(names: impl IntoIterator<Item = T>, act: impl Fn(Vec<String>) -> Self) -> Vec<Self> {
+        let owned = |names: Vec<T>| names.iter().map(|name| name.as_ref().to_owned()).collect();
+        portions(names).into_iter().map(|names| act(owned(names))).collect()
     }
 
     pub(crate) fn request(&self) -> (&'static str, String, Option<Value>) {
@@ -81,9 +81,20 @@ impl Act {
     }
 }
 
-/// A clone is hidden, takes no writes and has no replicas until it is settled. (A setting of `null` would stay among its settings.)
-fn copy_settings() -> Map<String, Value> {
+/// A copy is hidden, takes no writes and has no replicas until it becomes live. (A setting of `null` would stay among its settings.)
+pub(crate) fn copy_settings() -> Map<String, Value> {
     let settings = json!({"index.hidden": true, "index.number_of_replicas": 0, "index.auto_expand_replicas": "false",
         "index.blocks.write": true});
     settings.as_object().cloned().unwrap_or_default()
+}
+
+/// The action of an `_aliases` call that gives an index an alias with all that it had.
+pub(crate) fn give(index: &str, alias: &str, properties: &Map<String, Value>) -> Value {
+    let mut add = properties.clone();
+    add.extend([("index".to_owned(), json!(index)), ("alias".to_owned(), json!(alias))]);
+    json!({ "add": add })
+}
+
+pub(crate) fn remove_index(name: &str) -> Value {
+    json!({"remove_index": {"index": name}})
 }

@@ -2,22 +2,22 @@
 //! phases of a swap, and all of `clone`. Until the last of them is there everything can be undone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use svc_step::{Call, Failure, Status};
 
-use crate::client::{Server, path, poll_pause};
-use crate::index::{Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, portions, refuse_any};
+use crate::client::poll::AT_ONCE;
+use crate::client::{MOMENT, Server, path, poll, retry, sleep};
+use crate::index::{Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any};
 
-const FIRST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_millis(100);
-/// How long clones may take to become complete. They are made of hard links, in under a second; what is live takes no writes, or
-/// is not there, meanwhile.
+/// How long clones may take to become complete. They are made of hard links; what is live takes no writes, or is not there, meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// How often a client may be faster with a name than a clone, or an answer be lost.
-const ATTEMPTS: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(200);
+
+/// How many clones are asked for at once.
+const TOGETHER: usize = 16;
 
 /// A live index, and the copy that is made of it.
 #[derive(Debug, Clone)]
@@ -29,7 +29,6 @@ pub(crate) struct LiveClone<'a> {
     pub copy: Option<&'a str>,
     /// What it had before beside its documents.
     pub was: &'a IndexMetadata,
-    pub was_closed: bool,
 }
 
 impl LiveClone<'_> {
@@ -41,12 +40,8 @@ impl LiveClone<'_> {
         self.copy.is_some_and(|copy| found.contains_key(copy))
     }
 
-    fn is_blocked_by_us(&self, found: &Found) -> bool {
+    pub(crate) fn is_blocked_by_us(&self, found: &Found) -> bool {
         !self.was.write_block() && self.live(found).is_some_and(|live| live.metadata.write_block())
-    }
-
-    fn is_opened_by_us(&self, found: &Found) -> bool {
-        self.was_closed && self.live(found).is_some_and(|live| !live.closed)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
@@ -55,7 +50,7 @@ impl LiveClone<'_> {
 }
 
 fn get_all(server: &Server, all: &[LiveClone<'_>]) -> Result<Found, Failure> {
-    get_indices(server, &all.iter().flat_map(LiveClone::names).collect::<Vec<_>>())
+    get_indices(server, all.iter().flat_map(LiveClone::names))
 }
 
 /// The requests that are left to be sent, by what the server shows: open, remove the copies of indices that took writes since, block.
@@ -63,13 +58,13 @@ fn blocking(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     // What is given up is blocked too, unless it is closed or lacks shards.
     let is = |wanted: fn(&Index) -> bool| {
         move |one: &&LiveClone<'_>| {
-            let blocks = |live: &Index| wanted(live) && (one.copy.is_some() || (live.complete && !live.closed));
+            let blocks = |live: &Index| wanted(live) && (one.copy.is_some() || (live.complete && !live.metadata.closed));
             one.live(found).is_some_and(blocks)
         }
     };
     let names = |wanted: fn(&Index) -> bool| all.iter().filter(is(wanted)).map(|one| one.index);
     let outdated = all.iter().filter(is(|live| !live.metadata.write_block())).filter(|one| one.has_copy(found));
-    let mut acts = Act::each(names(|live| live.closed), Act::Open);
+    let mut acts = Act::each(names(|live| live.metadata.closed), Act::Open);
     acts.extend(Act::each(outdated.filter_map(|one| one.copy), Act::Delete));
     acts.extend(Act::each(names(|live| !live.metadata.write_block()), Act::Block));
     acts
@@ -96,35 +91,27 @@ pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
 
 /// Blocks all of them and clones them, and gives how many documents each live index holds. `check` is asked before every request
 /// whether to continue. `theirs` gets the copies that a call of the same run on another host has made meanwhile.
-/// Errors: Whatever stopped it; [`undo`] puts all of it back.
-pub(crate) fn make<'a>(
+pub(crate) fn make(
     call: &Call,
     server: &Server,
-    all: &[LiveClone<'a>],
+    all: &[LiveClone<'_>],
     theirs: &mut BTreeSet<String>,
-    check: impl Fn() -> Result<(), Failure>,
-) -> Result<BTreeMap<&'a str, u64>, Failure> {
+    check: impl Fn() -> Result<(), Failure> + Sync,
+) -> Result<BTreeMap<String, u64>, Failure> {
     again(|| {
         check()?;
         block(call, server, all, &check)
     })?;
     again(|| {
-        for act in clones(all, &get_all(server, all)?) {
-            check()?;
-            act.send(call, server).inspect_err(|failure| {
-                if let (Act::Clone { to, .. }, "name_in_use") = (&act, failure.code.as_str()) {
-                    theirs.insert(to.clone());
-                }
-            })?;
-        }
-        Ok(())
+        let clones = clones(all, &get_all(server, all)?);
+        send_clones(call, server, &clones, theirs, &check)
     })?;
     let (live, copies): (Vec<&str>, Vec<&str>) = all.iter().filter_map(|one| Some((one.index, one.copy?))).unzip();
     wait_complete(server, &copies, &check)?;
     for names in portions(&live) {
-        server.post(&path(&[&names.join(","), "_refresh"]), None)?;
+        server.post(&path(&[&list_of(&names), "_refresh"]), None)?;
     }
-    let counts = counts(server, &[live.as_slice(), &copies].concat())?;
+    let counts = counts(server, live.iter().chain(&copies))?;
     let of = |name: &str| counts.get(name).copied().unwrap_or_default();
     for (live, copy) in live.into_iter().zip(copies) {
         same_count(live, of(live), copy, of(copy))?;
@@ -132,12 +119,40 @@ pub(crate) fn make<'a>(
     Ok(counts)
 }
 
+/// Sends them, several at once where they are many: the more shards a server has, the longer it takes for each.
+pub(crate) fn send_clones(
+    call: &Call,
+    server: &Server,
+    clones: &[Act],
+    theirs: &mut BTreeSet<String>,
+    check: impl Fn() -> Result<(), Failure> + Sync,
+) -> Result<(), Failure> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let failures = || failed.lock().unwrap_or_else(PoisonError::into_inner);
+    let has_failed = || !failures().is_empty();
+    let send = || {
+        while let Some(act) = clones.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !has_failed()) {
+            if let Err(failure) = check().and_then(|()| act.send(call, server)) {
+                failures().push((act, failure));
+            }
+        }
+    };
+    thread::scope(|scope| (0..(clones.len() / TOGETHER).clamp(1, TOGETHER)).for_each(|_| drop(scope.spawn(send))));
+    let failed = std::mem::take(&mut *failures());
+    let is_theirs = |failure: &Failure| failure.code == "name_in_use";
+    theirs.extend(failed.iter().filter_map(|(act, failure)| match act {
+        Act::Clone { to, .. } if is_theirs(failure) => Some(to.clone()),
+        _ => None,
+    }));
+    failed.into_iter().map(|(_, failure)| failure).min_by_key(is_transient).map_or(Ok(()), Err)
+}
+
 fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
     let found = get_all(server, all)?;
     refuse_changed(all, &found)?;
     let (first, blocks): (Vec<Act>, Vec<Act>) = blocking(all, &found).into_iter().partition(|act| !matches!(act, Act::Block(_)));
     first.iter().try_for_each(|act| act.send(call, server))?;
-    let opened: Vec<&str> = all.iter().filter(|one| one.was_closed && one.copy.is_some()).map(|one| one.index).collect();
+    let opened: Vec<&str> = all.iter().filter(|one| one.was.closed && one.copy.is_some()).map(|one| one.index).collect();
     wait_complete(server, &opened, check)?;
     blocks.iter().try_for_each(|act| act.send(call, server))?;
     let now = get_all(server, all)?;
@@ -153,24 +168,23 @@ fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() 
 
 fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
     let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
-    let hint = "Somebody else has removed or replaced them meanwhile; run the same command again.";
-    let message = "These are not there any more, or other indices of the same names are";
-    refuse_any("conflicting_index", message, &changed, hint)
+    let message = "Another client has removed or replaced these meanwhile";
+    refuse_any("conflicting_index", message, &changed, "What is live is as it was; run the same command again.")
 }
 
 /// What has to be undone of it, by what the server shows.
 pub(crate) fn undoing(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let live = || all.iter().filter(|one| one.live(found).is_some());
+    let is_opened = |one: &&LiveClone<'_>| one.was.closed && one.live(found).is_some_and(|live| !live.metadata.closed);
     // A copy goes before the block, so that a call that finds a copy of an index that takes writes knows it to be outdated.
     let copies = live().filter(|one| one.has_copy(found)).filter_map(|one| one.copy);
     let mut acts = Act::each(copies, Act::Delete);
     acts.extend(Act::each(live().filter(|one| one.is_blocked_by_us(found)).map(|one| one.index), Act::Unblock));
-    acts.extend(Act::each(live().filter(|one| one.is_opened_by_us(found)).map(|one| one.index), Act::Close));
+    acts.extend(Act::each(live().filter(is_opened).map(|one| one.index), Act::Close));
     acts
 }
 
-/// Removes the copies but `theirs`, takes the blocks off and closes what was closed, of all of them.
-/// Errors: The server refuses or does not answer; as much as possible is undone.
+/// Removes the copies but `theirs`, takes the blocks off and closes what was closed, as far as the server does it.
 pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: &BTreeSet<String>) -> Result<(), Failure> {
     again(|| {
         let mut ended = Ok(());
@@ -193,16 +207,9 @@ pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<()
     }
 }
 
-/// Does it again where an answer was lost or somebody else was faster with a name: it gets what is there first, and sends what is
-/// missing.
-pub(crate) fn again<T>(mut work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    for _ in 1..ATTEMPTS {
-        match work() {
-            Err(failure) if is_transient(&failure) => thread::sleep(PAUSE),
-            ended => return ended,
-        }
-    }
-    work()
+/// Does it again where an answer was lost or another client was faster with a name: what is there is asked first.
+pub(crate) fn again<T>(work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    retry(|failure| is_transient(failure).then_some(MOMENT), sleep, work)
 }
 
 /// Whether the outcome of the request is unknown, or an index of the clone's name is there already.
@@ -214,22 +221,20 @@ pub(crate) fn is_transient(failure: &Failure) -> bool {
 /// Waits until these indices are complete, and asks `check` between two polls whether to continue. One that has gone is not waited for.
 /// Errors: One is not complete in time (6), the server does not answer, or `check` says no.
 pub(crate) fn wait_complete(server: &Server, names: &[&str], check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
-    let begun = Instant::now();
-    let mut left = incomplete(server, names)?;
-    while let Some(index) = left.first() {
-        if begun.elapsed() > TIMEOUT {
-            return Err(Failure::timeout("timeout", format!("The index {index} did not become complete in time."))
-                .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards.")));
-        }
-        thread::sleep(poll_pause(begun, FIRST, LONGEST));
-        check()?;
+    let mut left = names.to_vec();
+    let poll_once = || {
         left = incomplete(server, &left)?;
+        Ok(left.is_empty().then_some(()))
+    };
+    let pause = |time| sleep(time).and_then(|()| check());
+    match (poll(AT_ONCE, TIMEOUT, pause, poll_once)?, left.first()) {
+        (None, Some(index)) => Err(Failure::timeout("timeout", format!("The index {index} did not become complete in time."))
+            .hint(format!("GET /_cluster/allocation/explain says why; GET /_cat/shards/{index} shows its shards."))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
-/// Refuses a clone that holds other documents than what it is of.
-/// Errors: The counts differ (7).
+/// Refuses a clone that does not hold as many documents as what it is of (7).
 pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -> Result<(), Failure> {
     if count == other_count {
         return Ok(());

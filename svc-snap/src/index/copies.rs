@@ -1,7 +1,11 @@
-//! Names of our own copies of indices: staged, previous, replaced, cloned; and how they are told from everybody else's.
+//! Names of our own copies of indices: staged, previous, replaced, cloned; and how they are told from those of others.
 
-use svc_step::RunId;
+use std::collections::BTreeSet;
+
 use svc_step::run_id::fit;
+use svc_step::{Failure, RunId};
+
+use crate::client::{Server, members, path};
 
 /// The longest name of an index, in bytes, on every server.
 const LONGEST: usize = 255;
@@ -18,8 +22,7 @@ pub(crate) fn is_own_of(name: &str, run: &str) -> bool {
     copied_from(name, run).is_some()
 }
 
-/// Whether `name` is a copy that `run` made of an index that `wanted` says yes to. What a client had made under that index's
-/// name while it was not there ([`conflict`]) counts as its copy.
+/// Whether `name` is a copy that `run` made of an index that `wanted` says yes to; a [`conflict`] copy counts as one.
 pub(crate) fn is_copy_of(name: &str, run: &str, wanted: impl Fn(&str) -> bool) -> bool {
     let rest = copied_from(name, run);
     let is_conflict = |index: &str| {
@@ -29,8 +32,7 @@ pub(crate) fn is_copy_of(name: &str, run: &str, wanted: impl Fn(&str) -> bool) -
     rest.is_some_and(|index| wanted(index) || is_conflict(index) == Some(true))
 }
 
-/// Whether a copy of ours may be one of an index that `wanted` says yes to: runs and indices may both have a `-` in their
-/// names, so that every part is asked for.
+/// Whether a copy may be one of an index that `wanted` says yes to: runs and indices may have a `-`, so every part is asked for.
 pub(crate) fn may_be_of(name: &str, wanted: impl Fn(&str) -> bool) -> bool {
     let dashes = name.match_indices('-').filter_map(|(at, _)| name.get(at + 1..));
     dashes.skip(3).any(wanted)
@@ -44,8 +46,7 @@ pub(crate) fn run_of(name: &str, live: &[String]) -> Option<String> {
     runs.filter(|run| run.parse::<RunId>().is_ok()).min_by_key(|run| run.len()).map(str::to_owned)
 }
 
-/// The live index of which `name` is a copy that `run` made: previous, staged or cloned, each of which a swap makes live. `None` where
-/// it is no copy of that run. Of a conflicting index, or where the name is cut, it is the name of no index, as of a copy that may be the last.
+/// The index that this copy of `run` was made of. For a conflict copy or a shortened name: a name that no index has.
 pub(crate) fn copied_from<'a>(name: &'a str, run: &str) -> Option<&'a str> {
     OWN.iter().find_map(|prefix| name.strip_prefix(prefix)?.strip_prefix(run)?.strip_prefix('-'))
 }
@@ -73,26 +74,23 @@ pub(crate) fn previous(run: &str, back: bool, index: &str) -> String {
 /// What the aliases of unfinished swaps start with.
 const MARKERS: [&str; 2] = ["svc-swapping-", "svc-swapping-back-"];
 
-/// The alias of what has been exchanged in an unfinished swap: of the copies that become live, and of their clones under the live
-/// names, which are known as ours by it.
+/// The alias of what has been exchanged in an unfinished swap: of its copies, and of the clones under the live names.
 pub(crate) fn marker(run: &str, back: bool) -> String {
     let [forward, backward] = MARKERS;
     format!("{}{run}", if back { backward } else { forward })
 }
 
+/// The runs of swaps that are exchanged and not finished: some indices may not be live.
+pub(crate) fn marked_runs(server: &Server) -> Result<BTreeSet<String>, Failure> {
+    let [pattern, _] = MARKERS;
+    let marked = server.find(&format!("{}?expand_wildcards=all", path(&["_alias", &format!("{pattern}*")])))?.unwrap_or_default();
+    let aliases = members(&marked).flat_map(|(_, index)| index.get("aliases").into_iter().flat_map(members));
+    Ok(aliases.filter_map(|(alias, _)| marked_run(alias)).map(str::to_owned).collect())
+}
+
 /// The run whose unfinished swap `alias` marks.
 pub(crate) fn marked_run(alias: &str) -> Option<&str> {
     MARKERS.iter().rev().find_map(|prefix| alias.strip_prefix(prefix))
-}
-
-/// The `rename_replacement` of a restore that stages many indices at once: a name that must be cut is not among them.
-pub(crate) fn staged_replacement(run: &str) -> String {
-    format!("svc-staged-{run}-$1")
-}
-
-/// Whether the staged name of `index` is not cut, so that [`staged_replacement`] makes it.
-pub(crate) fn is_regular(run: &str, index: &str) -> bool {
-    staged(run, index) == format!("svc-staged-{run}-{index}")
 }
 
 #[cfg(test)]
@@ -114,24 +112,16 @@ mod tests {
     }
 
     #[test]
-    fn what_any_copy_is_of_is_told_by_its_name() {
-        for name in [previous(RUN, false, "docs"), previous(RUN, true, "docs"), staged(RUN, "docs"), cloned(RUN, "docs")] {
-            assert_eq!(copied_from(&name, RUN), Some("docs"), "{name}");
-        }
-        assert_ne!(copied_from(&conflict(&previous(RUN, false, "docs"), "aZ-_9xyz"), RUN), Some("docs"));
-        assert_eq!(copied_from("svc-clone-20261120t020003z-other-docs", RUN), None);
-        assert_eq!(copied_from("docs", RUN), None);
-    }
-
-    #[test]
     fn our_own_copies_are_known_by_their_names_and_by_their_run() {
-        let (before, replaced) = (previous(RUN, false, "docs"), previous(RUN, true, "docs"));
-        for name in [staged(RUN, "docs"), conflict(&before, "aZ-_9xyz"), before, replaced] {
-            assert!(is_own(&name) && is_own_of(&name, RUN), "{name}");
+        for name in [previous(RUN, false, "docs"), previous(RUN, true, "docs"), staged(RUN, "docs"), cloned(RUN, "docs")] {
+            assert_eq!((is_own(&name), copied_from(&name, RUN)), (true, Some("docs")), "{name}");
         }
-        assert!(!is_own("docs") && !is_own("svc-docs"));
-        assert!(!is_own_of("svc-staged-20261120t020003z-handy-docs", RUN));
-        assert!(!is_own_of("svc-before-20261120t020003z-other-docs", RUN));
+        let conflict = conflict(&previous(RUN, false, "docs"), "aZ-_9xyz");
+        assert!(is_own(&conflict) && is_own_of(&conflict, RUN) && copied_from(&conflict, RUN) != Some("docs"));
+        assert!(!is_own("docs") && !is_own("svc-docs") && !is_own_of("docs", RUN));
+        for other in ["svc-staged-20261120t020003z-handy-docs", "svc-before-20261120t020003z-other-docs"] {
+            assert!(!is_own_of(other, RUN), "{other}");
+        }
     }
 
     #[test]
@@ -141,7 +131,6 @@ mod tests {
         assert_eq!(staged(RUN, &long).len(), 255);
         assert_ne!(staged(RUN, &long), staged(RUN, &other));
         assert!(is_own_of(&staged(RUN, &long), RUN));
-        assert!(!is_regular(RUN, &long) && is_regular(RUN, "docs"));
         let before = previous(RUN, false, &long);
         assert!(conflict(&before, "aZ").len() <= 255);
         assert_ne!(conflict(&before, "aZ"), before);

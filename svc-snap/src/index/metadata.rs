@@ -9,13 +9,14 @@ use serde_json::{Map, Value, json};
 /// What an index has beside its documents and its mapping.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct IndexMetadata {
-    /// Its aliases by their names, as the server states them: `filter`, `index_routing`, `search_routing`,
-    /// `is_write_index`, `is_hidden`.
+    /// Its aliases by name, as the server states them (`filter`, `index_routing`, `search_routing`, `is_write_index`, `is_hidden`).
     pub aliases: BTreeMap<String, Map<String, Value>>,
     pub number_of_replicas: u32,
     /// `index.auto_expand_replicas`, or `null`; where it is set, the server chooses the number.
     pub auto_expand_replicas: Option<String>,
     pub hidden: bool,
+    /// Whether it is closed: a clone or a staged copy is open, and is closed when the swap is at its end.
+    pub closed: bool,
     /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
     pub blocks: BTreeSet<String>,
     /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, and no rollover does,
@@ -23,8 +24,7 @@ pub struct IndexMetadata {
     pub lifecycle: BTreeMap<String, String>,
     /// Those of `index.hidden`, `index.auto_expand_replicas` and `index.blocks.*` that are set to `false`, which is their default.
     pub explicit: BTreeSet<String>,
-    /// The policy of OpenSearch's index state management that it is attached to, or `null`. The server keeps it by the index's `uuid`,
-    /// and a copy has a new one.
+    /// The policy of OpenSearch's index state management that it is attached to (by its `uuid`: a copy is not), or `null`.
     pub policy: Option<String>,
 }
 
@@ -32,29 +32,27 @@ pub struct IndexMetadata {
 const LIFECYCLE: [&str; 3] =
     ["index.lifecycle.", "index.plugins.index_state_management.", "index.opendistro.index_state_management."];
 
-/// Settings of an index that rolls over. It ages from its rollover on, of which no setting holds the date, and an origination date would
-/// take the place of that: it would be deleted too early. So its copy has none, and ages from the beginning: it is kept longer, never
-/// shorter.
+/// Settings of an index that rolls over. It ages from its rollover on, of which no setting holds the date: with an origination date it
+/// would be deleted too early. So its copy has none, and stays longer, never shorter.
 const ROLLS_OVER: [&str; 2] = ["index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete"];
 
 const HIDDEN: &str = "index.hidden";
 const AUTO_EXPAND: &str = "index.auto_expand_replicas";
 
-const BLOCKS: &str = "index.blocks.";
+const BLOCK_PREFIX: &str = "index.blocks.";
 /// The block that forbids writes.
-const WRITE: &str = "write";
+pub(crate) const WRITE: &str = "write";
 
 /// The blocks, as a pattern for a restore that ignores them.
 pub(crate) const BLOCK_SETTINGS: &str = "index.blocks.*";
 
 /// The settings that are set last, lifecycle and blocks, as patterns for a restore that ignores them.
 pub(crate) fn set_last_patterns() -> Vec<String> {
-    LIFECYCLE.iter().chain([&BLOCKS]).map(|prefix| format!("{prefix}*")).collect()
+    LIFECYCLE.iter().chain([&BLOCK_PREFIX]).map(|prefix| format!("{prefix}*")).collect()
 }
 
 impl IndexMetadata {
-    /// Reads it from flat settings and from aliases as `GET /<index>` gives them; `is_in_stream` where a data stream keeps its documents
-    /// there.
+    /// Reads it from flat settings and from aliases as `GET /<index>` gives them; `is_in_stream`: it is a backing index.
     pub(crate) fn read(settings: &Map<String, Value>, aliases: Option<&Map<String, Value>>, is_in_stream: bool) -> Self {
         let text = |name: &str| settings.get(name).and_then(Value::as_str);
         let lifecycle = settings
@@ -69,15 +67,16 @@ impl IndexMetadata {
             lifecycle.entry("index.lifecycle.origination_date".to_owned()).or_insert_with(|| created.to_owned());
         }
         let blocks = settings.iter().filter(|(_, value)| value.as_str() == Some("true"));
-        let blocks = blocks.filter_map(|(name, _)| name.strip_prefix(BLOCKS));
-        let is_told = |name: &str| name == HIDDEN || name == AUTO_EXPAND || name.starts_with(BLOCKS);
-        let explicit = settings.iter().filter(|(name, value)| value.as_str() == Some("false") && is_told(name));
+        let blocks = blocks.filter_map(|(name, _)| name.strip_prefix(BLOCK_PREFIX));
+        let is_shown = |name: &str| name == HIDDEN || name == AUTO_EXPAND || name.starts_with(BLOCK_PREFIX);
+        let explicit = settings.iter().filter(|(name, value)| value.as_str() == Some("false") && is_shown(name));
         let aliases = aliases.into_iter().flatten().filter_map(|(name, alias)| Some((name.clone(), alias.as_object()?.clone())));
         Self {
             aliases: aliases.collect(),
             number_of_replicas: text("index.number_of_replicas").and_then(|number| number.parse().ok()).unwrap_or(0),
             auto_expand_replicas: text(AUTO_EXPAND).filter(|value| *value != "false").map(str::to_owned),
             hidden: text(HIDDEN) == Some("true"),
+            closed: text("index.verified_before_close") == Some("true"),
             blocks: blocks.map(str::to_owned).collect(),
             lifecycle,
             explicit: explicit.map(|(name, _)| name.clone()).collect(),
@@ -96,10 +95,6 @@ impl IndexMetadata {
         self.blocks.contains(WRITE)
     }
 
-    pub(crate) fn unblock_writes(&mut self) {
-        self.blocks.remove(WRITE);
-    }
-
     /// A setting that is not on: off as it was, explicitly or by default.
     fn off(&self, name: &str) -> Value {
         if self.explicit.contains(name) { json!("false") } else { Value::Null }
@@ -107,28 +102,28 @@ impl IndexMetadata {
 
     /// The blocks as settings: that of writes on or off, the others on.
     pub(crate) fn block_settings(&self) -> Value {
-        let write = format!("{BLOCKS}{WRITE}");
-        let off = self.explicit.iter().filter(|name| name.starts_with(BLOCKS)).map(|name| (name.clone(), json!("false")));
+        let write = format!("{BLOCK_PREFIX}{WRITE}");
+        let off = self.explicit.iter().filter(|name| name.starts_with(BLOCK_PREFIX)).map(|name| (name.clone(), json!("false")));
         let mut settings: Map<String, Value> = [(write.clone(), self.off(&write))].into_iter().chain(off).collect();
-        settings.extend(self.blocks.iter().map(|block| (format!("{BLOCKS}{block}"), json!(true))));
+        settings.extend(self.blocks.iter().map(|block| (format!("{BLOCK_PREFIX}{block}"), json!(true))));
         Value::Object(settings)
     }
 
-    /// The last settings of an index that is as `seen`, or `None` where it has them: a block beside that of writes forbids to change
-    /// the index any more.
+    /// The last settings of an index that is as `seen`, or `None` where it has them: other blocks than that of writes.
     pub(crate) fn missing_blocks(&self, seen: &Self) -> Option<Value> {
         let has_others = self.blocks.iter().any(|block| block != WRITE);
         (has_others && !self.blocks.is_subset(&seen.blocks)).then(|| self.block_settings())
     }
 
-    /// The settings that make a finished clone, which is as `seen`, what it is to be: its replicas and its lifecycle on, and its
-    /// block off, unless it has blocks: until those are set it takes no writes. A block that its source got meanwhile goes.
-    pub(crate) fn settle(&self, seen: &Self) -> Value {
-        let others = seen.blocks.iter().filter(|block| *block != WRITE).map(|block| (format!("{BLOCKS}{block}"), Value::Null));
+    /// The settings that a complete clone, which is as `seen`, gets: its replicas and its lifecycle on, and its block off, unless it has
+    /// blocks: until those are set it takes no writes. A block that its source got meanwhile goes.
+    pub(crate) fn final_settings(&self, seen: &Self) -> Value {
+        let others =
+            seen.blocks.iter().filter(|block| *block != WRITE).map(|block| (format!("{BLOCK_PREFIX}{block}"), Value::Null));
         let mut settings: Map<String, Value> = others.collect();
         match self.blocks.is_empty() {
             true => settings.extend(self.block_settings().as_object().cloned().unwrap_or_default()),
-            false => drop(settings.insert(format!("{BLOCKS}{WRITE}"), json!(true))),
+            false => drop(settings.insert(format!("{BLOCK_PREFIX}{WRITE}"), json!(true))),
         }
         settings.insert(HIDDEN.to_owned(), if self.hidden { json!("true") } else { self.off(HIDDEN) });
         match &self.auto_expand_replicas {
@@ -142,8 +137,8 @@ impl IndexMetadata {
         Value::Object(settings)
     }
 
-    /// Whether an index that is as `seen` needs no settling any more; aliases apart.
-    pub(crate) fn is_settled(&self, seen: &Self) -> bool {
+    /// Whether an index that is as `seen` has them.
+    pub(crate) fn has_final_settings(&self, seen: &Self) -> bool {
         self.blocks.is_empty() != seen.write_block()
             && (self.hidden, self.explicit.contains(HIDDEN)) == (seen.hidden, seen.explicit.contains(HIDDEN))
             && self.explicit.contains(AUTO_EXPAND) == seen.explicit.contains(AUTO_EXPAND)
@@ -151,12 +146,6 @@ impl IndexMetadata {
             && (self.auto_expand_replicas.is_some() || self.number_of_replicas == seen.number_of_replicas)
             && self.lifecycle == seen.lifecycle
     }
-}
-
-pub(crate) fn give(index: &str, alias: &str, properties: &Map<String, Value>) -> Value {
-    let mut add = properties.clone();
-    add.extend([("index".to_owned(), json!(index)), ("alias".to_owned(), json!(alias))]);
-    json!({ "add": add })
 }
 
 pub(crate) fn is_write_index(properties: &Map<String, Value>) -> bool {
@@ -168,24 +157,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_metadata_is_read_as_the_servers_state_it_and_settles_to_itself() {
+    fn the_metadata_is_read_as_the_servers_state_it_and_set_again() {
         let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
-            "index.blocks.read": "false",
-            "index.blocks.write": "true", "index.lifecycle.name": "month"});
+            "index.blocks.read": "false", "index.blocks.write": "true", "index.lifecycle.name": "month"});
         let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
         let metadata = IndexMetadata::read(settings.as_object().unwrap(), aliases.as_object(), false);
         assert_eq!((metadata.number_of_replicas, metadata.hidden, metadata.write_block()), (2, false, true));
         assert_eq!(metadata.auto_expand_replicas, None);
-        assert_eq!(metadata.settle(&metadata)["index.auto_expand_replicas"], "false", "what was set to its default is so again");
-        assert_eq!(
-            (&metadata.settle(&metadata)["index.hidden"], &metadata.block_settings()["index.blocks.read"]),
-            (&Value::Null, &json!("false"))
-        );
+        let settings = metadata.final_settings(&metadata);
+        assert_eq!(settings["index.auto_expand_replicas"], "false", "what was set to its default is so again");
+        assert_eq!((&settings["index.hidden"], &metadata.block_settings()["index.blocks.read"]), (&Value::Null, &json!("false")));
         assert!(is_write_index(&metadata.aliases["some"]) && !is_write_index(&metadata.aliases["all"]));
-        assert_eq!(metadata.settle(&metadata)["index.lifecycle.name"], "month");
-        assert_eq!(metadata.settle(&metadata)["index.number_of_replicas"], 2);
-        assert!(metadata.is_settled(&metadata));
-        assert!(!metadata.is_settled(&IndexMetadata { number_of_replicas: 1, ..metadata.clone() }));
+        assert_eq!((&settings["index.lifecycle.name"], &settings["index.number_of_replicas"]), (&json!("month"), &json!(2)));
+        assert!(metadata.has_final_settings(&metadata));
+        assert!(!metadata.has_final_settings(&IndexMetadata { number_of_replicas: 1, ..metadata.clone() }));
     }
 
     #[test]
@@ -206,18 +191,8 @@ mod tests {
         ] {
             let mut all = settings.as_object().unwrap().clone();
             all.insert("index.creation_date".to_owned(), json!("1700000000000"));
-            let settled = IndexMetadata::read(&all, None, is_in_stream).settle(&IndexMetadata::default());
-            assert_eq!(settled.get(date).and_then(Value::as_str), aged, "{settings}, {is_in_stream}");
+            let settings_of_clone = IndexMetadata::read(&all, None, is_in_stream).final_settings(&IndexMetadata::default());
+            assert_eq!(settings_of_clone.get(date).and_then(Value::as_str), aged, "{settings}, {is_in_stream}");
         }
-    }
-
-    #[test]
-    fn an_alias_is_given_with_all_that_it_had() {
-        let properties = json!({"filter": {"term": {"k": 1}}, "is_write_index": true});
-        let action = give("docs", "some", properties.as_object().unwrap());
-        assert_eq!(
-            action,
-            json!({"add": {"index": "docs", "alias": "some", "filter": {"term": {"k": 1}}, "is_write_index": true}})
-        );
     }
 }

@@ -1,5 +1,4 @@
-//! Which indices and data streams are meant: the scope (`SVC_INDICES`), and patterns resolved against what is live or what a snapshot
-//! holds (procedure, 2.3).
+//! Which indices and data streams are meant: the scope (`SVC_INDICES`), and patterns (procedure, 2.3) of what is live or in a snapshot.
 //!
 //! The servers disagree about patterns on a restore, and all of them answer 404 to the procedure's `*,-.geoip_databases`
 //! where the snapshot holds no such index. So the names are found here, and only names are sent.
@@ -82,8 +81,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Patterns, comma separated: names, `*` for any text, and exclusions with a leading `-`. Exclusions apply wherever they
-/// stand; with exclusions alone, everything else is asked for.
+/// Patterns, comma separated: names, `*` for any text, and exclusions with a leading `-`, wherever they stand; alone, of everything else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Patterns {
     wanted: Vec<String>,
@@ -138,13 +136,13 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Skipped {
     pub name: String,
-    pub reason: Reason,
+    pub reason: SkipReason,
 }
 
 /// Why something is passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum SkipReason {
     /// The patterns do not ask for it.
     NotAskedFor,
     /// It is outside the scope (`SVC_INDICES`).
@@ -166,7 +164,7 @@ pub enum Reason {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Entry {
     Index,
     Stream,
     HiddenStream,
@@ -197,56 +195,56 @@ impl Selected {
     }
 }
 
-fn reason(name: &str, kind: Kind, patterns: &Patterns, scope: &Scope) -> Option<Reason> {
+fn reason(name: &str, kind: Entry, patterns: &Patterns, scope: &Scope) -> Option<SkipReason> {
     if is_security(name) {
-        Some(Reason::Security)
+        Some(SkipReason::Security)
     } else if copies::is_own(name) {
-        Some(Reason::OwnCopy)
-    } else if kind == Kind::Feature {
-        Some(Reason::FeatureState)
-    } else if kind == Kind::Backing {
-        Some(Reason::BackingIndex)
+        Some(SkipReason::OwnCopy)
+    } else if kind == Entry::Feature {
+        Some(SkipReason::FeatureState)
+    } else if kind == Entry::Backing {
+        Some(SkipReason::BackingIndex)
     } else if !patterns.ask_for(name) {
-        Some(Reason::NotAskedFor)
+        Some(SkipReason::NotAskedFor)
     } else if !scope.contains(name) {
-        Some(Reason::OutsideScope)
-    } else if (name.starts_with('.') || kind == Kind::HiddenStream) && !scope.means(name) && !patterns.mean(name) {
-        Some(Reason::ServersOwn)
+        Some(SkipReason::OutsideScope)
+    } else if (name.starts_with('.') || kind == Entry::HiddenStream) && !scope.means(name) && !patterns.mean(name) {
+        Some(SkipReason::ServersOwn)
     } else {
         None
     }
 }
 
-fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>) -> Selected {
+fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>) -> Selected {
     let mut selected = Selected::default();
     for (name, kind) in names {
         match (reason(name, *kind, patterns, scope), kind) {
             (Some(reason), _) => selected.skipped.push(Skipped { name: name.clone(), reason }),
-            (None, Kind::Stream | Kind::HiddenStream) => selected.streams.push(name.clone()),
+            (None, Entry::Stream | Entry::HiddenStream) => selected.streams.push(name.clone()),
             (None, _) => selected.indices.push(name.clone()),
         }
     }
     selected
 }
 
-/// The same; `whole` is what holds the names: the cluster, or the snapshot.
+/// The same; `holder`: the cluster, or the snapshot.
 /// Errors: A plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
-fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Kind>, whole: &str) -> Result<Selected, Failure> {
+fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>, holder: &str) -> Result<Selected, Failure> {
     let not_found = |message: String| {
         Failure::not_found("index_not_found", message)
             .hint("GET /_cat/indices?expand_wildcards=all shows what the cluster holds, svc-snap show what a snapshot does; aliases are not names of indices. See --indices and SVC_INDICES.")
     };
     let missing: Vec<&str> = patterns.plain().filter(|name| !names.contains_key(*name)).map(String::as_str).collect();
     if !missing.is_empty() {
-        return Err(not_found(format!("The {whole} has no index or data stream {}.", missing.join(", "))));
+        return Err(not_found(format!("The {holder} has no index or data stream {}.", missing.join(", "))));
     }
     let selected = select(patterns, scope, names);
-    let is_refused = |one: &&Skipped| patterns.plain().any(|name| *name == one.name) && one.reason != Reason::NotAskedFor;
+    let is_refused = |one: &&Skipped| patterns.plain().any(|name| *name == one.name) && one.reason != SkipReason::NotAskedFor;
     let refused: Vec<&str> = selected.skipped.iter().filter(is_refused).map(|one| one.name.as_str()).collect();
     let hint = "Widen the scope (--scope, SVC_INDICES) if they are the service's; security indices, those of the server's own features, backing indices of data streams and our own copies never are.";
     refuse_any("index_not_in_scope", "These may not be taken or restored by name", &refused, hint)?;
     if selected.indices.is_empty() && selected.streams.is_empty() {
-        return Err(not_found(format!("Nothing that the {whole} holds is both asked for and within the scope {scope}.")));
+        return Err(not_found(format!("Nothing that the {holder} holds is both asked for and within the scope {scope}.")));
     }
     Ok(selected)
 }
@@ -286,15 +284,15 @@ impl Names {
         }
     }
 
-    fn kinds(&self) -> BTreeMap<String, Kind> {
-        let kind = |index: &String| if self.features.contains(index) { Kind::Feature } else { Kind::Index };
+    fn kinds(&self) -> BTreeMap<String, Entry> {
+        let kind = |index: &String| if self.features.contains(index) { Entry::Feature } else { Entry::Index };
         let indices = self.indices.iter().map(|index| (index.clone(), kind(index)));
         indices.chain(stream_kinds(&self.streams, &self.hidden)).collect()
     }
 }
 
-fn stream_kinds(streams: &[String], hidden: &[String]) -> impl Iterator<Item = (String, Kind)> {
-    let kind = |stream: &String| if hidden.contains(stream) { Kind::HiddenStream } else { Kind::Stream };
+fn stream_kinds(streams: &[String], hidden: &[String]) -> impl Iterator<Item = (String, Entry)> {
+    let kind = |stream: &String| if hidden.contains(stream) { Entry::HiddenStream } else { Entry::Stream };
     streams.iter().map(move |stream| (stream.clone(), kind(stream)))
 }
 
@@ -345,17 +343,16 @@ pub(crate) struct Contents<'a> {
 /// Resolves `patterns` against what the snapshot holds.
 pub(crate) fn of_snapshot(patterns: &Patterns, contents: Contents<'_>, scope: &Scope) -> Result<Selected, Failure> {
     let kind = |name: &String| match name {
-        name if contents.features.contains(name) => Kind::Feature,
-        name if contents.backing.contains(name) || stream_of(name, contents.streams).is_some() => Kind::Backing,
-        _ => Kind::Index,
+        name if contents.features.contains(name) => Entry::Feature,
+        name if contents.backing.contains(name) || stream_of(name, contents.streams).is_some() => Entry::Backing,
+        _ => Entry::Index,
     };
     let indices = contents.indices.iter().map(|name| (name.clone(), kind(name)));
     let names = indices.chain(stream_kinds(contents.streams, contents.hidden)).collect();
     select_some(patterns, scope, &names, "snapshot")
 }
 
-/// The data stream of a backing index, by its name: `.ds-<stream>-…`, or `.fs-<stream>-…` of its failure store. The
-/// stream with the longest name is the right one: `.ds-logs-app-000001` is none of `logs`.
+/// The data stream of a backing index (`.ds-<stream>-…`, `.fs-<stream>-…`), the one with the longest name that fits.
 pub(crate) fn stream_of<'a>(index: &str, streams: &'a [String]) -> Option<&'a String> {
     let rest = [".ds-", ".fs-"].iter().find_map(|prefix| index.strip_prefix(prefix))?;
     let is_its = |stream: &&String| rest.strip_prefix(stream.as_str()).is_some_and(|rest| rest.starts_with('-'));

@@ -1,5 +1,4 @@
-//! Disk space and shards: on the disks of the data nodes below their watermarks, and under the cluster's limit of shards.
-//! What does not fit is refused (3: `out_of_space`, `out_of_space`).
+//! Disk space below the watermarks of the data nodes, and shards below the cluster's limit. What does not fit is refused (`out_of_space`).
 
 use std::collections::BTreeSet;
 
@@ -9,21 +8,20 @@ use serde_json::Value;
 use svc_step::{Call, Failure};
 
 use crate::client::{Product, Server, list, members, number, path, text};
-use crate::index::{Found, get_indices, portions, refuse_any};
-use crate::restore::{Chosen, DiskSpace, SwapIndex};
+use crate::index::{Found, get_indices, list_of, portions, refuse_any};
+use crate::restore::result::{DiskSpace, SwapIndex};
+use crate::restore::source::Chosen;
+use crate::throttle::size;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeDisk {
     pub node: String,
-    pub total_bytes: u64,
     /// What is free for the server.
     pub available_bytes: u64,
     /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
     pub low_watermark_bytes: Option<u64>,
     /// How much must stay free, or shards are moved away (the high watermark); `null` where no limit is set.
     pub high_watermark_bytes: Option<u64>,
-    /// How much must stay free, or its indices take no writes any more (the flood stage); `null` where no limit is set.
-    pub flood_stage_bytes: Option<u64>,
     /// Which of them it is past.
     pub level: Level,
     /// Whether the cluster places no further shard on it.
@@ -89,14 +87,13 @@ struct Size {
     shards: u64,
 }
 
-/// Refuses a restore that the data nodes have no disk space for, before anything is sent: a node that is past its low watermark gets no
-/// shard, past its high one it would begin to move the live shards away, and at the limit of shards the cluster refuses new indices to
-/// everybody. The indices of `removed` are removed first.
-pub(crate) fn refuse_restore(
+/// Refuses a restore that has no disk space: a node past its low watermark gets no shard, past its high one it moves live shards away, and at
+/// the limit of shards the cluster refuses all new indices. The indices of `removed` are removed first.
+pub(crate) fn refuse_restore<T: AsRef<str>>(
     call: &Call,
     chosen: &Chosen,
-    names: &[&str],
-    removed: &[&str],
+    names: &[String],
+    removed: &[T],
     hint: &str,
 ) -> Result<DiskSpace, Failure> {
     let size = size_in_snapshot(call, chosen, names)?;
@@ -121,8 +118,8 @@ pub(crate) fn refuse_restore(
 }
 
 /// The size of the indices in the snapshot; `None`, with a warning, if it is not known.
-fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[&str]) -> Result<Option<Size>, Failure> {
-    let snapshot = path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot]);
+fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Option<Size>, Failure> {
+    let snapshot = chosen.origin.path(&[]);
     // Elasticsearch has the sizes in one file.
     if chosen.server.product == Product::Elasticsearch {
         let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
@@ -143,27 +140,28 @@ fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[&str]) -> Result<Opti
             "How much the snapshot holds is unknown ({why}), so the disk space for it was not checked; svc-snap health shows the disks."
         ));
     };
-    let status = status.map_err(unknown).ok();
-    Ok(status.map(|status| {
+    let size = status.and_then(|status| {
         let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
-        sum(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]).unwrap_or_default()
-    }))
+        let size = sum(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        size.ok_or_else(|| "the server does not say it of all its indices".to_owned())
+    });
+    Ok(size.map_err(unknown).ok())
 }
 
 /// The sum over these indices of a snapshot; `None` if one of them is missing.
-fn sum(indices: &Value, names: &[&str], [bytes, shards]: [&str; 2]) -> Option<Size> {
+fn sum<T: AsRef<str>>(indices: &Value, names: &[T], [bytes, shards]: [&str; 2]) -> Option<Size> {
     names.iter().try_fold(Size::default(), |sum, name| {
-        let index = indices.get(name)?;
+        let index = indices.get(name.as_ref())?;
         Some(Size { bytes: sum.bytes + number(index, bytes)?, shards: sum.shards + number(index, shards)? })
     })
 }
 
 /// What these live indices take, replicas included; closed ones too.
-fn size_on_server(server: &Server, names: &[&str]) -> Result<Size, Failure> {
+fn size_on_server<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<Size, Failure> {
     let mut size = Size::default();
     for names in portions(names) {
         let what = "filter_path=_shards.total,_all.total.store.size_in_bytes&forbid_closed_indices=false";
-        let stats = server.get(&format!("{}?{what}", path(&[&names.join(","), "_stats", "store"])))?;
+        let stats = server.get(&format!("{}?{what}", path(&[&list_of(&names), "_stats", "store"])))?;
         size.bytes += number(&stats, "/_all/total/store/size_in_bytes").unwrap_or(0);
         size.shards += number(&stats, "/_shards/total").unwrap_or(0);
     }
@@ -171,7 +169,7 @@ fn size_on_server(server: &Server, names: &[&str]) -> Result<Size, Failure> {
 }
 
 /// How many bytes there are below the high watermarks once `removed` bytes are free; `None` where a node without a limit takes
-/// everything. Nobody knows on which node those lie: it is as if they lay where they help most, so that nothing is refused that would fit.
+/// everything. It is unknown which node gets this space. The most favourable node is assumed.
 fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
     let is_shut = |disk: &NodeDisk| {
         let opens = disk.available_bytes.saturating_add(removed) >= disk.low_watermark_bytes.unwrap_or(0);
@@ -185,24 +183,21 @@ fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
     disks.iter().filter_map(|disk| Some(all - free(disk, 0)? + free(disk, removed)?)).max()
 }
 
-/// Refuses clones of `names` that the cluster would not take: they are hard links and need no disk space at first, but no new shard
-/// comes to a node that is past its watermark.
-pub(crate) fn refuse_clones(server: &Server, names: &[&str]) -> Result<(), Failure> {
+/// Refuses clones of `names`: they are hard links and need no disk space, but a node that is past its watermark takes no shard.
+pub(crate) fn refuse_clones(server: &Server, names: &[String]) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
     capacity.refuse_full(|disk| disk.level >= Level::PastHigh || disk.takes_no_shards)?;
     capacity.refuse_shards(get_indices(server, names)?.values().map(|index| index.shards).sum(), "The copies have")
 }
 
-/// The same of a swap, before its first request: a clone that waits for a disk in vain is one too many only where the shards of its index
-/// are, and what is live take no writes meanwhile. Neither its clones of what is live nor those behind its exchange may come to the limit
-/// of shards.
+/// A clone needs space on the nodes that hold the index's shards. Refuses if one of them takes no shards, or past the shard limit.
 pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
     if capacity.disks.iter().any(|disk| disk.takes_no_shards) {
         let mut nodes = BTreeSet::new();
-        let there = found.iter().filter(|(_, index)| !index.uuid.is_empty() && !index.closed);
-        for names in portions(&there.map(|(name, _)| name.as_str()).collect::<Vec<_>>()) {
-            let shards = server.get(&format!("{}?format=json&h=node", path(&["_cat", "shards", &names.join(",")])))?;
+        let there = found.iter().filter(|(_, index)| !index.uuid.is_empty() && !index.metadata.closed);
+        for names in portions(there.map(|(name, _)| name)) {
+            let shards = server.get(&format!("{}?format=json&h=node", path(&["_cat", "shards", &list_of(&names)])))?;
             nodes.extend(list(&shards, "").filter_map(|shard| text(shard, "/node").map(str::to_owned)));
         }
         capacity.refuse_full(|disk| disk.takes_no_shards && nodes.contains(&disk.node))?;
@@ -212,13 +207,14 @@ pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found)
 
 /// How many shards a swap has at its height beside those that there are before it.
 fn most_shards(indices: &[SwapIndex], found: &Found) -> u64 {
-    let (mut staged, mut kept, mut removed, mut new) = (0, 0, 0, 0);
+    let (mut staged, mut previous, mut removed, mut new) = (0, 0, 0, 0);
     for item in indices {
         let live = found.get(&item.index).filter(|_| item.live_uuid.is_some());
         let shards = live.map_or(0, |live| live.shards);
-        kept += if item.previous.is_some() { shards } else { 0 };
-        removed +=
-            live.filter(|live| !live.closed).map_or(0, |live| live.shards * u64::from(1 + live.metadata.number_of_replicas));
+        previous += if item.previous.is_some() { shards } else { 0 };
+        removed += live
+            .filter(|live| !live.metadata.closed)
+            .map_or(0, |live| live.shards * u64::from(1 + live.metadata.number_of_replicas));
         let Some(source) = item.source.as_ref().and_then(|source| found.get(&source.name)) else { continue };
         // One that is not staged yet shows no shards.
         let (copy, not_yet) = if source.shards == 0 { (shards.max(1), shards.max(1)) } else { (source.shards, 0) };
@@ -226,7 +222,7 @@ fn most_shards(indices: &[SwapIndex], found: &Found) -> u64 {
         let replicas = item.becomes.as_ref().map_or(0, |becomes| becomes.number_of_replicas);
         new += copy * u64::from(1 + replicas);
     }
-    staged + kept.max((kept + new).saturating_sub(removed))
+    staged + previous.max((previous + new).saturating_sub(removed))
 }
 
 /// A setting of the cluster, as it counts.
@@ -249,17 +245,17 @@ fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
         let level = levels.into_iter().find(|(must, _)| must.is_some_and(|must| available_bytes < must));
         Some(NodeDisk {
             node: text(node, "/name").unwrap_or_default().to_owned(),
-            total_bytes,
             available_bytes,
             low_watermark_bytes: low,
             high_watermark_bytes: high,
-            flood_stage_bytes: flood,
             level: level.map(|(_, level)| level).unwrap_or_default(),
             takes_no_shards: false,
         })
     };
     let nodes = stats.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
-    let mut disks: Vec<NodeDisk> = nodes.filter(|node| holds_data(node)).filter_map(disk).collect();
+    let is_data = |role: &Value| role.as_str().is_some_and(|role| role.starts_with("data"));
+    let holds_data = |node: &&Value| node.get("roles").is_none() || list(node, "/roles").any(is_data);
+    let mut disks: Vec<NodeDisk> = nodes.filter(holds_data).filter_map(disk).collect();
     disks.sort_by(|one, other| one.node.cmp(&other.node));
     // A cluster of one data node may make an exception: the older servers do unless told otherwise.
     let is_excepted = disks.len() == 1 && setting("watermark.enable_for_single_data_node") == Some("false");
@@ -267,14 +263,7 @@ fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
     disks
 }
 
-/// Whether a node of `GET /_nodes` holds data.
-fn holds_data(node: &Value) -> bool {
-    let roles = node.get("roles").and_then(Value::as_array);
-    roles.is_none_or(|roles| roles.iter().filter_map(Value::as_str).any(|role| role.starts_with("data")))
-}
-
-/// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom that is enough on large
-/// disks, or a size that must stay free (`500mb`).
+/// How much must stay free: a watermark is a share that may be used (`90%`, `0.9`), with a headroom, or a size (`500mb`).
 fn free_needed(total: u64, watermark: &str, headroom: Option<&str>) -> Option<u64> {
     let share = match watermark.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().ok().map(|percent| percent / 100.0),
@@ -290,15 +279,6 @@ fn free_needed(total: u64, watermark: &str, headroom: Option<&str>) -> Option<u6
     }
 }
 
-/// A size as the servers write it: `500mb`, `20GB`; `-1` is none.
-fn size(text: &str) -> Option<u64> {
-    let text = text.trim().to_ascii_lowercase();
-    let (digits, unit) = text.split_at(text.find(|one: char| one.is_ascii_alphabetic()).unwrap_or(text.len()));
-    let units = ["b", "kb", "mb", "gb", "tb", "pb"];
-    let power = units.iter().position(|name| *name == unit || name.strip_suffix('b') == Some(unit))?;
-    digits.parse::<u64>().ok()?.checked_mul(1 << (10 * power))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -308,11 +288,9 @@ mod tests {
     fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
         NodeDisk {
             node: "n".to_owned(),
-            total_bytes: 1000,
             available_bytes,
             low_watermark_bytes: None,
             high_watermark_bytes,
-            flood_stage_bytes: None,
             level: Level::Free,
             takes_no_shards: false,
         }

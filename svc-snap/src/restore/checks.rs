@@ -8,36 +8,35 @@ use svc_step::Failure;
 use crate::client::{Server, members};
 use crate::index::metadata::is_write_index;
 use crate::index::{Found, counts, refuse_any, select};
-use crate::restore::{SwapIndex, SwapSource, Swapped};
+use crate::restore::result::{SwapIndex, SwapSource, Swapped};
 
-/// What was verified may have gone, lost a shard or been written to since: nothing that is live is given up for it.
-/// Errors: It is not there, lacks shards or holds something else (3).
+/// Refuses copies that have gone, lost a shard or been written to since they were verified (3).
 pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &Found) -> Result<(), Failure> {
     let is_lost = |source: &&&SwapSource| found.get(&source.name).is_none_or(|copy| copy.uuid != source.uuid || !copy.complete);
     let lost: Vec<&str> = sources.iter().filter(is_lost).map(|source| source.name.as_str()).collect();
-    let hint = "What is live stays live. GET /_cluster/allocation/explain says why shards are missing; else stage the snapshot again: svc-snap stage.";
+    let hint = "What is live stays live. GET /_cluster/allocation/explain says why shards are missing; else stage the snapshot again (svc-snap list, svc-snap stage NAME).";
     refuse_any("not_verified", "What was staged or cloned is not there any more, or lacks shards", &lost, hint)?;
-    let counts = counts(server, &sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>())?;
-    let differs = |source: &&&SwapSource| counts.get(source.name.as_str()) != Some(&source.docs_count);
-    let told = |source: &&SwapSource| {
-        let now = counts.get(source.name.as_str()).copied().unwrap_or_default();
+    let counts = counts(server, sources.iter().map(|source| &source.name))?;
+    let differs = |source: &&&SwapSource| counts.get(&source.name) != Some(&source.docs_count);
+    let shown = |source: &&SwapSource| {
+        let now = counts.get(&source.name).copied().unwrap_or_default();
         format!("{} ({now}, verified {})", source.name, source.docs_count)
     };
-    let differing: Vec<String> = sources.iter().filter(differs).map(told).collect();
+    let differing: Vec<String> = sources.iter().filter(differs).map(shown).collect();
     refuse_any("not_verified", "These do not hold as many documents as when they were verified", &differing, hint)
 }
 
 /// A red index has shards that cannot be cloned.
 pub(super) fn refuse_red(indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
-    let red =
-        |item: &&SwapIndex| item.previous.is_some() && found.get(&item.index).is_some_and(|live| !live.complete && !live.closed);
+    let red = |item: &&SwapIndex| {
+        item.previous.is_some() && found.get(&item.index).is_some_and(|live| !live.complete && !live.metadata.closed)
+    };
     let red: Vec<&str> = indices.iter().filter(red).map(|item| item.index.as_str()).collect();
     let hint = "Fix it (GET /_cluster/allocation/explain), or pass --drop-old to give it up.";
     refuse_any("indices_red", "What is live cannot be cloned, since it lacks shards", &red, hint)
 }
 
-/// Aliases that would have two write indices: one of the swap's and one that the swap does not touch.
-/// Errors: There are such (3), all named; the server does not answer.
+/// Refuses aliases that would have two write indices: one of the swap's and one that the swap does not touch (3).
 pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     let given = swapped.indices.iter().flat_map(|item| &item.becomes).flat_map(|becomes| &becomes.aliases);
     let write: BTreeSet<&str> =
@@ -59,9 +58,7 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     refuse_any("conflicting_index", message, &conflicts, hint)
 }
 
-/// A name that is an alias cannot become that of an index, nor the other way round: both are found out before the exchange, after which
-/// nothing would be live under the name.
-/// Errors: There are such names (3), all named; the server does not answer.
+/// Refuses names of indices that are aliases by now, and aliases that are names of indices: nothing would be live under them (3).
 pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     let Swapped { indices, direct, .. } = swapped;
     let live = select::names(server)?;

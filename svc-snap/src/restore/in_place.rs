@@ -1,14 +1,15 @@
-//! The procedure's restore in place: over what is live, which is closed or deleted first. Nothing is verified before, and nothing is
-//! kept. It is the only way of data streams, which cannot be cloned.
+//! The procedure's restore in place, over what is live, without a previous copy. It is the only way of data streams, which have no clones.
 
 use serde_json::{Value, json};
-use svc_step::{Action, Call, Failure, Status, StepResult, Stopped, swaps};
+use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 
 use crate::client::path;
 use crate::guard;
 use crate::index::select::Names;
 use crate::index::{counts, get_indices, refuse_any, select, stream};
-use crate::restore::{Begun, Chosen, RestoreState, Restored, RestoredIndex, capacity, phases, record, verify};
+use crate::restore::record::Begun;
+use crate::restore::source::{Chosen, RestoreState, Restored, RestoredIndex};
+use crate::restore::{capacity, phases, record, verify};
 
 /// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -37,9 +38,9 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         if restored.indices.iter().all(|one| one.state == RestoreState::Restored) || dry_run {
             return Ok(restored);
         }
-        let verified = verify(call, chosen, &mut restored);
+        let verified = wait_and_verify(call, chosen, &mut restored);
         // The killed call may have left the throttle changed.
-        chosen.rates(call)?.clear(call, server);
+        chosen.rates(call)?.left.put_back(call, server);
         return Stopped::ended(verified, restored);
     }
     let live = get_indices(server, &names)?;
@@ -47,21 +48,19 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let live_streams: Vec<&String> = chosen.streams.iter().filter(|stream| there.streams.contains(stream)).collect();
     let conflicts: Vec<&str> = live.keys().chain(live_streams.iter().copied()).map(String::as_str).collect();
     if on_conflict == OnConflict::Fail {
-        let hint = "Without --in-place what is live of indices is kept; --on-conflict close or delete gives all of it up.";
+        let hint = "Without --in-place there is a previous copy of what is live of indices; --on-conflict close or delete gives all of it up.";
         refuse_any("conflicting_index", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
     }
     // What was closed or deleted could not be restored, so the disk space is checked before.
     let wanted: Vec<String> =
         chosen.indices.iter().cloned().chain(chosen.streams.iter().flat_map(|one| chosen.backing(one))).collect();
     let backing = live_streams.iter().filter_map(|stream| there.backing.get(*stream)).flatten();
-    let given_up: Vec<&str> = live.keys().chain(backing).map(String::as_str).collect();
-    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let given_up: Vec<&String> = live.keys().chain(backing).collect();
     let hint = "Free disk space (svc-snap health shows the disks), or restore less (--indices).";
     capacity::refuse_restore(call, chosen, &wanted, &given_up, hint)?;
-    // Data streams first: where the server does not delete them, nothing is changed. It restores over a closed index by itself,
-    // whatever is in it; only a deletion need not leave it.
+    // Data streams first: where the server does not delete them, nothing is changed. It restores over a closed index by itself.
     let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));
-    let indices = live.iter().filter(|(_, index)| !index.closed || on_conflict == OnConflict::Delete);
+    let indices = live.iter().filter(|(_, index)| !index.metadata.closed || on_conflict == OnConflict::Delete);
     let indices = indices.map(|(name, _)| match on_conflict {
         OnConflict::Delete => (name.clone(), "DELETE", path(&[name])),
         _ => (name.clone(), "POST", path(&[name, "_close"])),
@@ -69,7 +68,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let clearing: Vec<Clearing> = streams.chain(indices).collect();
     let mut restored = Restored::planned(call, chosen, true, |_| false);
     let mut rates = chosen.rates(call)?;
-    restored.throttle = rates.used();
+    restored.throttle = rates.used.clone();
     let clear = clearing.iter().map(|(_, method, path)| Action::request(method, path.as_str(), None));
     let (path, body) = request(chosen, &restored);
     restored.plan = rates.around(clear.chain([Action::request("POST", path, Some(body))]).collect());
@@ -82,10 +81,11 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
             "Restored in place: nothing was verified before, and there is no previous copy of what was live.",
         );
     }
-    rates.clear(call, server);
-    let ended = rates
-        .during(call, server, || act(call, chosen, &clearing, &mut restored).and_then(|()| verify(call, chosen, &mut restored)));
-    restored.throttle = rates.used();
+    rates.left.put_back(call, server);
+    let ended = rates.during(call, server, || {
+        act(call, chosen, &clearing, &mut restored).and_then(|()| wait_and_verify(call, chosen, &mut restored))
+    });
+    restored.throttle = rates.used.clone();
     Stopped::ended(ended, restored)
 }
 
@@ -102,8 +102,7 @@ fn earlier(call: &Call, chosen: &Chosen) -> Result<Option<Restored>, Failure> {
     }
 }
 
-/// Whether the server has restored, by itself, what an earlier call had asked for: all of it is there, open, and as old as the
-/// snapshot. Otherwise it is restored again.
+/// Whether the server has restored by itself what an earlier call had asked for: all of it is there, open, and as old as the snapshot.
 fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool) -> Result<bool, Failure> {
     let names = all_indices(restored);
     if restored.indices.iter().any(|one| one.state == RestoreState::Untouched) {
@@ -115,7 +114,7 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
     let found = get_indices(&chosen.server, &names)?;
     // The clock by which a server dates a snapshot stands still for 200 ms at a time, and that of an index may not.
     let latest = chosen.started_ms.map(|started| started + 250);
-    let is_of_snapshot = |name: &&str| found.get(*name).is_some_and(|index| !index.closed && index.created_ms <= latest);
+    let is_of_snapshot = |name: &&str| found.get(*name).is_some_and(|index| !index.metadata.closed && index.created_ms <= latest);
     Ok(names.iter().all(is_of_snapshot))
 }
 
@@ -128,17 +127,16 @@ fn all_indices(restored: &Restored) -> Vec<&str> {
     each.map(String::as_str).collect()
 }
 
-/// The body of the procedure (2.3), with names instead of patterns. A data stream is named beside its backing indices: those alone
-/// would become indices without a stream, and OpenSearch's security plugin looks for rights on what the snapshot's list of indices
-/// has.
+/// The body of the procedure (2.3), with names instead of patterns. A data stream is named beside its backing indices: those alone would
+/// become indices without a stream, and OpenSearch's security plugin asks for rights on what the snapshot's list of indices has.
 fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
     let streams: Vec<&str> =
         restored.indices.iter().filter(|one| one.backing_indices.is_some()).map(|one| one.index.as_str()).collect();
     let names = [streams.as_slice(), &all_indices(restored)].concat();
-    // That block would be seen by everybody who lists indices.
+    // That block hinders every client that lists indices.
     let body = json!({"indices": names.join(","), "include_global_state": false, "ignore_index_settings": ["index.blocks.metadata"],
         "ignore_unavailable": !streams.is_empty()});
-    (path(&["_snapshot", &chosen.origin.repository, &chosen.origin.snapshot, "_restore"]), body)
+    (chosen.origin.path(&["_restore"]), body)
 }
 
 /// Clears the way and asks the server for the restore. Both are recorded before, so that the same command resumes it.
@@ -173,9 +171,8 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
 
 /// As long as the server was not asked to restore, or refused to, closed indices are complete: they are opened again.
 fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Restored, mut failure: Failure) -> Failure {
-    let names: Vec<&str> = cleared.iter().map(|(name, ..)| name.as_str()).collect();
-    let found = get_indices(&chosen.server, &names).unwrap_or_default();
-    for name in found.iter().filter(|(_, index)| index.closed).map(|(name, _)| name) {
+    let found = get_indices(&chosen.server, cleared.iter().map(|(name, ..)| name)).unwrap_or_default();
+    for name in found.iter().filter(|(_, index)| index.metadata.closed).map(|(name, _)| name) {
         if chosen.server.change(call, "POST", &path(&[name, "_open"]), None).is_ok() {
             restored.set(name, RestoreState::Untouched);
         }
@@ -184,10 +181,7 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
     let left: Vec<&str> = left.map(|one| one.index.as_str()).collect();
     if left.is_empty() {
         call.effects().undone();
-        if let Err(error) = swaps::remove(call, call.run_id()) {
-            failure.causes.push(error.message);
-        }
-        return failure;
+        return record::remove(call, failure);
     }
     record::write_end(call, &restored.run, "restore", restored);
     failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
@@ -198,24 +192,25 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
 }
 
 /// Waits until the restore is complete, and verifies it. After a restore that failed the same command restores again.
-fn verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
-    let verified = verify_all(call, chosen, restored);
-    match &verified {
-        Ok(()) => record::write_end(call, &restored.run, "restore", restored),
-        Err(failure) if failure.status == Status::Invalid => swaps::remove(call, call.run_id())?,
-        Err(_) => {}
+fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
+    match verify_all(call, chosen, restored) {
+        Ok(()) => {
+            record::write_end(call, &restored.run, "restore", restored);
+            Ok(())
+        }
+        Err(failure) if failure.status == Status::Invalid => Err(record::remove(call, failure)),
+        Err(failure) => Err(resumable(failure, &restored.run)),
     }
-    verified.map_err(|failure| resumable(failure, &restored.run))
 }
 
 fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let server = &chosen.server;
     verify::until_complete(call, server, &all_indices(restored))?;
-    let counts = counts(server, &chosen.indices.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let counts = counts(server, &chosen.indices)?;
     for one in &mut restored.indices {
         let count = match one.backing_indices {
             Some(_) => verify_stream(call, chosen, one)?,
-            None => counts.get(one.index.as_str()).copied().unwrap_or_default(),
+            None => counts.get(&one.index).copied().unwrap_or_default(),
         };
         verify::same_as_captured(&one.index, count, one.docs_expected)?;
         one.docs_count = Some(count);
@@ -232,8 +227,7 @@ fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u6
             "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
         ));
     };
-    let backing: Vec<&str> = live.backing.iter().map(String::as_str).collect();
-    let sum = counts(&chosen.server, &backing)?.into_values().sum();
+    let sum = counts(&chosen.server, &live.backing)?.into_values().sum();
     let captured = chosen.captured_stream(name);
     if captured.is_some_and(|captured| captured.aliases != live.aliases) {
         call.review("metadata_differs", format!("The data stream {name} has other aliases than the backup (GET /_alias)."));

@@ -8,9 +8,10 @@ use svc_step::{Call, Failure};
 use crate::client::Server;
 use crate::guard;
 use crate::index::copies::marked_run;
-use crate::index::{Found, Index, IndexMetadata, Patterns, Reason, Scope, Skipped, counts, get_indices, policy, select};
-use crate::restore::phases::requests;
-use crate::restore::{CopiedIndex, CopySet, Phase, SwapIndex, SwapSource, SwapState, Swapped, capacity, checks, phases, record};
+use crate::index::{Found, Index, IndexMetadata, Patterns, Scope, SkipReason, Skipped, counts, get_indices, policy, select};
+use crate::restore::phases::{Phase, phase};
+use crate::restore::result::{CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped};
+use crate::restore::{capacity, checks, record, swap};
 use crate::throttle;
 
 /// How a swap treats what is live.
@@ -19,7 +20,7 @@ pub(crate) struct HowArgs {
     /// Take away the indices of the scope that the backup does not hold, too
     #[arg(long)]
     pub exact: bool,
-    /// Do not keep what was live
+    /// Make no previous copy of what was live
     #[arg(long)]
     pub drop_old: bool,
 }
@@ -34,9 +35,7 @@ struct SwapTarget {
     becomes: Option<IndexMetadata>,
 }
 
-/// The plan by which what was staged or cloned becomes live. With `is_staged` false nothing is staged yet: whatever forbids the swap
-/// shows, and the plan is only printed.
-/// Errors: The copies are not there any more (4); a safety rule says no (3).
+/// The plan by which what was staged or cloned becomes live; with `is_staged` false nothing is staged yet.
 pub(crate) fn forward(
     call: &Call,
     server: &Server,
@@ -64,7 +63,7 @@ pub(crate) fn forward(
     let sources: Vec<&SwapSource> = targets.iter().filter_map(|target| target.source.as_ref()).collect();
     let mut names: Vec<&str> = targets.iter().map(|target| target.index.as_str()).collect();
     names.extend(sources.iter().map(|source| source.name.as_str()));
-    // A clone has the blocks of its source, and could not be settled.
+    // A clone has the blocks of its source, and could not be given its settings.
     guard::refuse_blocked_live(server, &names)?;
     let previous: Vec<String> = targets.iter().map(|target| swapped.previous_name(&target.index)).collect();
     names.extend(previous.iter().map(String::as_str));
@@ -78,7 +77,7 @@ pub(crate) fn forward(
     let not_captured = not_captured(&targets);
     lay_out(call, server, &mut swapped, targets, &found)?;
     if is_staged {
-        tell(call, &swapped, &not_captured);
+        warn_not_captured(call, &swapped, &not_captured);
     }
     Ok(swapped)
 }
@@ -87,9 +86,7 @@ const fn taken_away(index: String) -> SwapTarget {
     SwapTarget { index, source: None, becomes: None }
 }
 
-/// A resumed swap keeps to its plan. Where the command is the one that began it (`same`), its flags are the plan's; elsewhere they
-/// need not be passed again.
-/// Errors: They ask for something else (2).
+/// Refuses flags that are not the plan's (2). They are passed again only with the command that began the swap (`same`).
 pub(crate) fn refuse_other_plan(planned: &Swapped, how: HowArgs, same: bool) -> Result<(), Failure> {
     let flags = [("--exact", how.exact, planned.exact), ("--drop-old", how.drop_old, planned.drop_old)];
     let differing: Vec<&str> =
@@ -108,15 +105,13 @@ fn surplus(server: &Server, scope: &Scope, set: &CopySet) -> Result<(Vec<String>
     let held: BTreeSet<&str> = held.map(String::as_str).collect();
     let live = select::any_live(server, scope, &Patterns::parse(&set.asked_for))?;
     let is_more = |name: &String| !held.contains(name.as_str());
-    let servers_own = live.skipped.into_iter().filter(|one| one.reason == Reason::ServersOwn);
-    let streams = live.streams.into_iter().map(|name| Skipped { name, reason: Reason::DataStream });
+    let servers_own = live.skipped.into_iter().filter(|one| one.reason == SkipReason::ServersOwn);
+    let streams = live.streams.into_iter().map(|name| Skipped { name, reason: SkipReason::DataStream });
     let left = servers_own.chain(streams).filter(|one| is_more(&one.name)).collect();
     Ok((live.indices.into_iter().filter(&is_more).collect(), left))
 }
 
-/// The plan that takes back what `before` did, which has come to its exchange. Where it had not come to its end, what it had
-/// exchanged goes.
-/// Errors: A previous copy is missing (4); a safety rule says no (3).
+/// The plan of the way back of a swap that has been exchanged. If it is unfinished, its copies are removed.
 pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swapped, how: HowArgs) -> Result<Swapped, Failure> {
     if how.exact {
         let message = "--exact has no meaning when a swap is taken back: what it took away comes back.";
@@ -129,22 +124,29 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
     guard::refuse_blocked_live(server, &names)?;
     let mut found = get_indices(server, &names)?;
     policy::fill(call, server, &mut found)?;
-    let kept = before.indices.iter().filter_map(|item| item.previous.as_deref());
-    let counts = counts(server, &kept.filter(|previous| found.contains_key(*previous)).collect::<Vec<_>>())?;
+    // A clone that clients may have written to is live, and has what it was to have at the end of the swap.
+    for item in &before.indices {
+        let Some(live) = found.get_mut(&item.index) else { continue };
+        if live.metadata.aliases.contains_key(&before.marker()) && !live.metadata.write_block() {
+            live.metadata = item.becomes.clone().unwrap_or_default();
+        }
+    }
+    let previous = before.indices.iter().filter_map(|item| item.previous.as_deref());
+    let counts = counts(server, previous.filter(|name| found.contains_key(*name)))?;
     let mut targets = targets_back(before, &found, &counts)?;
     let direct = before.direct.iter().map(|one| &one.index).filter(|index| found.contains_key(*index));
     targets.extend(direct.cloned().map(taken_away));
-    if !before.finished && phases::phase(server, before)? == Phase::Exchanged {
+    if !before.finished && phase(server, before)? == Phase::Exchanged {
         let left = before.indices.iter().filter(|item| item.source_in(&found).is_some());
         swapped.discarded = left.filter_map(|item| item.source.as_ref()).map(|source| source.name.clone()).collect();
     }
     let not_captured = not_captured(&targets);
     lay_out(call, server, &mut swapped, targets, &found)?;
-    tell(call, &swapped, &not_captured);
+    warn_not_captured(call, &swapped, &not_captured);
     Ok(swapped)
 }
 
-fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<&str, u64>) -> Result<Vec<SwapTarget>, Failure> {
+fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>) -> Result<Vec<SwapTarget>, Failure> {
     let (mut lost, mut targets) = (Vec::new(), Vec::new());
     for item in &before.indices {
         if item.live_uuid.is_none() && item.was.is_none() {
@@ -153,7 +155,7 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<&str, u64>) -
         }
         match item.previous.as_ref().and_then(|previous| Some((previous, found.get(previous)?))) {
             Some((previous, copy)) => {
-                let docs_count = counts.get(previous.as_str()).copied().unwrap_or_default();
+                let docs_count = counts.get(previous).copied().unwrap_or_default();
                 let source = SwapSource { name: previous.clone(), uuid: copy.uuid.clone(), docs_count };
                 targets.push(SwapTarget { index: item.index.clone(), source: Some(source), becomes: item.was.clone() });
             }
@@ -164,7 +166,8 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<&str, u64>) -
         return Ok(targets);
     }
     let message = format!("The swap cannot be taken back: there is no previous copy of {}.", lost.join(", "));
-    Err(Failure::not_found("previous_missing", message).hint("Restore a snapshot of that time instead: svc-snap restore."))
+    Err(Failure::not_found("previous_missing", message)
+        .hint("Restore a snapshot of that time instead (svc-snap list, svc-snap restore NAME)."))
 }
 
 fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: HowArgs) -> Swapped {
@@ -185,29 +188,40 @@ fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<Swa
     checks::refuse_name_clashes(server, swapped)?;
     checks::refuse_second_write_index(server, swapped)?;
     capacity::refuse_swap(server, &swapped.indices, found)?;
-    let requests = requests(swapped, found);
-    let is_excluded = swapped.alone && !swapped.indices.is_empty();
-    swapped.plan = if is_excluded { throttle::around_swap(call, server, &swapped.live_names(), requests) } else { requests };
+    add_requests(call, server, swapped, found);
     Ok(())
+}
+
+/// The requests that are left of a swap which an earlier call has begun.
+pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Result<(), Failure> {
+    let found = get_indices(server, &swapped.all_names())?;
+    add_requests(call, server, swapped, &found);
+    Ok(())
+}
+
+fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found) {
+    let requests = swap::requests(swapped, found);
+    let is_excluded = swapped.alone && !swapped.indices.is_empty();
+    let exclusion = is_excluded.then(|| throttle::exclusion(call, server, &swapped.live_names())).flatten();
+    swapped.plan = exclusion.map_or(requests.clone(), |change| change.around(requests));
 }
 
 /// Adds the indices, in the order of the names, what is taken away last.
 fn add_indices(swapped: &mut Swapped, targets: Vec<SwapTarget>, found: &Found) -> Result<(), Failure> {
     for SwapTarget { index, source, becomes } in targets {
         let live = found.get(&index);
-        // The clone of an unfinished swap that is taken back is nothing that anybody has used.
+        // No client has used the clone of an unfinished swap that is taken back.
         let is_unfinished = live.is_some_and(|live| live.metadata.aliases.keys().any(|alias| marked_run(alias).is_some()));
         let was = live.map(|live| live.metadata.clone()).filter(|_| !is_unfinished);
         // A block says something of what is live, and nothing of the backup.
-        let as_live = || IndexMetadata { blocks: BTreeSet::new(), ..was.clone().unwrap_or_default() };
+        let as_live = || IndexMetadata { blocks: BTreeSet::new(), closed: false, ..was.clone().unwrap_or_default() };
         let becomes = source.as_ref().map(|_| becomes.unwrap_or_else(as_live));
-        let is_kept = !swapped.drop_old && live.is_some() && !is_unfinished;
+        let is_copied = !swapped.drop_old && live.is_some() && !is_unfinished;
         swapped.indices.push(SwapIndex {
             state: if live.is_some() { SwapState::Old } else { SwapState::Absent },
             source,
             live_uuid: live.map(|live| live.uuid.clone()),
-            live_closed: live.is_some_and(|live| live.closed),
-            previous: is_kept.then(|| swapped.previous_name(&index)),
+            previous: is_copied.then(|| swapped.previous_name(&index)),
             conflicts: Vec::new(),
             was,
             becomes,
@@ -226,8 +240,8 @@ fn not_captured(targets: &[SwapTarget]) -> BTreeSet<String> {
     targets.map(|target| target.index.clone()).collect()
 }
 
-/// Those of `not_recorded` get what the live index has, or nothing.
-fn tell(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<String>) {
+/// Those of `not_captured` get what the live index has, or nothing.
+fn warn_not_captured(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<String>) {
     let items = swapped.indices.iter().filter(|item| not_captured.contains(&item.index));
     let (from_live, unknown): (Vec<&SwapIndex>, Vec<&SwapIndex>) = items.partition(|item| item.was.is_some());
     let [from_live, unknown] =
@@ -245,12 +259,11 @@ fn tell(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<String>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::restore::fixtures::{RUN, index, source};
 
     fn swapped(back: bool) -> Swapped {
-        Swapped { run: "20261120t020003z-hand".to_owned(), back, ..Swapped::default() }
+        Swapped { run: RUN.to_owned(), back, ..Swapped::default() }
     }
 
     fn laid_out(back: bool, targets: Vec<SwapTarget>, found: &Found) -> Vec<SwapIndex> {
@@ -259,19 +272,12 @@ mod tests {
         swapped.indices
     }
 
-    fn index(uuid: &str, aliases: &serde_json::Value) -> Index {
-        let aliases = aliases.as_object().unwrap().iter().map(|(name, alias)| (name.clone(), alias.as_object().unwrap().clone()));
-        let metadata = IndexMetadata { aliases: aliases.collect(), number_of_replicas: 1, ..IndexMetadata::default() };
-        Index { uuid: uuid.to_owned(), metadata, ..Index::of_copy() }
-    }
-
     fn target(name: &str) -> SwapTarget {
-        let source = SwapSource { name: format!("svc-staged-20261120t020003z-hand-{name}"), uuid: "s".to_owned(), docs_count: 1 };
-        SwapTarget { index: name.to_owned(), source: Some(source), becomes: None }
+        SwapTarget { index: name.to_owned(), source: Some(source(name)), becomes: None }
     }
 
     fn live(names: &[&str]) -> Found {
-        names.iter().map(|&name| (name.to_owned(), index(name, &json!({"all": {}})))).collect()
+        names.iter().map(|&name| (name.to_owned(), index(name, &["all"]))).collect()
     }
 
     #[test]
@@ -288,10 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused_by_all_its_names() {
+    fn what_has_no_free_name_or_no_shards_is_refused_by_all_its_names() {
         let mut found = live(&["a", "b"]);
         for name in ["a", "b"] {
-            found.insert(swapped(false).previous_name(name), index("k", &json!({})));
+            found.insert(swapped(false).previous_name(name), index("k", &[]));
         }
         let failure = add_indices(&mut swapped(false), vec![target("a"), target("b")], &found).unwrap_err();
         assert_eq!((failure.status.code(), failure.code.as_str()), (3, "name_in_use"));
@@ -303,19 +309,19 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_swap_is_taken_back_to_what_was_and_the_clone_of_an_unfinished_one_is_not_kept() {
+    fn a_finished_swap_is_taken_back_to_what_was_and_the_clone_of_an_unfinished_one_is_not_copied() {
         let targets = vec![target("a"), target("fresh"), taken_away("gone".to_owned())];
         let indices = laid_out(false, targets, &live(&["a", "gone"]));
         let before = Swapped { finished: true, indices, ..swapped(false) };
         let mut found = live(&["a", "fresh"]);
-        found.insert("fresh".to_owned(), index("fresh", &json!({swapped(false).marker(): {}})));
+        found.insert("fresh".to_owned(), index("fresh", &[&swapped(false).marker()]));
         for name in ["a", "gone"] {
-            found.insert(swapped(false).previous_name(name), index(&format!("kept {name}"), &json!({})));
+            found.insert(swapped(false).previous_name(name), index(&format!("previous {name}"), &[]));
         }
         let targets = targets_back(&before, &found, &BTreeMap::new()).unwrap();
-        let told: Vec<_> =
+        let found_targets: Vec<_> =
             targets.iter().map(|one| (one.index.as_str(), one.source.as_ref().map(|copy| copy.uuid.as_str()))).collect();
-        assert_eq!(told, [("a", Some("kept a")), ("fresh", None), ("gone", Some("kept gone"))]);
+        assert_eq!(found_targets, [("a", Some("previous a")), ("fresh", None), ("gone", Some("previous gone"))]);
         assert!(not_captured(&targets).is_empty());
         let back = laid_out(true, targets, &found);
         assert_eq!(back[0].previous.as_deref(), Some("svc-replaced-20261120t020003z-hand-a"));

@@ -4,7 +4,8 @@ use serde::Serialize;
 use svc_step::{Call, Failure, GivenArgs, Received, RunId, swaps};
 
 use crate::client::Server;
-use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
+use crate::restore::result::{CopySet, CopyState, SwapIndex, Swapped};
+use crate::restore::source::Restored;
 
 const STAGE: &str = "svc-snap.stage/1";
 const CLONE: &str = "svc-snap.clone/1";
@@ -22,8 +23,7 @@ pub(crate) enum Begun {
 }
 
 impl Begun {
-    /// Reads it from a document or a record.
-    /// Errors: The document lacks what its schema promises (2).
+    /// Reads it from a document or a record; one that lacks what its schema promises is 2.
     pub(crate) fn read(received: &Received) -> Result<Self, Failure> {
         Ok(match received.step() {
             "stage" | "clone" => Self::Copies(received.result()?),
@@ -32,21 +32,17 @@ impl Begun {
         })
     }
 
-    /// The run whose copies these are, which need not be the run of the call that printed the document.
-    pub(crate) fn run(&self) -> &str {
+    /// The run whose copies these are, which need not be the run of the call that printed the document; and their cluster.
+    fn of(&self) -> (&str, &str) {
         match self {
-            Self::Copies(copies) => &copies.run,
-            Self::Swapped(swapped) => &swapped.run,
-            Self::InPlace(restored) => &restored.run,
+            Self::Copies(copies) => (&copies.run, &copies.cluster_uuid),
+            Self::Swapped(swapped) => (&swapped.run, &swapped.cluster_uuid),
+            Self::InPlace(restored) => (&restored.run, &restored.origin.cluster_uuid),
         }
     }
 
     pub(crate) fn cluster_uuid(&self) -> &str {
-        match self {
-            Self::Copies(copies) => &copies.cluster_uuid,
-            Self::Swapped(swapped) => &swapped.cluster_uuid,
-            Self::InPlace(restored) => &restored.origin.cluster_uuid,
-        }
+        self.of().1
     }
 
     /// The names of its copies. What was restored directly under its own name is none.
@@ -83,15 +79,14 @@ pub(crate) struct Given {
 
 impl Given {
     /// Reads it, before anything is locked, connected or changed.
-    /// Errors: The document is invalid (2), nothing is recorded of that run (4), or it is of a restore that left nothing to go
-    /// on with (3).
+    /// Errors: The document is invalid (2), nothing is recorded of that run (4), or there is nothing to continue from (3).
     pub(crate) fn read(args: &GivenArgs, call: &Call) -> Result<Self, Failure> {
         let received = args.read(call, &SCHEMAS)?;
         let begun = match Begun::read(&received)? {
             Begun::InPlace(restored) => of_restore(*restored, call)?,
             begun => begun,
         };
-        Ok(Self { run: run_id(begun.run())?, begun, is_ok: received.is_ok() })
+        Ok(Self { run: run_id(begun.of().0)?, begun, is_ok: received.is_ok() })
     }
 }
 
@@ -99,19 +94,18 @@ impl Given {
 fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     if restored.in_place {
         return Err(Failure::not_found("previous_missing", "That restore was made in place: there are no previous copies.")
-            .hint("Restore another snapshot: svc-snap restore."));
+            .hint("Restore another snapshot (svc-snap list, svc-snap restore NAME)."));
     }
     match restored.swap {
         Some(swapped) => Ok(Begun::Swapped(swapped)),
         None => find(call, &run_id(&restored.run)?)?.ok_or_else(|| {
             Failure::refused("not_verified", "That restore did not come to its swap, and nothing of it is recorded here.")
-                .hint("Run the restore again: svc-snap restore.")
+                .hint("Run the same restore again, or restore another snapshot (svc-snap list, svc-snap restore NAME).")
         }),
     }
 }
 
-/// The run that a document names.
-/// Errors: It names none (2).
+/// The run that a document names; none is 2.
 pub(crate) fn run_id(run: &str) -> Result<RunId, Failure> {
     run.parse().map_err(|why: String| {
         Failure::usage("from_damaged", "The document names no run.")
@@ -120,8 +114,7 @@ pub(crate) fn run_id(run: &str) -> Result<RunId, Failure> {
     })
 }
 
-/// What is recorded of `run`, or `None`.
-/// Errors: The record is damaged (7).
+/// What is recorded of `run`, or `None`; a damaged record is 7.
 pub(crate) fn find(call: &Call, run: &RunId) -> Result<Option<Begun>, Failure> {
     swaps::find(call, run, &SCHEMAS)?.map(|received| Begun::read(&received)).transpose()
 }
@@ -136,6 +129,12 @@ pub(crate) fn write_end<T: Serialize>(call: &Call, run: &str, step: &str, result
     if let Err(failure) = write(call, run, step, result) {
         call.warn("not_recorded", format!("How it ended could not be recorded for --run {run}: {failure}"));
     }
+}
+
+/// Removes the record of this call's run, of which nothing is left after `failure`.
+pub(crate) fn remove(call: &Call, mut failure: Failure) -> Failure {
+    failure.causes.extend(swaps::remove(call, call.run_id()).err().map(|error| error.message));
+    failure
 }
 
 /// The refusal to begin again under a run that has copies of something else.

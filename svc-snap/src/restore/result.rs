@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::{Action, Call};
+use serde_json::Value;
+use svc_step::{Action, Failure};
 
+use crate::client::Server;
 use crate::index::clone::LiveClone;
-use crate::index::{Found, Index, IndexMetadata, Skipped, copies};
-use crate::restore::{Chosen, Origin};
-use crate::snapshot::captured::StreamRecord;
+use crate::index::{Found, Index, IndexMetadata, Skipped, copies, get_indices};
 use crate::throttle::RateUsed;
 
 /// Copies that a swap can make live: of a snapshot, or of what is live.
@@ -81,15 +81,6 @@ pub struct DiskSpace {
     pub free_bytes: Option<u64>,
 }
 
-/// A clone of the live indices.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Cloned {
-    #[serde(flatten)]
-    pub copies: CopySet,
-    /// Live indices that take writes again, which a killed clone had left blocked.
-    pub released: Vec<String>,
-}
-
 /// A swap: what had been staged, cloned or replaced is live now.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Swapped {
@@ -104,14 +95,12 @@ pub struct Swapped {
     pub exact: bool,
     /// Whether it leaves no previous copy of what was live.
     pub drop_old: bool,
-    /// Whether the cluster is the service's alone (the scope is `*`), so that clients may be kept from creating indices of the live
-    /// names during the swap.
+    /// Whether the scope is `*`, so that clients may be kept from creating indices of the live names during the swap.
     pub alone: bool,
     /// Whether every index has come to where the swap leads.
     pub finished: bool,
     pub indices: Vec<SwapIndex>,
-    /// Indices that were not live and were restored directly under their names: they are opened for writes when the others are
-    /// exchanged, and going back takes them away.
+    /// Indices that were not live and were restored directly: they are opened for writes at the end, and going back takes them away.
     pub direct: Vec<CopiedIndex>,
     /// Copies that an unfinished swap which is taken back had exchanged; they go with the exchange.
     pub discarded: Vec<String>,
@@ -130,8 +119,6 @@ pub struct SwapIndex {
     pub source: Option<SwapSource>,
     /// The `uuid` of the index that was live before, or `null` where none was.
     pub live_uuid: Option<String>,
-    /// Whether that index was closed; it is opened for its clone.
-    pub live_closed: bool,
     /// The name of the copy of the index that was live; `null`: there is none.
     pub previous: Option<String>,
     /// Names of the copies of indices that a client made meanwhile under the index's own name.
@@ -160,62 +147,6 @@ pub enum SwapState {
     New,
 }
 
-/// A snapshot that is live.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-pub struct Restored {
-    #[serde(flatten)]
-    pub origin: Origin,
-    /// The run; the previous copies have it in their names, and `swap --run` and `discard --run` take it.
-    pub run: String,
-    /// Whether it was restored over what was live.
-    pub in_place: bool,
-    /// Every index that is restored, and in place every data stream.
-    pub indices: Vec<RestoredIndex>,
-    /// The swap that made it live, which `swap` takes back; `null` where there was none.
-    pub swap: Option<Swapped>,
-    /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
-    pub throttle: Option<RateUsed>,
-    /// What else the snapshot holds, and why it is not restored.
-    pub skipped: Vec<Skipped>,
-    pub plan: Vec<Action>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RestoredIndex {
-    pub index: String,
-    /// Its backing indices in the snapshot where it is a data stream, or `null`.
-    pub backing_indices: Option<Vec<String>>,
-    pub method: RestoreMethod,
-    pub state: RestoreState,
-    /// How many documents it holds, or `null` before it is verified.
-    pub docs_count: Option<u64>,
-    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
-    pub docs_expected: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RestoreMethod {
-    /// Staged, verified and swapped.
-    Swapped,
-    /// Directly under its own name, since nothing was live under it.
-    Direct,
-    /// Over what was live.
-    InPlace,
-}
-
-/// How far an index or a data stream of a restore has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RestoreState {
-    /// What was live is live, or nothing was and nothing is.
-    Untouched,
-    /// What was live is closed, deleted or being exchanged, or is about to be; the backup is not live yet.
-    InProgress,
-    /// The backup is live, complete, with as many documents as were captured.
-    Restored,
-}
-
 impl CopiedIndex {
     /// One of which nothing is done yet.
     pub(crate) const fn planned(index: String, copy: String) -> Self {
@@ -226,6 +157,12 @@ impl CopiedIndex {
     /// Whether nothing was live under its name and it was restored directly under it.
     pub(crate) fn is_direct(&self) -> bool {
         self.copy == self.index
+    }
+
+    pub(crate) fn set_verified(&mut self, found: &Found, docs_count: Option<u64>) {
+        self.uuid = found.get(&self.copy).map(|index| index.uuid.clone());
+        self.docs_count = docs_count;
+        self.state = CopyState::Verified;
     }
 
     pub(crate) fn is_there(&self, found: &Found) -> bool {
@@ -265,9 +202,18 @@ impl CopySet {
     pub(crate) fn live_clones(&self) -> Vec<LiveClone<'_>> {
         let clones = self.indices.iter().filter_map(|one| {
             let (uuid, was) = (one.live_uuid.as_deref()?, one.metadata.as_ref()?);
-            Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was, was_closed: false })
+            Some(LiveClone { index: &one.index, uuid, copy: Some(&one.copy), was })
         });
         clones.collect()
+    }
+
+    /// The live indices that an unfinished clone has left without writes.
+    pub(crate) fn left_blocked(&self, server: &Server) -> Result<Vec<String>, Failure> {
+        let mut set = self.clone();
+        set.indices.retain(|one| one.state == CopyState::InProgress);
+        let found = get_indices(server, set.indices.iter().map(|one| &one.index))?;
+        let clones = set.live_clones();
+        Ok(clones.iter().filter(|one| one.is_blocked_by_us(&found)).map(|one| one.index.to_owned()).collect())
     }
 }
 
@@ -288,6 +234,12 @@ impl SwapIndex {
     /// Whether the index that was live when the swap was planned still is.
     pub(crate) fn is_old(&self, found: &Found) -> bool {
         found.get(&self.index).is_some_and(|live| Some(&live.uuid) == self.live_uuid.as_ref())
+    }
+
+    /// The settings that its clone under the live name, which is as `seen`, still needs.
+    pub(crate) fn missing_settings(&self, seen: &IndexMetadata) -> Option<Value> {
+        let becomes = self.becomes.clone().unwrap_or_default();
+        (!becomes.has_final_settings(seen)).then(|| becomes.final_settings(seen))
     }
 
     /// The copy that is to become live, where it is that very one.
@@ -313,6 +265,21 @@ impl Swapped {
         self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str)).collect()
     }
 
+    /// The same, with what was restored directly, and the previous copies that another host may have made in the same run.
+    pub(crate) fn all_names(&self) -> Vec<String> {
+        let all = self.names().into_iter().map(str::to_owned).chain(self.direct.iter().map(|one| one.index.clone()));
+        all.chain(self.previous_names()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn previous_names(&self) -> impl Iterator<Item = String> {
+        self.indices.iter().map(|item| self.previous_name(&item.index))
+    }
+
+    /// The previous copies that have the marker.
+    pub(crate) fn marked_previous(&self, found: &Found) -> Vec<String> {
+        self.previous_names().filter(|name| self.is_marked(found, name)).collect()
+    }
+
     /// The name of the previous copy of the live `index`.
     pub(crate) fn previous_name(&self, index: &str) -> String {
         copies::previous(&self.run, self.back, index)
@@ -329,41 +296,5 @@ impl Swapped {
 
     pub(crate) fn with_source(&self) -> impl Iterator<Item = (&SwapIndex, &SwapSource)> {
         self.indices.iter().filter_map(|item| Some((item, item.source.as_ref()?)))
-    }
-}
-
-impl Restored {
-    /// A restore of which nothing is done yet; `is_direct` says which indices are restored under their own names.
-    pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, is_direct: impl Fn(&str) -> bool) -> Self {
-        use RestoreMethod::{Direct, InPlace, Swapped};
-        let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {
-            index: index.to_owned(),
-            backing_indices,
-            method: if in_place {
-                InPlace
-            } else if is_direct(index) {
-                Direct
-            } else {
-                Swapped
-            },
-            state: RestoreState::Untouched,
-            docs_count: None,
-            docs_expected,
-        };
-        let indices = chosen.indices.iter().map(|index| planned(index, None, chosen.docs_expected(index)));
-        let streams = chosen.streams.iter().map(|name| {
-            let captured = chosen.captured_stream(name);
-            planned(name, Some(chosen.backing(name)), captured.and_then(StreamRecord::docs_expected))
-        });
-        Self {
-            origin: chosen.origin.clone(),
-            run: call.run_id().to_string(),
-            in_place,
-            indices: indices.chain(streams).collect(),
-            swap: None,
-            throttle: None,
-            skipped: chosen.skipped.clone(),
-            plan: Vec::new(),
-        }
     }
 }

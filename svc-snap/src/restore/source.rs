@@ -1,18 +1,19 @@
-//! Which snapshot is restored, and what of it: named on the command line, or by the document of the step that took it.
+//! Which snapshot is restored, and what of it, by the command line or the document of the step that took it; and a restore's result.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::{Accept, Call, Failure};
+use svc_step::{Accept, Action, Call, Failure};
 
-use crate::client::{Connection, Server};
+use crate::client::{Connection, Server, path};
 use crate::index::select::{Contents, DEFAULT, without};
 use crate::index::{IndexMetadata, Patterns, Scope, ScopeArg, Skipped, refuse_any, select};
+use crate::restore::result::Swapped;
 use crate::snapshot;
 use crate::snapshot::captured::{IndexRecord, StreamRecord};
 use crate::snapshot::{Backup, Snapshot, SourceArgs, verdict};
-use crate::throttle::{Rate, RateArg, Rates, Target};
+use crate::throttle::{Rate, RateArg, RateUsed, Rates, Target};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhatArgs {
@@ -36,6 +37,13 @@ pub struct Origin {
     pub repository: String,
     pub snapshot: String,
     pub snapshot_uuid: String,
+}
+
+impl Origin {
+    /// The path of a request about the snapshot.
+    pub(crate) fn path(&self, rest: &[&str]) -> String {
+        path(&[&["_snapshot", &self.repository, &self.snapshot], rest].concat())
+    }
 }
 
 /// A valid snapshot, and what of it is restored.
@@ -73,7 +81,7 @@ impl Chosen {
         source.check_uuid(&snapshot)?;
         verdict::check(&source.repository, &snapshot, &[])?;
         verdict::check_restorable(&server, &source.repository, &snapshot)?;
-        let Backup { captured, captured_streams, .. } = source.backup(call, &server, snapshot.clone());
+        let Backup { captured, captured_streams, .. } = source.backup(call, &server, snapshot.clone(), false);
         let backing = backing(&snapshot, &captured_streams);
         let all_backing: Vec<String> = backing.values().flatten().cloned().collect();
         let hidden = if snapshot.data_streams.is_empty() { Vec::new() } else { select::with_hidden(&server)?.hidden };
@@ -120,8 +128,7 @@ impl Chosen {
         Rates::plan(call, &self.server, Target::Cluster, &self.rate, why_not)
     }
 
-    /// Refuses data streams, which cannot be cloned and so neither staged nor swapped.
-    /// Errors: There are such (3), all named.
+    /// Refuses data streams, which cannot be cloned and so neither staged nor swapped (3).
     pub(crate) fn refuse_streams(&self) -> Result<(), Failure> {
         let without = without(&self.streams);
         let hint = format!("Leave them out with {without}; svc-snap restore --in-place restores them over what is live.");
@@ -154,6 +161,98 @@ impl Chosen {
 
     fn captured(&self, index: &str) -> Option<&IndexRecord> {
         self.captured.iter().find(|captured| captured.name == index)
+    }
+}
+
+/// A snapshot that is live.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Restored {
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The run; the previous copies have it in their names, and `swap --run` and `discard --run` take it.
+    pub run: String,
+    /// Whether it was restored over what was live.
+    pub in_place: bool,
+    /// Every index that is restored, and in place every data stream.
+    pub indices: Vec<RestoredIndex>,
+    /// The swap that made it live, which `swap` takes back; `null` where there was none.
+    pub swap: Option<Swapped>,
+    /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
+    pub throttle: Option<RateUsed>,
+    /// What else the snapshot holds, and why it is not restored.
+    pub skipped: Vec<Skipped>,
+    pub plan: Vec<Action>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoredIndex {
+    pub index: String,
+    /// Its backing indices in the snapshot where it is a data stream, or `null`.
+    pub backing_indices: Option<Vec<String>>,
+    pub method: RestoreMethod,
+    pub state: RestoreState,
+    /// How many documents it holds, or `null` before it is verified.
+    pub docs_count: Option<u64>,
+    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
+    pub docs_expected: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreMethod {
+    /// Staged, verified and swapped.
+    Swapped,
+    /// Directly under its own name, since nothing was live under it.
+    Direct,
+    /// Over what was live.
+    InPlace,
+}
+
+/// How far an index or a data stream of a restore has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RestoreState {
+    /// What was live is live, or nothing was and nothing is.
+    Untouched,
+    /// What was live is closed, deleted or being exchanged, or is about to be; the backup is not live yet.
+    InProgress,
+    /// The backup is live, complete, with as many documents as were captured.
+    Restored,
+}
+
+impl Restored {
+    /// A restore of which nothing is done yet; `is_direct` says which indices are restored under their own names.
+    pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, is_direct: impl Fn(&str) -> bool) -> Self {
+        use RestoreMethod::{Direct, InPlace, Swapped};
+        let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {
+            index: index.to_owned(),
+            backing_indices,
+            method: if in_place {
+                InPlace
+            } else if is_direct(index) {
+                Direct
+            } else {
+                Swapped
+            },
+            state: RestoreState::Untouched,
+            docs_count: None,
+            docs_expected,
+        };
+        let indices = chosen.indices.iter().map(|index| planned(index, None, chosen.docs_expected(index)));
+        let streams = chosen.streams.iter().map(|name| {
+            let captured = chosen.captured_stream(name);
+            planned(name, Some(chosen.backing(name)), captured.and_then(StreamRecord::docs_expected))
+        });
+        Self {
+            origin: chosen.origin.clone(),
+            run: call.run_id().to_string(),
+            in_place,
+            indices: indices.chain(streams).collect(),
+            swap: None,
+            throttle: None,
+            skipped: chosen.skipped.clone(),
+            plan: Vec::new(),
+        }
     }
 }
 

@@ -2,62 +2,52 @@
 //! restored directly under its own name, without writes until the swap opens it.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_step::{Action, Call, Failure, Status, swaps};
 
-use crate::client::{Server, path};
+use crate::client::poll::SOON;
+use crate::client::{Server, path, poll, sleep};
 use crate::guard;
+use crate::index::act::copy_settings;
 use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};
 use crate::index::{Found, copies, counts, get_indices};
-use crate::restore::{Begun, Chosen, CopiedIndex, CopySet, CopyState, Origin, Staged, capacity, record, verify};
+use crate::restore::record::Begun;
+use crate::restore::result::{CopiedIndex, CopySet, CopyState, Staged};
+use crate::restore::source::{Chosen, Origin};
+use crate::restore::{capacity, record, verify};
 use crate::throttle::Rates;
 
-/// How long the copies of a request whose answer was lost are waited for, and the pause between two polls.
+/// How long the copies of a request whose answer was lost are waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// What helps where there is no disk space.
 const OUT_OF_SPACE: &str = "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.";
 
-/// One request of a restore, and the indices that it restores.
-#[derive(Debug, Clone, PartialEq)]
-struct Request {
-    path: String,
-    body: Value,
-    indices: Vec<String>,
-}
-
-/// The requests that restore all of them. What is restored under its own name has the aliases that the snapshot holds.
-fn requests(run: &str, origin: &Origin, indices: &[CopiedIndex]) -> Vec<Request> {
-    let path = path(&["_snapshot", &origin.repository, &origin.snapshot, "_restore"]);
-    let names = |wanted: &dyn Fn(&CopiedIndex) -> bool| {
-        indices.iter().filter(|one| wanted(one)).map(|one| one.index.clone()).collect::<Vec<_>>()
-    };
-    let direct = names(&CopiedIndex::is_direct);
-    let regular = names(&|one| !one.is_direct() && copies::is_regular(run, &one.index));
+/// The bodies of the requests that restore all of them, each with its indices. What is restored under its own name has the aliases that
+/// the snapshot holds.
+fn bodies(run: &str, indices: &[CopiedIndex]) -> Vec<(Value, Vec<String>)> {
+    let names = |indices: &[&CopiedIndex]| indices.iter().map(|one| one.index.clone()).collect::<Vec<_>>();
+    let (direct, beside): (Vec<&CopiedIndex>, Vec<&CopiedIndex>) = indices.iter().partition(|one| one.is_direct());
     // No pattern makes a name that had to be cut: it has a request of its own.
-    let cut = names(&|one| !one.is_direct() && !copies::is_regular(run, &one.index));
-    let mut requests = Vec::new();
+    let pattern = copies::staged(run, "$1");
+    let (regular, cut): (Vec<_>, Vec<_>) = beside.into_iter().partition(|one| one.copy == pattern.replace("$1", &one.index));
+    let mut bodies = Vec::new();
     if !regular.is_empty() {
-        let body = staging_body(&regular.join(","), &copies::staged_replacement(run));
-        requests.push(Request { path: path.clone(), body, indices: regular });
+        bodies.push((staging_body(&names(&regular).join(","), &pattern), names(&regular)));
     }
-    for index in cut {
-        let body = staging_body(&index, &copies::staged(run, &index));
-        requests.push(Request { path: path.clone(), body, indices: vec![index] });
-    }
+    bodies.extend(cut.into_iter().map(|one| (staging_body(&one.index, &one.copy), vec![one.index.clone()])));
     if !direct.is_empty() {
         let body = json!({
-            "indices": direct.join(","),
+            "indices": names(&direct).join(","),
             "include_global_state": false,
             "index_settings": {"index.blocks.write": true},
             "ignore_index_settings": [BLOCK_SETTINGS],
         });
-        requests.push(Request { path, body, indices: direct });
+        bodies.push((body, names(&direct)));
     }
-    requests
+    bodies
 }
 
 /// Renamed, hidden, without writes, replicas, aliases and lifecycle.
@@ -68,12 +58,7 @@ fn staging_body(indices: &str, replacement: &str) -> Value {
         "include_aliases": false,
         "rename_pattern": "(.+)",
         "rename_replacement": replacement,
-        "index_settings": {
-            "index.number_of_replicas": 0,
-            "index.auto_expand_replicas": "false",
-            "index.hidden": true,
-            "index.blocks.write": true,
-        },
+        "index_settings": copy_settings(),
         "ignore_index_settings": set_last_patterns(),
     })
 }
@@ -90,8 +75,7 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Reads the record of this run, and compares it with what the server shows.
-    /// Errors: It is of something else (3).
+    /// Reads the record of this run, and compares it with what the server shows; one of something else is 3.
     pub(crate) fn find(call: &Call, chosen: &Chosen) -> Result<Self, Failure> {
         let set = match record::find(call, call.run_id())? {
             None => return Ok(Self::default()),
@@ -124,8 +108,7 @@ impl Staged {
     }
 }
 
-/// The plan of a staging; those of `direct` are restored under their own names.
-/// Errors: Names are in use, or there is no disk space (3).
+/// The plan of a staging; those of `direct` are restored under their own names. Names in use, or no disk space, are 3.
 pub(crate) fn plan(
     call: &Call,
     chosen: &Chosen,
@@ -140,16 +123,13 @@ pub(crate) fn plan(
         CopiedIndex { docs_expected, metadata, ..CopiedIndex::planned(index.clone(), copy) }
     };
     let indices: Vec<CopiedIndex> = chosen.indices.iter().map(planned).collect();
-    let names: Vec<&str> = indices.iter().filter(|one| !one.is_direct()).map(|one| one.copy.as_str()).collect();
-    let in_use = get_indices(&chosen.server, &names)?;
-    let in_use: Vec<&str> = in_use.keys().filter(|name| !earlier.leftovers.contains(name)).map(String::as_str).collect();
-    guard::refuse_in_use("the staging", &in_use)?;
-    let leftovers: Vec<&str> = earlier.leftovers.iter().map(String::as_str).collect();
-    let restored: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    let disk_space = capacity::refuse_restore(call, chosen, &restored, &leftovers, OUT_OF_SPACE)?;
-    let requests = requests(run, &chosen.origin, &indices).into_iter();
-    let requests = requests.map(|request| Action::request("POST", request.path, Some(request.body))).collect();
-    let removals = leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
+    let mut in_use = get_indices(&chosen.server, indices.iter().filter(|one| !one.is_direct()).map(|one| &one.copy))?;
+    in_use.retain(|name, _| !earlier.leftovers.contains(name));
+    guard::refuse_in_use("the staging", &in_use.into_keys().collect::<Vec<_>>())?;
+    let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, &earlier.leftovers, OUT_OF_SPACE)?;
+    let request = |(body, _)| Action::request("POST", chosen.origin.path(&["_restore"]), Some(body));
+    let requests = bodies(run, &indices).into_iter().map(request).collect();
+    let removals = earlier.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
     let set = CopySet {
         cluster_uuid: chosen.origin.cluster_uuid.clone(),
         snapshot_uuid: Some(chosen.origin.snapshot_uuid.clone()),
@@ -159,12 +139,10 @@ pub(crate) fn plan(
         skipped: chosen.skipped.clone(),
         plan: removals.chain(rates.around(requests)).collect(),
     };
-    Ok(Staged { disk_space: Some(disk_space), throttle: rates.used(), ..Staged::of(chosen, set) })
+    Ok(Staged { disk_space: Some(disk_space), throttle: rates.used.clone(), ..Staged::of(chosen, set) })
 }
 
-/// Restores all of it and verifies it; a failure or a signal leaves nothing of it behind. The record is written before the first effect,
-/// so that `--run` finds what a killed call left.
-/// Errors: Whatever stopped it, after what it had restored was removed.
+/// Restores all of it and verifies it; a failure or a signal leaves nothing of it, and what a killed call left is recorded.
 pub(crate) fn act(
     call: &Call,
     chosen: &Chosen,
@@ -173,15 +151,15 @@ pub(crate) fn act(
     rates: &mut Rates<'_>,
 ) -> Result<(), Failure> {
     call.check()?;
-    remove(call, &chosen.server, &earlier.leftovers.iter().map(String::as_str).collect::<Vec<_>>())?;
-    rates.clear(call, &chosen.server);
+    remove(call, &chosen.server, &earlier.leftovers)?;
+    rates.left.put_back(call, &chosen.server);
     // A staging that is taken back leaves nothing; but what was left of an earlier one is gone all the same.
     call.effects().stays();
     let set = &mut staged.copies;
     swaps::write(call, call.run_id(), "stage", set)?;
     let mut lost = Vec::new();
     let restored = rates.during(call, &chosen.server, || restore_and_verify(call, chosen, set, &mut lost));
-    staged.throttle = rates.used();
+    staged.throttle = rates.used.clone();
     match restored {
         Ok(()) => {
             record::write_end(call, &set.run, "stage", set);
@@ -195,13 +173,13 @@ pub(crate) fn act(
 fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mut Vec<String>) -> Result<(), Failure> {
     let server = &chosen.server;
     call.check()?;
-    for request in requests(&set.run, &chosen.origin, &set.indices) {
-        call.reporter().detail(&format!("POST {}", request.path));
-        let sent = server.change(call, "POST", &request.path, Some(&request.body));
+    let path = chosen.origin.path(&["_restore"]);
+    for (body, indices) in bodies(&set.run, &set.indices) {
+        call.reporter().detail(&format!("POST {path}"));
+        let sent = server.change(call, "POST", &path, Some(&body));
         let is_lost = sent.as_ref().is_err_and(|failure| failure.status == Status::Timeout);
-        // What was refused is not ours: a call of the same run on another host may have it. After a lost answer only the names
-        // that no other run uses are surely ours to remove.
-        for one in set.indices.iter_mut().filter(|one| request.indices.contains(&one.index)) {
+        // What was refused may be another host's of the same run. After a lost answer only names that no other run uses are surely ours.
+        for one in set.indices.iter_mut().filter(|one| indices.contains(&one.index)) {
             if sent.is_ok() || (is_lost && !one.is_direct()) {
                 one.state = CopyState::InProgress;
             }
@@ -214,15 +192,13 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
     }
     let found = verify::until_complete(call, server, &set.names())?;
     let counts = counts(server, &set.names())?;
-    let counts: Vec<u64> = set.names().iter().map(|name| counts.get(name).copied().unwrap_or_default()).collect();
+    let counts: Vec<u64> = set.names().iter().map(|name| counts.get(*name).copied().unwrap_or_default()).collect();
     for (one, count) in set.indices.iter().zip(&counts) {
         verify::same_as_captured(&one.copy, *count, one.docs_expected)?;
     }
     call.check()?;
     for (one, count) in set.indices.iter_mut().zip(counts) {
-        one.docs_count = Some(count);
-        one.uuid = found.get(&one.copy).map(|index| index.uuid.clone());
-        one.state = CopyState::Verified;
+        one.set_verified(&found, Some(count));
     }
     Ok(())
 }
@@ -230,26 +206,22 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
 /// What is under a live name is recorded as soon as the server has it: by its `uuid` a later call knows it from a client's.
 fn record_direct(call: &Call, server: &Server, set: &mut CopySet) -> Result<(), Failure> {
     let is_new = |one: &CopiedIndex| one.is_direct() && one.state == CopyState::InProgress && one.uuid.is_none();
-    let names: Vec<&str> = set.indices.iter().filter(|one| is_new(one)).map(|one| one.index.as_str()).collect();
-    if names.is_empty() {
+    let found = get_indices(server, set.indices.iter().filter(|one| is_new(one)).map(|one| &one.index))?;
+    if found.is_empty() {
         return Ok(());
     }
-    let found = get_indices(server, &names)?;
     for one in set.indices.iter_mut().filter(|one| is_new(one)) {
         one.uuid = found.get(&one.index).map(|index| index.uuid.clone());
     }
     swaps::write(call, call.run_id(), "stage", set)
 }
 
-/// Removes what was restored. A request whose answer was lost may still be running: its copies (`lost`) are waited for first, and when
-/// they do not appear, `changed` is unknown.
+/// Removes what was restored. The copies of a request whose answer was `lost` are waited for first; without them `changed` is unknown.
 pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &[String], mut failure: Failure) -> Failure {
-    let hurried = call.check().is_err().then(|| server.with_shutdown_timeout());
-    let server = hurried.as_ref().unwrap_or(server);
+    let server = &server.for_undo(call);
     let asked: Vec<CopiedIndex> = set.indices.iter().filter(|one| one.state != CopyState::Planned).cloned().collect();
     // What is under live names and may have been written to stays: whatever does not show that it takes no writes since its restore.
-    let direct: Vec<&str> = asked.iter().filter(|one| one.is_direct()).map(|one| one.index.as_str()).collect();
-    let found = get_indices(server, &direct);
+    let found = get_indices(server, asked.iter().filter(|one| one.is_direct()).map(|one| &one.index));
     let stays = |one: &CopiedIndex| {
         let is_written = |found: &Found| found.contains_key(&one.index) && !one.is_unopened(found);
         one.is_direct() && found.as_ref().map_or(true, is_written)
@@ -257,14 +229,14 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     let (stays, ours): (Vec<CopiedIndex>, Vec<CopiedIndex>) = asked.into_iter().partition(stays);
     let [stays, ours] = [&stays, &ours].map(|all| all.iter().map(|one| one.copy.as_str()).collect::<Vec<_>>());
     // What is under a live name may be a client's as well, so that it is neither waited for nor removed.
-    let is_settled = lost.iter().all(|name| ours.contains(&name.as_str())) && appear(server, lost);
+    let is_known = lost.iter().all(|name| ours.contains(&name.as_str())) && appear(server, lost);
     let removed = remove(call, server, &ours).and_then(|()| {
         let left: Vec<String> = get_indices(server, &ours)?.into_keys().collect();
         let message = format!("These were not removed: {}.", left.join(", "));
         if left.is_empty() { Ok(()) } else { Err(Failure::failed("not_removed", message)) }
     });
     for one in set.indices.iter_mut() {
-        if !is_settled && lost.contains(&one.copy) {
+        if !is_known && lost.contains(&one.copy) {
             one.state = CopyState::InProgress;
         } else if removed.is_ok() && ours.contains(&one.copy.as_str()) {
             one.state = CopyState::Removed;
@@ -272,10 +244,12 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     }
     match removed {
         Err(error) => {
+            // Whatever was undone before this: the copies are there.
+            call.effects().happened();
             failure.causes.push(format!("What had been staged could not be removed ({}): {error}", ours.join(", ")));
             failure.hint = Some(format!("svc-snap discard --run {} removes what is left of it.", set.run));
         }
-        Ok(()) if !is_settled => {
+        Ok(()) if !is_known => {
             failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
             failure.hint = Some(format!(
                 "The same command again (--run-id {0}) finds out how things stand; svc-snap discard --run {0} removes what is left of it.",
@@ -287,16 +261,14 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
         }
         Ok(()) => {
             call.effects().undone();
-            if let Err(error) = swaps::remove(call, call.run_id()) {
-                failure.causes.push(error.message);
-            }
+            failure = record::remove(call, failure);
         }
     }
     failure
 }
 
 /// Removes indices; what is not there is passed over.
-fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
+fn remove<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<(), Failure> {
     for name in get_indices(server, names)?.keys() {
         server.change(call, "DELETE", &path(&[name]), None)?;
     }
@@ -304,15 +276,8 @@ fn remove(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
 }
 
 fn appear(server: &Server, names: &[String]) -> bool {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let until = Instant::now() + server.at_most(TIMEOUT);
-    while !get_indices(server, &names).is_ok_and(|found| names.iter().all(|name| found.contains_key(*name))) {
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    true
+    let are_there = || get_indices(server, names).is_ok_and(|found| found.len() == names.len());
+    matches!(poll(SOON, server.at_most(TIMEOUT), sleep, || Ok(are_there().then_some(()))), Ok(Some(())))
 }
 
 #[cfg(test)]
@@ -323,22 +288,16 @@ mod tests {
     fn one_request_stages_all_but_the_names_that_had_to_be_cut() {
         let run = "20261120t020003z-hand";
         let staged = |index: &str| CopiedIndex::planned(index.to_owned(), copies::staged(run, index));
-        let origin = Origin {
-            cluster_uuid: "c".to_owned(),
-            repository: "my backup".to_owned(),
-            snapshot: "s1".to_owned(),
-            snapshot_uuid: "s".to_owned(),
-        };
         let long = "x".repeat(250);
         let direct = CopiedIndex::planned("c".to_owned(), "c".to_owned());
-        let requests = requests(run, &origin, &[staged("a"), staged("b"), staged(&long), direct]);
-        assert_eq!(requests.len(), 3);
-        assert!(requests.iter().all(|one| one.path == "/_snapshot/my%20backup/s1/_restore"));
-        assert_eq!(requests[0].body["indices"], "a,b");
-        assert_eq!(requests[0].body["rename_replacement"], "svc-staged-20261120t020003z-hand-$1");
-        assert_eq!(requests[0].body["include_aliases"], false);
-        assert_eq!(requests[1].body["indices"], long);
-        assert_eq!(requests[1].body["rename_replacement"], copies::staged(run, &long));
-        assert_eq!(requests[2].body["index_settings"], json!({"index.blocks.write": true}));
+        let bodies = bodies(run, &[staged("a"), staged("b"), staged(&long), direct]);
+        assert_eq!(bodies.len(), 3);
+        assert_eq!((&bodies[0].0["indices"], &bodies[0].0["include_aliases"]), (&json!("a,b"), &json!(false)));
+        assert_eq!(bodies[0].0["rename_replacement"], "svc-staged-20261120t020003z-hand-$1");
+        assert_eq!(
+            (&bodies[1].0["indices"], &bodies[1].0["rename_replacement"]),
+            (&json!(long), &json!(copies::staged(run, &long)))
+        );
+        assert_eq!(bodies[2].0["index_settings"], json!({"index.blocks.write": true}));
     }
 }

@@ -3,33 +3,31 @@
 //! 1. what is live takes no writes any more;
 //! 2. all of it is cloned to the names of the previous copies, waited for and counted;
 //! 3. the exchange: one `_aliases` call removes what is live and gives its aliases to the copies that are to become live;
-//! 4. those are cloned to the live names, waited for, counted and settled: replicas, lifecycle, writes;
+//! 4. those are cloned to the live names, waited for and counted, and get their settings: replicas, lifecycle, writes;
 //! 5. one `_aliases` call moves the aliases to them and removes the copies.
 //!
-//! What fails before the exchange is undone, all of it. After it the swap is only finished, by this call or the next: how far it has
-//! come is read from the server. Since the exchange every copy that is to become live bears a marker, a hidden alias, and so does its
-//! clone; the call of phase 5 takes it off.
+//! What fails before the exchange is undone, all of it. After it the swap is only finished, by this call or the next: the server shows how
+//! far it has come. From the exchange to phase 5 every copy has a marker, a hidden alias, and so has each clone under a live name.
 
 use std::collections::BTreeSet;
-use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
-use svc_step::{Call, Failure, Status, Unit};
+use serde_json::{Map, Value, json};
+use svc_step::{Action, Call, Failure, Status, Unit};
 
-use crate::client::Server;
-use crate::index::clone::{LiveClone, again, is_refusal, same_count, wait_complete};
-use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy};
-use crate::restore::checks::refuse_unsound;
-use crate::restore::phases::{
-    blocks, clone_to_live, exchange, finish, live_clones, openings, phase, phase_of, remove_index, settings, unfinished,
-};
-use crate::restore::{Phase, SwapIndex, SwapSource, SwapState, Swapped, record};
+use crate::client::poll::passes;
+use crate::client::{Server, retry, sleep};
+use crate::index::act::{give, remove_index};
+use crate::index::clone::{again, is_refusal, same_count, wait_complete};
+use crate::index::{Act, Found, Index, IndexMetadata, clone, counts, get_indices, policy};
+use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
+use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
+use crate::restore::{checks, conflicts, record};
 use crate::throttle::{self, Change};
 
-/// How often what fails after the exchange is tried again, and the pause before.
-const ATTEMPTS: u32 = 8;
-const PAUSE: Duration = Duration::from_millis(250);
+/// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
+const PASSES: Duration = Duration::from_secs(120);
+const REFUSED: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub(crate) enum Ended {
@@ -101,19 +99,17 @@ impl Swap<'_> {
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
-        let limit = || {
-            if self.call.deadline().passed() {
-                return Err(Failure::timeout("timeout", "The swap did not come to its exchange within the time limit."));
-            }
-            Ok(())
+        let limit = || match self.call.deadline().passed() {
+            true => Err(Failure::timeout("timeout", "The swap did not come to its exchange within the time limit.")),
+            false => Ok(()),
         };
         clone::make(self.call, self.server, &live_clones(swapped), theirs, limit)?;
         // It may have lost a shard since it was verified, and what is live is all there is then.
         let found = get_indices(self.server, &swapped.names())?;
         let sources: Vec<&SwapSource> = swapped.with_source().map(|(_, source)| source).collect();
-        refuse_unsound(self.server, &sources, &found)?;
+        checks::refuse_unsound(self.server, &sources, &found)?;
         limit()?;
-        Act::Aliases(exchange(swapped, &found)).send(self.call, self.server)
+        Act::Aliases(exchange_actions(swapped, &found)).send(self.call, self.server)
     }
 
     /// After a failure before the exchange: nothing of the swap stays. Where the outcome of the exchange is unknown, nothing is touched.
@@ -145,16 +141,12 @@ impl Swap<'_> {
 
     /// Phases 4 and 5, tried again whatever fails: there is no way back any more.
     fn finish(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let mut attempts = 0;
-        loop {
-            let ended = self.finish_once(swapped).and_then(|()| self.open_and_block(swapped));
-            let Err(failure) = ended else { return Ok(()) };
-            attempts += 1;
-            if attempts >= ATTEMPTS || ["timeout", "swap_unfinished"].contains(&failure.code.as_str()) {
-                return Err(failure);
-            }
-            thread::sleep(PAUSE);
-        }
+        let time = |failure: &Failure| match failure.code.as_str() {
+            "timeout" | "swap_unfinished" => None,
+            _ if passes(failure) => Some(self.server.at_most(PASSES)),
+            _ => Some(REFUSED),
+        };
+        retry(time, sleep, || self.finish_once(swapped).and_then(|()| self.end(swapped)))
     }
 
     fn finish_once(&self, swapped: &mut Swapped) -> Result<(), Failure> {
@@ -162,108 +154,49 @@ impl Swap<'_> {
         if phase_of(swapped, &found) == Phase::After {
             return Ok(());
         }
-        self.refuse_stuck(swapped, &found)?;
-        let kept = self.keep_conflicts(swapped, &found)?;
+        refuse_stuck(swapped, &found)?;
+        let cloned_away = conflicts::clone_away(self.call, self.server, swapped, &found)?;
         // Right behind the removal of what clients made there.
-        let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || kept.contains(&item.index);
-        for (item, source) in swapped.with_source().filter(|(item, _)| is_free(item)) {
-            clone_to_live(swapped, item, source).send(self.call, self.server)?;
-        }
+        let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || cloned_away.contains(&item.index);
+        let free = swapped.with_source().filter(|(item, _)| is_free(item));
+        let clones: Vec<Act> = free.map(|(item, source)| clone_to_live(swapped, item, source)).collect();
+        clone::send_clones(self.call, self.server, &clones, &mut BTreeSet::new(), || Ok(()))?;
         let live: Vec<&str> = swapped.with_source().map(|(item, _)| item.index.as_str()).collect();
         // Neither a signal nor the time limit ends it.
         wait_complete(self.server, &live, || Ok(()))?;
-        self.verify_and_settle(swapped)?;
+        self.verify_and_set(swapped)?;
         let found = get_indices(self.server, &swapped.names())?;
-        self.refuse_external(swapped, &found)?;
-        let actions = finish(swapped, &found);
-        if !actions.is_empty() {
-            Act::Aliases(actions).send(self.call, self.server)?;
-        }
-        Ok(())
+        refuse_external(swapped, &found)?;
+        finish_act(swapped, &found).map_or(Ok(()), |act| act.send(self.call, self.server))
     }
 
-    fn refuse_stuck(&self, swapped: &Swapped, found: &Found) -> Result<(), Failure> {
-        let lost =
-            swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index) && item.source_in(found).is_none());
-        let Some((item, source)) = lost else { return Ok(()) };
-        Err(stuck(item, &format!("The copy {} that was to become live is not there.", source.name)))
-    }
-
-    /// Under a live name there is an index that a client has just made: the next attempt clones it first.
-    fn refuse_external(&self, swapped: &Swapped, found: &Found) -> Result<(), Failure> {
-        let external = swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index));
-        let Some((item, _)) = external else { return Ok(()) };
-        let message = format!("Clients create the index {} again and again while it is to become live.", item.index);
-        Err(Failure::failed("conflicting_index", message).hint("Stop what writes to it by that name."))
-    }
-
-    /// Keeps the indices that clients made under live names since the exchange, each under a name of its own, and removes them. Gives
-    /// their names.
-    fn keep_conflicts(&self, swapped: &mut Swapped, found: &Found) -> Result<BTreeSet<String>, Failure> {
-        let is_external = |item: &&SwapIndex| item.source.is_some() && !swapped.is_marked(found, &item.index);
-        let external = swapped.indices.iter().filter(is_external);
-        let external = external.filter_map(|item| Some((item.index.clone(), found.get(&item.index)?)));
-        let kept = external.map(|(name, live)| {
-            let copy = copies::conflict(&swapped.previous_name(&name), &live.uuid);
-            (name, live, copy)
-        });
-        let kept: Vec<(String, &Index, String)> = kept.collect();
-        if kept.is_empty() {
-            return Ok(BTreeSet::new());
-        }
-        let names: Vec<&str> = kept.iter().map(|(name, ..)| name.as_str()).collect();
-        wait_complete(self.server, &names, || Ok(()))?;
-        let clones: Vec<LiveClone<'_>> = kept
-            .iter()
-            .map(|(index, live, copy)| LiveClone {
-                index,
-                uuid: &live.uuid,
-                copy: Some(copy),
-                was: &live.metadata,
-                was_closed: live.closed,
-            })
-            .collect();
-        clone::make(self.call, self.server, &clones, &mut BTreeSet::new(), || Ok(()))?;
-        Act::Aliases(names.iter().map(|name| remove_index(name)).collect()).send(self.call, self.server)?;
-        for (name, _, copy) in &kept {
-            self.call.review(
-                "conflicting_index",
-                format!("While {name} was not there, a client created an index of that name; it is now {copy}."),
-            );
-            let item = swapped.indices.iter_mut().find(|item| item.index == *name);
-            item.into_iter().for_each(|item| item.conflicts.push(copy.clone()));
-        }
-        Ok(kept.into_iter().map(|(name, ..)| name).collect())
-    }
-
-    /// The clones hold what their sources held, and get what they are to have.
-    fn verify_and_settle(&self, swapped: &mut Swapped) -> Result<(), Failure> {
+    /// The clones hold what their sources held, and get the settings that they are to have.
+    fn verify_and_set(&self, swapped: &mut Swapped) -> Result<(), Failure> {
         let found = get_indices(self.server, &swapped.names())?;
         let clones = swapped.with_source().filter(|(item, _)| swapped.is_marked(&found, &item.index));
-        let unsettled: Vec<(&str, &SwapSource, Value)> = clones
-            .filter_map(|(item, source)| Some((item.index.as_str(), source, item.settle(&found.get(&item.index)?.metadata)?)))
-            .collect();
+        let missing = |item: &SwapIndex| item.missing_settings(&found.get(&item.index)?.metadata);
+        let unset: Vec<(&str, &SwapSource, Value)> =
+            clones.filter_map(|(item, source)| Some((item.index.as_str(), source, missing(item)?))).collect();
         // Whoever writes by an index's own name may do so from its settings on: they are counted before.
-        let counts = counts(self.server, &unsettled.iter().map(|(index, ..)| *index).collect::<Vec<_>>())?;
-        for (index, source, _) in &unsettled {
-            same_count(&source.name, source.docs_count, index, counts.get(index).copied().unwrap_or_default())?;
+        let counts = counts(self.server, unset.iter().map(|(index, ..)| *index))?;
+        for (index, source, _) in &unset {
+            same_count(&source.name, source.docs_count, index, counts.get(*index).copied().unwrap_or_default())?;
         }
-        let acts = settings(unsettled.into_iter().map(|(index, _, settings)| (index, settings)));
-        acts.iter().try_for_each(|act| self.settle(swapped, act))
+        let acts = settings(unset.into_iter().map(|(index, _, settings)| (index, settings)));
+        acts.iter().try_for_each(|act| self.set(swapped, act))
     }
 
-    fn settle(&self, swapped: &mut Swapped, act: &Act) -> Result<(), Failure> {
+    fn set(&self, swapped: &mut Swapped, act: &Act) -> Result<(), Failure> {
         let Err(failure) = act.send(self.call, self.server) else { return Ok(()) };
         match (act.one_by_one().as_slice(), act) {
             _ if !is_refusal(&failure) => Err(failure),
             ([_], Act::Set { indices, .. }) => self.without_lifecycle(swapped, &indices.concat(), failure),
             // What was refused to several may be granted to each.
-            (several, _) => several.iter().try_for_each(|act| self.settle(swapped, act)),
+            (several, _) => several.iter().try_for_each(|act| self.set(swapped, act)),
         }
     }
 
-    /// A server may not know the settings of a lifecycle policy, or not take them any more, and names them then: the index becomes live
-    /// without it, and people are told.
+    /// A server that does not take the settings of a lifecycle policy names them: the index becomes live without it, with a warning.
     fn without_lifecycle(&self, swapped: &mut Swapped, index: &str, failure: Failure) -> Result<(), Failure> {
         let item = swapped.indices.iter_mut().find(|item| item.index == index);
         let becomes = item.and_then(|item| item.becomes.as_mut()).filter(|_| failure.status == Status::Failed);
@@ -271,19 +204,27 @@ impl Swap<'_> {
         let names = |cause: &&String| becomes.lifecycle.keys().any(|name| cause.contains(name.as_str()));
         let Some(why) = failure.causes.iter().rfind(names) else { return Err(failure) };
         let lifecycle = std::mem::take(&mut becomes.lifecycle);
-        let told: Vec<String> = lifecycle.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        policy::tell_left(self.call, &[format!("{index} ({})", told.join(", "))], why);
-        let settings = becomes.settle(&IndexMetadata::of_copy());
+        let named: Vec<String> = lifecycle.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        policy::warn_left(self.call, &[format!("{index} ({})", named.join(", "))], why);
+        let settings = becomes.final_settings(&IndexMetadata::of_copy());
         Act::Set { indices: vec![index.to_owned()], settings }.send(self.call, self.server)
     }
 
-    /// What comes when the aliases are where they belong; then all of it has come to where the swap leads.
-    fn open_and_block(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let names = swapped.direct.iter().map(|one| one.index.as_str()).chain(swapped.indices.iter().flat_map(SwapIndex::names));
-        let found = get_indices(self.server, &names.collect::<Vec<_>>())?;
-        let unopened = swapped.direct.iter().filter(|one| one.is_unopened(&found));
-        let acts = [openings(unopened), blocks(swapped, Some(&found))].concat();
-        acts.iter().try_for_each(|act| act.send(self.call, self.server))?;
+    /// After phase 5: opens direct indices, sets the last blocks, closes what was closed, checks that all is finished.
+    fn end(&self, swapped: &mut Swapped) -> Result<(), Failure> {
+        let found = get_indices(self.server, &swapped.all_names())?;
+        for act in last_acts(swapped, &found, |item| Some(&found.get(&item.index)?.metadata), false) {
+            match (act.send(self.call, self.server), &act) {
+                // It is open then, with all that it holds and has.
+                (Err(failure), Act::Close(names)) if is_refusal(&failure) => {
+                    let why = failure.causes.last().unwrap_or(&failure.message);
+                    let message =
+                        format!("These were closed, and the server does not close them again: {}. {why}", names.join(", "));
+                    self.call.review("metadata_differs", message);
+                }
+                (ended, _) => ended?,
+            }
+        }
         set_states(swapped, &found);
         match swapped.indices.iter().find(|item| !item.is_finished()) {
             None => {
@@ -302,20 +243,160 @@ impl Swap<'_> {
     }
 }
 
+fn refuse_stuck(swapped: &Swapped, found: &Found) -> Result<(), Failure> {
+    let lost = swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index) && item.source_in(found).is_none());
+    let Some((item, source)) = lost else { return Ok(()) };
+    Err(stuck(item, &format!("The copy {} that was to become live is not there.", source.name)))
+}
+
+/// Under a live name there is an index that a client has just made: the next attempt clones it first.
+fn refuse_external(swapped: &Swapped, found: &Found) -> Result<(), Failure> {
+    let external = swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index));
+    let Some((item, _)) = external else { return Ok(()) };
+    let message = format!("Clients create the index {} again and again while it is to become live.", item.index);
+    Err(Failure::failed("conflicting_index", message).hint("Stop what writes to it by that name."))
+}
+
 fn stuck(item: &SwapIndex, why: &str) -> Failure {
     Failure::invalid("swap_unfinished", format!("The swap of {} cannot be finished.", item.index)).cause(why).hint(
         "GET /_cat/indices shows what there is of the indices that the plan names; if a staged copy is missing, stage its snapshot again (svc-snap stage --from DOCUMENT).",
     )
 }
 
-pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
-    let marked: Vec<bool> = swapped.indices.iter().map(|item| swapped.is_marked(found, &item.index)).collect();
-    for (item, is_marked) in swapped.indices.iter_mut().zip(marked) {
-        let is_new = item.source.is_some() && found.contains_key(&item.index) && !is_marked && item.source_in(found).is_none();
-        item.state = match item.is_old(found) {
-            true => SwapState::Old,
-            false if is_new => SwapState::New,
-            false => SwapState::Absent,
-        };
+/// Phase 3: what is live goes, and in the same call its aliases come to the copies that become live: no client can create an index of an
+/// alias's name. All copies get the marker, so that the call fails if it comes late, when the swap was undone and its copies are gone.
+fn exchange_actions(swapped: &Swapped, found: &Found) -> Vec<Value> {
+    let live = swapped.indices.iter().filter(|item| item.is_old(found)).map(|item| &item.index);
+    let discarded = swapped.discarded.iter().filter(|name| found.contains_key(*name));
+    let mut actions: Vec<Value> = live.chain(discarded).map(|name| remove_index(name)).collect();
+    for (item, source) in swapped.with_source() {
+        actions.extend(all_aliases(item, &source.name));
+    }
+    let mark = |name: &str| json!({"add": {"index": name, "alias": swapped.marker(), "is_hidden": true}});
+    actions.extend(swapped.indices.iter().flat_map(SwapIndex::copies).map(mark));
+    actions
+}
+
+/// Phase 4: a clone under a live name.
+fn clone_to_live(swapped: &Swapped, item: &SwapIndex, source: &SwapSource) -> Act {
+    let (from, to) = (source.name.clone(), item.index.clone());
+    Act::Clone { from, to, lifecycle: Vec::new(), marker: Some(swapped.marker()) }
+}
+
+/// Phase 5: the aliases move to the live names, and the copies go.
+fn finish_act(swapped: &Swapped, found: &Found) -> Option<Act> {
+    let mut actions = Vec::new();
+    for (item, source) in swapped.with_source() {
+        actions.extend(item.source_in(found).map(|_| remove_index(&source.name)));
+        actions.extend(all_aliases(item, &item.index));
+    }
+    let marked = swapped.with_source().map(|(item, _)| item.index.clone()).chain(swapped.marked_previous(found));
+    actions.extend(marked.map(|name| unmark(swapped, &name)));
+    (!actions.is_empty()).then_some(Act::Aliases(actions))
+}
+
+fn unmark(swapped: &Swapped, name: &str) -> Value {
+    json!({"remove": {"index": name, "alias": swapped.marker()}})
+}
+
+fn all_aliases<'a>(item: &'a SwapIndex, index: &'a str) -> impl Iterator<Item = Value> + 'a {
+    item.becomes.iter().flat_map(|becomes| &becomes.aliases).map(move |(alias, properties)| give(index, alias, properties))
+}
+
+/// The requests that give indices their settings, each for all that get the same.
+fn settings<'a>(of: impl IntoIterator<Item = (&'a str, Value)>) -> Vec<Act> {
+    let mut alike: Vec<(Value, Vec<&str>)> = Vec::new();
+    for (index, settings) in of {
+        match alike.iter_mut().find(|(same, _)| *same == settings) {
+            Some((_, indices)) => indices.push(index),
+            None => alike.push((settings, vec![index])),
+        }
+    }
+    let set = |(settings, indices): (Value, Vec<&str>)| {
+        Act::each(indices, move |indices| Act::Set { indices, settings: settings.clone() })
+    };
+    alike.into_iter().flat_map(set).collect()
+}
+
+/// What comes after phase 5. What was restored directly is opened for writes; it is never removed from then on. The blocks that forbid to
+/// change an index any more come last, and what is closed. `seen`: what is live; `is_plan`: what is not there is still to come.
+fn last_acts<'a>(
+    swapped: &'a Swapped,
+    found: &Found,
+    seen: impl Fn(&SwapIndex) -> Option<&'a IndexMetadata>,
+    is_plan: bool,
+) -> Vec<Act> {
+    let is_unopened = |one: &&CopiedIndex| found.get(&one.index).map_or(is_plan, |_| one.is_unopened(found));
+    let opening = |one: &'a CopiedIndex| (one.index.as_str(), one.metadata.clone().unwrap_or_default().block_settings());
+    let all = || swapped.with_source().filter_map(|(item, _)| Some((item.index.as_str(), item.becomes.as_ref()?, seen(item)?)));
+    let mut acts = settings(swapped.direct.iter().filter(is_unopened).map(opening));
+    // Another host may have come through phase 5 without them.
+    let marked: Vec<Value> = swapped.marked_previous(found).iter().map(|name| unmark(swapped, name)).collect();
+    acts.extend((!marked.is_empty()).then_some(Act::Aliases(marked)));
+    acts.extend(settings(all().filter_map(|(index, becomes, seen)| Some((index, becomes.missing_blocks(seen)?)))));
+    let open = all().filter(|(_, becomes, seen)| becomes.closed && !seen.closed).map(|(index, ..)| index);
+    let is_to_close = |one: &&CopiedIndex| {
+        let is_open = found.get(&one.index).map_or(is_plan, |live| !live.metadata.closed);
+        is_open && one.metadata.as_ref().is_some_and(|metadata| metadata.closed)
+    };
+    acts.extend(Act::each(open.chain(swapped.direct.iter().filter(is_to_close).map(|one| one.index.as_str())), Act::Close));
+    acts
+}
+
+/// The requests that are left of the swap, in their order, by what the server shows.
+pub(super) fn requests(swapped: &Swapped, found: &Found) -> Vec<Action> {
+    let (phase, copy, mut then, mut acts) = (phase_of(swapped, found), IndexMetadata::of_copy(), found.clone(), Vec::new());
+    if phase == Phase::Before {
+        acts = clone::requests(&live_clones(swapped), found);
+        acts.push(Act::Aliases(exchange_actions(swapped, found)));
+        let mut marked = Index::of_copy();
+        marked.metadata.aliases.insert(swapped.marker(), Map::new());
+        then.extend(swapped.indices.iter().filter_map(|item| Some((item.previous.clone()?, marked.clone()))));
+    }
+    let is_clone = |item: &SwapIndex| phase == Phase::After || swapped.is_marked(found, &item.index);
+    let seen = |item: &SwapIndex| found.get(&item.index).filter(|_| is_clone(item)).map_or(&copy, |live| &live.metadata);
+    if phase != Phase::After {
+        let missing = swapped.with_source().filter(|(item, _)| !is_clone(item));
+        acts.extend(missing.map(|(item, source)| clone_to_live(swapped, item, source)));
+        let unset = swapped.with_source().filter_map(|(item, _)| Some((item.index.as_str(), item.missing_settings(seen(item))?)));
+        acts.extend(settings(unset));
+        acts.extend(finish_act(swapped, &then));
+        swapped.marked_previous(&then).iter().for_each(|name| drop(then.remove(name)));
+    }
+    acts.extend(last_acts(swapped, &then, |item| Some(seen(item)), true));
+    acts.iter().map(Act::action).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::restore::fixtures::{found, index, swapped};
+
+    #[test]
+    fn all_is_blocked_and_cloned_before_one_call_exchanges_it_and_another_finishes_it() {
+        let live = found(&[("a", index("live a", &["all"])), ("b", index("live b", &["all"]))]);
+        let requests = requests(&swapped(), &live);
+        let lines: Vec<String> = requests
+            .iter()
+            .map(|action| match action {
+                Action::Request { method, path, .. } => format!("{method} {}", path.split('?').next().unwrap_or_default()),
+                _ => String::new(),
+            })
+            .collect();
+        let (previous, staged) = ("svc-before-20261120t020003z-hand", "svc-staged-20261120t020003z-hand-a");
+        assert_eq!(
+            lines,
+            [
+                "PUT /a,b/_block/write".to_owned(),
+                format!("POST /a/_clone/{previous}-a"),
+                format!("POST /b/_clone/{previous}-b"),
+                "POST /_aliases".to_owned(),
+                format!("POST /{staged}/_clone/a"),
+                "PUT /a/_settings".to_owned(),
+                "POST /_aliases".to_owned(),
+            ]
+        );
+        let exchange = Value::Array(exchange_actions(&swapped(), &live)).to_string();
+        assert_eq!((exchange.matches("remove_index").count(), exchange.matches(staged).count()), (2, 2), "{exchange}");
     }
 }

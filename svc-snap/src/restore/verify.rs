@@ -7,39 +7,54 @@ use serde_json::Value;
 use svc_step::progress::Parts;
 use svc_step::{Call, Failure, Unit};
 
-use crate::client::{Server, list, members, number, path, poll_pause, text};
-use crate::index::{Found, get_indices, portions};
+use crate::client::poll::AT_ONCE;
+use crate::client::{Server, list, members, number, path, poll, text};
+use crate::index::{Found, get_indices, incomplete, list_of, portions};
 
-const FIRST: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_millis(500);
+/// For how long no shard of the cluster may be on its way while some of the restore have no place.
+const NO_PLACE: Duration = Duration::from_secs(60);
 
-/// Waits until the server restores nothing more of `names`, then wants each of them complete.
-/// Errors: A signal or the time limit; a shard that could not be restored (7), with the server's own reason.
-pub(crate) fn until_complete(call: &Call, server: &Server, names: &[&str]) -> Result<Found, Failure> {
+/// Waits until the server restores nothing more of `names`; a shard that could not be restored is 7, with the server's own reason.
+pub(crate) fn until_complete<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<Found, Failure> {
     until_idle(call, server, names)?;
     let found = get_indices(server, names)?;
-    let broken: Vec<&str> = names.iter().copied().filter(|name| found.get(*name).is_none_or(|index| !index.complete)).collect();
+    let is_broken = |name: &&str| found.get(*name).is_none_or(|index| !index.complete);
+    let broken: Vec<&str> = names.iter().map(AsRef::as_ref).filter(is_broken).collect();
     if broken.is_empty() { Ok(found) } else { Err(not_complete(server, &broken)) }
 }
 
-/// Waits until the server restores nothing more of `names`, whatever came of it.
-pub(crate) fn until_idle(call: &Call, server: &Server, names: &[&str]) -> Result<(), Failure> {
+/// The same, whatever came of it; a signal, the time limit or shards that no node takes (6) end it.
+pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<(), Failure> {
     if names.is_empty() {
         return Ok(());
     }
     let progress = call.progress("restore", Unit::Bytes);
-    let wanted: BTreeSet<&str> = names.iter().copied().collect();
+    let wanted: BTreeSet<&str> = names.iter().map(AsRef::as_ref).collect();
     // The server may not answer, and a signal or the time limit must take effect all the same.
     let server = server.interruptible();
-    let begun = Instant::now();
-    while is_restoring(&server.get("/_cluster/state/customs?filter_path=restore.snapshots.indices")?, &wanted) {
+    let mut moved = Instant::now();
+    let poll_once = || {
+        if !is_restoring(&server.get("/_cluster/state/customs?filter_path=restore.snapshots.indices")?, &wanted) {
+            return Ok(Some(()));
+        }
         if progress.is_shown() {
             let (done, total, shards) = restored_bytes(&server, names)?;
             progress.set_with_parts(done, total, &shards);
         }
-        call.pause(poll_pause(begun, FIRST, LONGEST))?;
-    }
-    Ok(())
+        if number(&server.get("/_cluster/health?filter_path=initializing_shards")?, "/initializing_shards") != Some(0) {
+            moved = Instant::now();
+        }
+        if moved.elapsed() > NO_PLACE { Err(no_place(&server, &wanted.iter().copied().collect::<Vec<_>>())) } else { Ok(None) }
+    };
+    poll(AT_ONCE, Duration::MAX, |time| call.pause(time), poll_once).map(drop)
+}
+
+fn no_place(server: &Server, names: &[&str]) -> Failure {
+    let names = incomplete(server, names).unwrap_or_default();
+    let failure = Failure::timeout("timeout", format!("No node takes the shards of {}.", names.join(", "))).hint(
+        "GET /_cluster/allocation/explain says why: a setting or a disk forbids it; change that, and run the same command again.",
+    );
+    unassigned(server, &names).into_iter().fold(failure, Failure::cause)
 }
 
 /// Whether the cluster's state speaks of a restore of one of `names`.
@@ -49,12 +64,12 @@ fn is_restoring(state: &Value, names: &BTreeSet<&str>) -> bool {
 }
 
 /// How many bytes are restored, of how many, as far as the server knows yet; and how many shards are complete.
-fn restored_bytes(server: &Server, names: &[&str]) -> Result<(u64, u64, Parts), Failure> {
+fn restored_bytes<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<(u64, u64, Parts), Failure> {
     let (mut done, mut total) = (0, 0);
     let mut parts = Parts { name: "shards", done: 0, total: 0 };
     for names in portions(names) {
         // The index may not be there for a moment yet.
-        let Some(answer) = server.find(&path(&[&names.join(","), "_recovery"]))? else { continue };
+        let Some(answer) = server.find(&path(&[&list_of(&names), "_recovery"]))? else { continue };
         let shards = members(&answer).flat_map(|(_, index)| list(index, "/shards"));
         for shard in shards.filter(|shard| shard.get("primary") == Some(&Value::Bool(true))) {
             done += number(shard, "/index/size/recovered_in_bytes").unwrap_or(0);
@@ -68,15 +83,15 @@ fn restored_bytes(server: &Server, names: &[&str]) -> Result<(u64, u64, Parts), 
 
 fn not_complete(server: &Server, names: &[&str]) -> Failure {
     let message = format!("The snapshot could not be restored completely: {}.", names.join(", "));
-    let hint = "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.";
+    let hint = "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk; GET /_cluster/allocation/explain says why a shard has no place.";
     unassigned(server, names).into_iter().fold(Failure::invalid("restore_failed", message).hint(hint), Failure::cause)
 }
 
 /// Why primary shards of these indices are not started, in the server's words, as far as it answers.
-pub(crate) fn unassigned(server: &Server, names: &[&str]) -> Vec<String> {
+pub(crate) fn unassigned<T: AsRef<str>>(server: &Server, names: &[T]) -> Vec<String> {
     let mut why = Vec::new();
     for names in portions(names) {
-        let shards = path(&["_cat", "shards", &names.join(",")]);
+        let shards = path(&["_cat", "shards", &list_of(&names)]);
         let shown = "?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details";
         let Ok(Some(Value::Array(shards))) = server.find(&(shards + shown)) else { continue };
         for shard in &shards {
@@ -97,8 +112,7 @@ fn innermost(details: &str) -> String {
     last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
 }
 
-/// Compares a count with what was captured.
-/// Errors: They differ (7).
+/// Refuses a count that is not what was captured (7).
 pub(crate) fn same_as_captured(name: &str, found: u64, expected: Option<u64>) -> Result<(), Failure> {
     let Some(expected) = expected.filter(|expected| *expected != found) else { return Ok(()) };
     let message = format!("{name} holds {found} documents, but {expected} were captured with the snapshot.");

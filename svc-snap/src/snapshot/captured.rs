@@ -2,7 +2,7 @@
 //! from step to step, and this host has it in a state file, so that a call that resumes says what the first one would have said.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -15,13 +15,13 @@ use svc_step::{Accept, Call, Failure, FromArg, OtherServer, Received, file, run_
 
 use crate::client::{Server, members, path};
 use crate::index::stream::Stream;
-use crate::index::{Index, IndexMetadata, Selected, counts, get_indices, policy, portions, stream};
+use crate::index::{Index, IndexMetadata, Selected, counts, get_indices, list_of, policy, portions, stream};
 use crate::repository::RepositoryArg;
 use crate::snapshot;
 use crate::snapshot::{Snapshot, mark};
 
 /// Documents of one snapshot.
-pub(crate) const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
+const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
 /// A state file is not larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
 /// These stay as they are in the name of a state file; a dot separates its three parts.
@@ -35,7 +35,7 @@ pub struct Backup {
     pub name: String,
     /// The indices and data streams that were asked for, by name; empty if it is unknown.
     pub wanted: Vec<String>,
-    /// The snapshot, as the server shows it; `null` before it is begun, and if a staging or a restore was waited for.
+    /// The snapshot, as the server shows it; `null` before it is begun.
     pub snapshot: Option<Snapshot>,
     /// The record of each index: as the state file of this host has it, or else the `--from` document.
     pub captured: Vec<IndexRecord>,
@@ -47,9 +47,7 @@ pub struct Backup {
 pub struct IndexRecord {
     pub name: String,
     pub uuid: String,
-    pub closed: bool,
-    /// How many documents it held just before the snapshot; `null` for an index that cannot be counted: a closed one, or one with
-    /// shards missing.
+    /// How many documents it held just before the snapshot; `null` for one that is closed or lacks shards.
     pub docs_count: Option<u64>,
     /// Whether the snapshot holds exactly `docs_count` documents: no shard was written to between the first count and the end.
     pub docs_exact: bool,
@@ -88,36 +86,37 @@ pub(crate) struct Captured {
     /// How far each index, backing indices too, had been written to at the first count.
     sequences: BTreeMap<String, Sequence>,
     /// Whether `docs_exact` was found out since the snapshot was finished.
-    settled: bool,
+    compared: bool,
 }
 
 impl Captured {
     /// Captures the live indices and data streams before a snapshot, and writes the state file.
     pub(crate) fn before(call: &Call, server: &Server, run_id: &str, backup: Backup, live: &Selected) -> Result<Self, Failure> {
-        let mut captured = Self { run_id: run_id.to_owned(), backup, sequences: BTreeMap::new(), settled: false };
-        let indices: Vec<&str> = live.indices.iter().map(String::as_str).collect();
-        captured.backup.captured = captured.records(call, server, &indices)?;
+        let mut captured = Self { run_id: run_id.to_owned(), backup, sequences: BTreeMap::new(), compared: false };
+        captured.backup.captured = captured.records(call, server, &live.indices)?;
         for (name, Stream { template, backing, aliases }) in stream::get(server, &live.streams)? {
-            let mut indices = captured.records(call, server, &backing.iter().map(String::as_str).collect::<Vec<_>>())?;
+            let mut indices = captured.records(call, server, &backing)?;
             indices.sort_by_key(|record| backing.iter().position(|name| *name == record.name));
             captured.backup.captured_streams.push(StreamRecord { name, template, aliases, indices });
         }
         captured.write(call).map(|()| captured)
     }
 
-    fn records(&mut self, call: &Call, server: &Server, names: &[&str]) -> Result<Vec<IndexRecord>, Failure> {
+    fn records(&mut self, call: &Call, server: &Server, names: &[String]) -> Result<Vec<IndexRecord>, Failure> {
         let mut found = get_indices(server, names)?;
         policy::fill(call, server, &mut found)?;
-        let is_countable = |(_, index): &(&String, &Index)| index.complete && !index.closed;
-        let countable: Vec<&str> = found.iter().filter(is_countable).map(|(name, _)| name.as_str()).collect();
-        // Before the counts, so that a write during them shows later.
+        let is_countable = |(_, index): &(&String, &Index)| index.complete && !index.metadata.closed;
+        let countable: Vec<&String> = found.iter().filter(is_countable).map(|(name, _)| name).collect();
+        // Before the refresh that makes what was written count: a write since then shows later, counted or not.
         self.sequences.extend(sequences(server, &countable)?);
-        let counts: BTreeMap<&str, u64> = counts(server, &countable)?.into_iter().collect();
-        let records = found.iter().map(|(name, Index { uuid, closed, metadata, .. })| IndexRecord {
+        for names in portions(&countable) {
+            server.post(&format!("{}?ignore_unavailable=true", path(&[&list_of(&names), "_refresh"])), None)?;
+        }
+        let counts = counts(server, &countable)?;
+        let records = found.iter().map(|(name, Index { uuid, metadata, .. })| IndexRecord {
             name: name.clone(),
             uuid: uuid.clone(),
-            closed: *closed,
-            docs_count: counts.get(name.as_str()).copied(),
+            docs_count: counts.get(name).copied(),
             docs_exact: false,
             metadata: metadata.clone(),
         });
@@ -137,10 +136,10 @@ impl Captured {
         Some(captured).filter(|captured| snapshot.run_id.as_ref() == Some(&captured.run_id))
     }
 
-    /// Finds out, once, whether the counts of a finished snapshot are exact: an index that was written to meanwhile, that cannot be read
-    /// any more, or that is another one of the same name is not. A request that fails is a warning, and the next call tries again.
-    pub(crate) fn settle(&mut self, call: &Call, server: &Server) {
-        if self.settled {
+    /// Finds out, once, whether the counts of a finished snapshot are exact: not of an index that was written to, or is another one, by now.
+    /// A request that fails is a warning, and the next call tries again. The answer goes into the state file where the step `writes`.
+    pub(crate) fn compare(&mut self, call: &Call, server: &Server, writes: bool) {
+        if self.compared {
             return;
         }
         let Backup { name, repository, .. } = &self.backup;
@@ -149,9 +148,8 @@ impl Captured {
                 let streams = self.backup.captured_streams.iter_mut().flat_map(|stream| &mut stream.indices);
                 let all = self.backup.captured.iter_mut().chain(streams);
                 all.for_each(|record| record.docs_exact = exact.contains(&record.name));
-                self.settled = true;
-                if let Err(failure) = self.write(call) {
-                    let why = failure.message;
+                self.compared = true;
+                if let Err(Failure { message: why, .. }) = if writes { self.write(call) } else { Ok(()) } {
                     call.warn("not_recorded", format!("What was captured of the indices could not be written: {why}"));
                 }
             }
@@ -163,17 +161,17 @@ impl Captured {
 
     /// The indices that are the same, and that no write has come to.
     fn unwritten(&self, server: &Server) -> Result<Vec<String>, Failure> {
-        let found = get_indices(server, &self.sequences.keys().map(String::as_str).collect::<Vec<_>>())?;
+        let found = get_indices(server, self.sequences.keys())?;
         let streams = self.backup.captured_streams.iter().flat_map(|stream| &stream.indices);
         let is_same = |record: &&IndexRecord| found.get(&record.name).is_some_and(|index| index.uuid == record.uuid);
-        let same = self.backup.captured.iter().chain(streams).filter(is_same).map(|record| record.name.as_str());
-        let now = sequences(server, &same.collect::<Vec<_>>())?;
+        let same = self.backup.captured.iter().chain(streams).filter(is_same).map(|record| &record.name);
+        let now = sequences(server, same)?;
         Ok(now.into_iter().filter(|(name, now)| self.sequences.get(name) == Some(now)).map(|(name, _)| name).collect())
     }
 }
 
 /// Removes the state file of a snapshot that is not there any more. One that cannot be removed does no harm: it names its run.
-pub(crate) fn forget(call: &Call, server: &Server, repository: &str, name: &str) {
+pub(crate) fn remove_state_file(call: &Call, server: &Server, repository: &str, name: &str) {
     let _ = std::fs::remove_file(state_file(call, &server.cluster_uuid, repository, name));
 }
 
@@ -187,7 +185,7 @@ pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str)
         sent = Ok(());
     }
     if sent.as_ref().map_or_else(|failure| failure.code == "snapshot_not_found", |()| true) {
-        forget(call, server, repository, name);
+        remove_state_file(call, server, repository, name);
     }
     sent
 }
@@ -213,14 +211,12 @@ fn state_file(call: &Call, cluster_uuid: &str, repository: &str, name: &str) -> 
 const STATS: &str = "level=shards&ignore_unavailable=true&expand_wildcards=all\
     &filter_path=indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no.max_seq_no";
 
-/// How far indices were written to; one that has gone or was closed meanwhile is not in it. A refresh makes what was written count.
-fn sequences(server: &Server, names: &[&str]) -> Result<BTreeMap<String, Sequence>, Failure> {
+/// How far indices were written to; one that has gone or was closed meanwhile is not in it.
+fn sequences<T: AsRef<str>>(server: &Server, names: impl IntoIterator<Item = T>) -> Result<BTreeMap<String, Sequence>, Failure> {
     let mut sequences = BTreeMap::new();
     for names in portions(names) {
-        let listed = names.join(",");
-        server.post(&format!("{}?ignore_unavailable=true", path(&[&listed, "_refresh"])), None)?;
-        let stats = server.get(&format!("{}?{STATS}", path(&[&listed, "_stats", "docs"])))?;
-        sequences.extend(names.iter().filter_map(|name| Some(((*name).to_owned(), sequence(&stats, name)?))));
+        let stats = server.get(&format!("{}?{STATS}", path(&[&list_of(&names), "_stats", "docs"])))?;
+        sequences.extend(names.iter().map(AsRef::as_ref).filter_map(|name| Some((name.to_owned(), sequence(&stats, name)?))));
     }
     Ok(sequences)
 }
@@ -262,7 +258,7 @@ impl SourceArgs {
         let Some(from) = &self.from.from else {
             return Ok(Source::named(&self.repository.repository, self.name.as_deref().unwrap_or_default()));
         };
-        let mut source = Source::received(&Received::read(call, from, &SCHEMAS, accept)?)?;
+        let mut source = Source::read(call, from, accept)?;
         if self.other.other_server {
             // Another cluster may know the folder by another name.
             source.repository.clone_from(&self.repository.repository);
@@ -276,20 +272,19 @@ impl Source {
         Self { repository: repository.to_owned(), name: name.to_owned(), document: None }
     }
 
-    fn of(backup: Backup) -> Self {
+    pub(crate) fn of(backup: Backup) -> Self {
         Self { document: Some(backup.clone()), ..Self::named(&backup.repository, &backup.name) }
     }
 
-    pub(crate) fn received(received: &Received) -> Result<Self, Failure> {
-        received.result().map(Self::of)
+    pub(crate) fn read(call: &Call, document: &Path, accept: Accept) -> Result<Self, Failure> {
+        Received::read(call, document, &SCHEMAS, accept)?.result().map(Self::of)
     }
 
-    /// The snapshot as it was found, with what the state file of this host says of it, or else the document. Finds out whether the counts
-    /// are exact where the call that took it could not.
-    pub(crate) fn backup(&self, call: &Call, server: &Server, found: Snapshot) -> Backup {
+    /// The snapshot as it was found, with what the state file of this host says of it ([`Captured::compare`]), or else the document.
+    pub(crate) fn backup(&self, call: &Call, server: &Server, found: Snapshot, writes: bool) -> Backup {
         let mut captured = Captured::read(call, server, &self.repository, &found);
         if let Some(captured) = captured.as_mut().filter(|_| !found.is_under_way()) {
-            captured.settle(call, server);
+            captured.compare(call, server, writes);
         }
         let known = captured.map(|captured| captured.backup).or_else(|| self.document.clone()).unwrap_or_default();
         Backup {
@@ -314,8 +309,7 @@ impl Source {
             Some(taken) if taken.uuid != found.uuid => {
                 let Self { name, repository, .. } = self;
                 let (uuid, other) = (&found.uuid, &taken.uuid);
-                let message =
-                    format!("The snapshot {name} in {repository} is another one than the document's (uuid {uuid}, not {other}).");
+                let message = format!("The snapshot {name} in {repository} is another one by now (uuid {uuid}, not {other}).");
                 Err(Failure::refused("other_snapshot", message).hint("Name the snapshot without --from if this one is meant."))
             }
             _ => Ok(()),

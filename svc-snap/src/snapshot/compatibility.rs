@@ -22,7 +22,7 @@ const OLDEST_COMMON: u64 = 5;
 pub(crate) enum Compatibility {
     /// Nothing is known against a restore.
     #[default]
-    Good,
+    Compatible,
     /// A newer version took it.
     Newer,
     /// A version took it whose indices are too old.
@@ -33,26 +33,26 @@ pub(crate) enum Compatibility {
 
 /// By the server's product and its own version, with the version that it shows; one that is nonsense is removed.
 pub(super) fn compatibility(product: Product, own: &str, said: Option<String>) -> (Compatibility, Option<String>) {
-    use Compatibility::{Good, Newer, Other, TooOld};
-    let Some((said, own)) = said.zip(number(own)) else { return (Good, None) };
-    let Some(taken) = number(&said) else { return (Good, Some(said)) };
+    use Compatibility::{Compatible, Newer, Other, TooOld};
+    let Some((said, own)) = said.zip(number(own)) else { return (Compatible, None) };
+    let Some(taken) = number(&said) else { return (Compatible, Some(said)) };
     let [major, ..] = taken;
     let [own_major, ..] = own;
     if let Some(id) = said.split_once("-[").and_then(|(_, id)| id.trim_end_matches(']').parse::<u64>().ok()) {
         return (if id & OPENSEARCH == 0 { Newer } else { Other }, None);
     }
-    let is_odd = said.contains("-alpha") || said.contains("-beta") || said.contains("-rc");
+    let is_unknown = said.contains("-alpha") || said.contains("-beta") || said.contains("-rc");
     match product {
-        Product::Elasticsearch if is_odd && major >= NO_MAJOR => (Other, None),
-        Product::Elasticsearch if is_odd && taken > own => (Newer, None),
-        Product::OpenSearch if is_odd && major > LAST_COMMON && major > own_major => (Other, None),
+        Product::Elasticsearch if is_unknown && major >= NO_MAJOR => (Other, None),
+        Product::Elasticsearch if is_unknown && taken > own => (Newer, None),
+        Product::OpenSearch if is_unknown && major > LAST_COMMON && major > own_major => (Other, None),
         // What Elasticsearch took before they parted is older than any OpenSearch, whatever its number: its 7 is as OpenSearch's 1.
         Product::OpenSearch if (OLDEST_COMMON..=LAST_COMMON).contains(&major) && own_major < OLDEST_COMMON => {
-            (if major + 1 < own_major + LAST_COMMON - 1 { TooOld } else { Good }, Some(said))
+            (if major + 1 < own_major + LAST_COMMON - 1 { TooOld } else { Compatible }, Some(said))
         }
         _ if taken > own => (Newer, Some(said)),
         _ if major + 1 < own_major => (TooOld, Some(said)),
-        _ => (Good, Some(said)),
+        _ => (Compatible, Some(said)),
     }
 }
 
@@ -68,35 +68,35 @@ mod tests {
 
     #[test]
     fn a_snapshot_is_compatible_as_the_six_servers_answer() {
-        use Compatibility::{Good, Newer, Other, TooOld};
+        use Compatibility::{Compatible, Newer, Other, TooOld};
         use Product::{Elasticsearch, OpenSearch};
         for (product, own, said, fit, shown) in [
-            (OpenSearch, "2.19.3", "2.19.3", Good, Some("2.19.3")),
-            (OpenSearch, "2.19.3", "1.3.20", Good, Some("1.3.20")),
+            (OpenSearch, "2.19.3", "2.19.3", Compatible, Some("2.19.3")),
+            (OpenSearch, "2.19.3", "1.3.20", Compatible, Some("1.3.20")),
             (OpenSearch, "3.8.0", "1.3.20", TooOld, Some("1.3.20")),
             (OpenSearch, "1.3.20", "2.19.3", Newer, Some("2.19.3")),
             (OpenSearch, "2.19.3", "2.19.4", Newer, Some("2.19.4")),
-            (OpenSearch, "1.3.20", "7.10.2", Good, Some("7.10.2")),
-            (OpenSearch, "1.3.20", "6.8.23", Good, Some("6.8.23")),
-            (OpenSearch, "2.19.3", "7.10.2", Good, Some("7.10.2")),
+            (OpenSearch, "1.3.20", "7.10.2", Compatible, Some("7.10.2")),
+            (OpenSearch, "1.3.20", "6.8.23", Compatible, Some("6.8.23")),
+            (OpenSearch, "2.19.3", "7.10.2", Compatible, Some("7.10.2")),
             (OpenSearch, "2.19.3", "6.8.23", TooOld, Some("6.8.23")),
             (OpenSearch, "3.8.0", "7.10.2", TooOld, Some("7.10.2")),
             (OpenSearch, "2.19.3", "8.53.60-alpha0", Other, None),
-            (Elasticsearch, "7.17.29", "7.17.29", Good, Some("7.17.29")),
+            (Elasticsearch, "7.17.29", "7.17.29", Compatible, Some("7.17.29")),
             (Elasticsearch, "7.17.29", "8.53.60-alpha0", Newer, None),
             (Elasticsearch, "7.17.29", "9.3.90-alpha1", Newer, None),
             (Elasticsearch, "7.17.29", "36.40.81-beta2", Other, None),
-            (Elasticsearch, "8.19.0", "7.17.29", Good, Some("7.17.29")),
-            (Elasticsearch, "8.19.0", "8.0.0-rc1", Good, Some("8.0.0-rc1")),
+            (Elasticsearch, "8.19.0", "7.17.29", Compatible, Some("7.17.29")),
+            (Elasticsearch, "8.19.0", "8.0.0-rc1", Compatible, Some("8.0.0-rc1")),
             (Elasticsearch, "8.19.0", "8.19.1-[9039001]", Newer, None),
             (Elasticsearch, "8.19.0", "8.19.1-[136408127]", Other, None),
-            (Elasticsearch, "9.2.0", "8.19.0-8.19.5", Good, Some("8.19.0-8.19.5")),
+            (Elasticsearch, "9.2.0", "8.19.0-8.19.5", Compatible, Some("8.19.0-8.19.5")),
             (Elasticsearch, "9.2.0", "7.17.25-8.0.0", TooOld, Some("7.17.25-8.0.0")),
-            (Elasticsearch, "9.2.0-SNAPSHOT", "of its own", Good, Some("of its own")),
+            (Elasticsearch, "9.2.0-SNAPSHOT", "of its own", Compatible, Some("of its own")),
         ] {
             let found = compatibility(product, own, Some(said.to_owned()));
             assert_eq!(found, (fit, shown.map(str::to_owned)), "{product:?} {own}: {said}");
         }
-        assert_eq!(compatibility(OpenSearch, "2.19.3", None), (Good, None));
+        assert_eq!(compatibility(OpenSearch, "2.19.3", None), (Compatible, None));
     }
 }

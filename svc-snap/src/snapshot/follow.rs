@@ -6,12 +6,11 @@ use serde_json::Value;
 use svc_step::progress::{Parts, Progress};
 use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::{Server, json, path, poll_pause};
+use crate::client::poll::{SOON, pause_since};
+use crate::client::{Server, number, path, poll};
 use crate::snapshot;
 use crate::snapshot::Snapshot;
 
-const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(2);
 /// How long polls may fail while a snapshot is running: a server that is restarted takes minutes.
 const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -35,7 +34,7 @@ impl<'a> Follow<'a> {
 
     /// The pause before the next poll: short at first.
     pub(crate) fn pause(&self) -> Duration {
-        poll_pause(self.begun, FIRST, LONGEST)
+        pause_since(self.begun, SOON)
     }
 
     /// Shows how far it is. The progress decides nothing.
@@ -51,7 +50,6 @@ impl<'a> Follow<'a> {
     }
 
     /// Gets the snapshot; `Ok(None)` also while the server, or what is between, does not answer as one, for up to five minutes.
-    /// Errors: The server refuses, or has not answered for long; a signal, or the end of the time limit.
     pub(crate) fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
         match snapshot::find(&self.server, self.repository, self.name) {
             Err(failure) if failure.status == Status::Unavailable || failure.code == "not_a_search_database" => {
@@ -70,28 +68,32 @@ impl<'a> Follow<'a> {
         self.unanswered.is_none()
     }
 
-    /// Waits until a snapshot that is there is finished.
-    /// Errors: It has gone (4); a signal, the end of the time limit, or a server that does not answer any more.
+    /// Waits until a snapshot that is there is finished; one that has gone is 4.
     pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
-        let mut absent = 0;
-        loop {
-            match self.poll().map_err(|failure| continues(failure, self.repository, self.name))? {
-                Some(snapshot) if !snapshot.is_under_way() => return Ok(snapshot),
-                // One poll may have been lost.
-                None if self.is_answered() && absent > 0 => return Err(snapshot::not_found(self.repository, self.name)),
-                None if self.is_answered() => absent += 1,
-                None => {}
-                Some(_) => {
-                    absent = 0;
-                    self.show();
-                }
-            }
-            self.call.pause(self.pause()).map_err(|failure| continues(failure, self.repository, self.name))?;
-        }
+        let (call, repository, name, mut absent) = (self.call, self.repository, self.name, 0);
+        let ended = poll(
+            SOON,
+            Duration::MAX,
+            |time| call.pause(time),
+            || {
+                Ok(match self.poll()? {
+                    Some(snapshot) if !snapshot.is_under_way() => Some(Ok(snapshot)),
+                    // One poll may have been lost.
+                    None if self.is_answered() && absent > 0 => Some(Err(snapshot::not_found(repository, name))),
+                    found => {
+                        absent = if found.is_none() && self.is_answered() { 1 } else { 0 };
+                        found.iter().for_each(|_| self.show());
+                        None
+                    }
+                })
+            },
+        );
+        let ended = ended.map_err(|failure| continues(failure, repository, name))?;
+        ended.unwrap_or_else(|| Err(snapshot::not_found(repository, name)))
     }
 }
 
-/// The way on for whoever does not wait any longer, for whatever reason.
+/// Adds the command that waits for the snapshot.
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
     failure.hint(format!(
         "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and verifies it."
@@ -101,7 +103,7 @@ pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failu
 /// Bytes done and in all, and shards, from `_status`; nothing as long as the server does not know how many bytes there are.
 fn far(status: &Value) -> Option<(u64, u64, Parts)> {
     let snapshot = status.pointer("/snapshots/0")?;
-    let number = |pointer: &str| json::number(snapshot, pointer);
+    let number = |pointer: &str| number(snapshot, pointer);
     let total = number("/stats/incremental/size_in_bytes").filter(|total| *total > 0)?;
     let shards = |name: &str| number(&format!("/shards_stats/{name}")).unwrap_or(0);
     let done = number("/stats/processed/size_in_bytes").unwrap_or(0).min(total);

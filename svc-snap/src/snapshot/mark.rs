@@ -1,8 +1,6 @@
-//! What `create` gives a snapshot: its name, and its metadata (procedure, 2.2) with the mark by which a run knows its own snapshot
-//! again after a lost connection.
+//! What `create` gives a snapshot: its name, and its metadata (procedure, 2.2) with the mark by which a run knows its own snapshot again.
 
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
 use serde_json::{Value, json};
 use svc_step::{Call, OsUser};
 
@@ -75,11 +73,6 @@ fn caller() -> String {
     sudo.or_else(|| OsUser::current().map(|user| user.name)).unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// The procedure's form of a snapshot's name (2.4): `snapshot_svc_<YYYYMMDD>`, the date in UTC.
-pub(crate) fn default_name(service: &str, now: Timestamp) -> String {
-    format!("snapshot_{service}_{}", now.strftime("%Y%m%d"))
-}
-
 /// Checks a snapshot's name; date mathematics (`<snap-{now/d}>`) is not taken, since its name is not known before.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     checked_name("snapshot", text, true)
@@ -96,11 +89,5 @@ mod tests {
             assert!(name(bad).is_err(), "{bad:?}");
             assert_eq!(crate::repository::repository_name(bad).is_ok(), bad == "A", "{bad:?}");
         }
-    }
-
-    #[test]
-    fn the_default_name_is_the_procedures() {
-        let now: Timestamp = "2026-11-20T02:00:03Z".parse().unwrap();
-        assert_eq!(default_name("svc", now), "snapshot_svc_20261120");
     }
 }

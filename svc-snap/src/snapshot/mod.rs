@@ -17,9 +17,8 @@ use svc_step::Failure;
 use svc_step::document::Time;
 
 use self::compatibility::compatibility;
-use crate::client::json::{self, list, members, texts};
-use crate::client::path::path;
-use crate::client::{Server, errors};
+use crate::client;
+use crate::client::{Server, errors, list, members, path, texts};
 use crate::repository;
 
 const IN_PROGRESS: &str = "IN_PROGRESS";
@@ -31,8 +30,7 @@ pub struct Snapshot {
     pub uuid: String,
     /// Its state in the server's own words: `IN_PROGRESS`, `SUCCESS`, `PARTIAL`, `FAILED`, `INCOMPATIBLE`.
     pub state: String,
-    /// The version of the server that took it, as far as the server that was asked knows it; `null` where it does not say, or
-    /// does not know it: that of a newer one, or of the other product.
+    /// The version of the server that took it; `null` where the server that was asked does not say or know it.
     pub version: Option<String>,
     /// The indices that it holds, with those behind its data streams and those of feature states, in the order of their names.
     pub indices: Vec<String>,
@@ -87,8 +85,8 @@ pub struct ShardFailure {
 impl Snapshot {
     /// Reads a snapshot object; what the server does not say is missing or empty.
     pub(crate) fn read(value: &Value) -> Option<Self> {
-        let text = |pointer: &str| json::text(value, pointer).map(str::to_owned);
-        let number = |pointer: &str| json::number(value, pointer).unwrap_or(0);
+        let text = |pointer: &str| client::text(value, pointer).map(str::to_owned);
+        let number = |pointer: &str| client::number(value, pointer).unwrap_or(0);
         let state = text("/state")?;
         let done = state != IN_PROGRESS && number("/end_time_in_millis") > 0;
         let mut feature_indices: Vec<String> =
@@ -124,7 +122,7 @@ impl Snapshot {
         })
     }
 
-    fn settle(&mut self, server: &Server) {
+    fn read_version(&mut self, server: &Server) {
         (self.compatibility, self.version) = compatibility(server.product, &server.version, self.version.take());
     }
 
@@ -139,16 +137,16 @@ fn moment(millis: u64) -> Option<Timestamp> {
 }
 
 fn failure(value: &Value) -> ShardFailure {
-    let text = |pointer: &str| json::text(value, pointer).unwrap_or_default().to_owned();
-    ShardFailure { index: text("/index"), shard: json::number(value, "/shard_id").unwrap_or(0), reason: text("/reason") }
+    let text = |pointer: &str| client::text(value, pointer).unwrap_or_default().to_owned();
+    ShardFailure { index: text("/index"), shard: client::number(value, "/shard_id").unwrap_or(0), reason: text("/reason") }
 }
 
 /// Gets one snapshot; `None` if the repository has none of that name. A repository that is not registered is 4.
 pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
     match answer(server, repository, &path(&["_snapshot", repository, name])) {
         Ok(answer) => {
-            let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| odd(&answer))?;
-            snapshot.settle(server);
+            let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| unexpected(&answer))?;
+            snapshot.read_version(server);
             Ok(Some(snapshot))
         }
         Err(failure) if failure.code == "snapshot_not_found" => Ok(None),
@@ -177,15 +175,13 @@ fn refused(answer: &Value) -> Option<Failure> {
     Some(errors::refusal(200, &json!({ "error": error })).failure)
 }
 
-/// All snapshots of a repository, oldest first; two of the same moment by their names.
-/// Errors: The repository is not registered (4), or the list is incomplete.
+/// All snapshots of a repository, oldest first; two of the same moment by their names. A part of the list is none.
 pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Failure> {
     let answer = answer(server, repository, &path(&["_snapshot", repository, "_all"]))?;
-    // A part of the list is no list: what is missing in it would be taken for gone.
-    let is_part = json::number(&answer, "/remaining").unwrap_or(0) > 0;
-    let listed = answer.get("snapshots").and_then(Value::as_array).filter(|_| !is_part).ok_or_else(|| odd(&answer))?;
-    let mut all = listed.iter().map(|one| Snapshot::read(one).ok_or_else(|| odd(one))).collect::<Result<Vec<_>, _>>()?;
-    all.iter_mut().for_each(|snapshot| snapshot.settle(server));
+    let is_part = client::number(&answer, "/remaining").unwrap_or(0) > 0;
+    let listed = answer.get("snapshots").and_then(Value::as_array).filter(|_| !is_part).ok_or_else(|| unexpected(&answer))?;
+    let mut all = listed.iter().map(|one| Snapshot::read(one).ok_or_else(|| unexpected(one))).collect::<Result<Vec<_>, _>>()?;
+    all.iter_mut().for_each(|snapshot| snapshot.read_version(server));
     all.sort_by(|one, other| (one.started, &one.name).cmp(&(other.started, &other.name)));
     Ok(all)
 }
@@ -193,14 +189,14 @@ pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Fa
 /// How many snapshots the repository holds. Reads one of its files too: a server verifies a repository in an emptied folder as well.
 pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
     let answer = answer(server, repository, &format!("{}?verbose=false", path(&["_snapshot", repository, "_all"])))?;
-    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| odd(&answer))?;
-    if let Some(name) = list.last().and_then(|one| json::text(one, "/snapshot")) {
+    let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| unexpected(&answer))?;
+    if let Some(name) = list.last().and_then(|one| client::text(one, "/snapshot")) {
         find(server, repository, name)?;
     }
     Ok(list.len() as u64)
 }
 
-fn odd(answer: &Value) -> Failure {
+fn unexpected(answer: &Value) -> Failure {
     Failure::failed("search_refused", "The server's answer about its snapshots is not understood.")
         .hint("Check that its version is one that svc-snap knows: svc-snap health shows it.")
         .cause(answer.to_string().chars().take(500).collect::<String>())

@@ -1,14 +1,15 @@
 //! Is a snapshot a valid backup (procedure, 3 and 7), and can this server restore it?
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use svc_step::document::Time;
 use svc_step::{Failure, Status};
 
-use crate::client::{Product, Server};
+use crate::client::{Product, Server, errors};
 use crate::snapshot::{Compatibility, Shards, Snapshot};
 
-/// Checks a finished snapshot: the state is `SUCCESS`, nothing failed, it is not empty, and it holds every name of `wanted`.
-///
-/// The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
-/// Errors: It is invalid, or still being taken (7).
+/// Checks a finished snapshot: the state is `SUCCESS`, nothing failed, it is not empty, and it holds every name of `wanted`; else it is
+/// invalid (7). The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
 pub(crate) fn check(repository: &str, snapshot: &Snapshot, wanted: &[String]) -> Result<(), Failure> {
     let name = format!("The snapshot {} in {repository}", snapshot.name);
     if snapshot.is_under_way() {
@@ -45,33 +46,74 @@ pub(crate) fn under_way(repository: &str, name: &str) -> Failure {
         .hint(format!("svc-snap wait {name} --repository {repository} waits for it and verifies it."))
 }
 
-/// Refuses a snapshot that the server cannot restore.
-/// Errors: A newer version took it, one that is too old, or the other product (3).
+/// Refuses a snapshot of a newer version, of one that is too old, or of the other product (3).
 pub(crate) fn check_restorable(server: &Server, repository: &str, snapshot: &Snapshot) -> Result<(), Failure> {
     let version = snapshot.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
     let (name, product, own) = (&snapshot.name, server.product, &server.version);
-    let message = |taken_by: &str| {
-        format!(
-            "The snapshot {name} in {repository} was taken by {taken_by}; this is {product:?} {own}, which cannot restore it."
-        )
-    };
-    Err(match snapshot.compatibility {
-        Compatibility::Good => return Ok(()),
-        Compatibility::Newer => Failure::refused("version_unsupported", message(&format!("a newer server{version}"))).hint(format!(
-            "Restore it into the version that took it, or a newer one; svc-snap list --repository {repository} shows which others this one can restore."
-        )),
-        Compatibility::TooOld => {
-            let taken_by = format!("a server{version} of more than one major version before");
-            Failure::refused("version_unsupported", message(&taken_by)).hint(
-                "Restore it into the major version between the two, copy its indices there to new ones (POST /_reindex), and take a snapshot of those.",
-            )
-        }
+    let (taken_by, hint) = match snapshot.compatibility {
+        Compatibility::Compatible => return Ok(()),
+        Compatibility::Newer => (
+            format!("a newer server{version}"),
+            "Restore it into the version that took it, or a newer one; svc-snap list shows which others this one can restore.",
+        ),
+        Compatibility::TooOld => (format!("a server{version} of more than one major version before"), errors::TOO_OLD),
         Compatibility::Other => {
             let other = if server.product == Product::OpenSearch { Product::Elasticsearch } else { Product::OpenSearch };
-            Failure::refused("version_unsupported", message(&format!("{other:?}")))
-                .hint("Restore it into the product that took it; documents go from one product to the other by reindex from a remote.")
+            let hint =
+                "Restore it into the product that took it; documents go from one product to the other by reindex from a remote.";
+            (format!("{other:?}"), hint)
         }
-    })
+    };
+    let message = format!(
+        "The snapshot {name} in {repository} was taken by {taken_by}; this is {product:?} {own}, which cannot restore it."
+    );
+    Err(Failure::refused("version_unsupported", message).hint(hint))
+}
+
+/// One snapshot of the list; `svc-snap show NAME` says more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Item {
+    pub name: String,
+    pub uuid: String,
+    /// Its state in the server's own words.
+    pub state: String,
+    /// Whether it is a valid backup; `null` while it is being taken.
+    pub valid: Option<bool>,
+    pub started_at: Option<Time>,
+    pub duration_ms: Option<u64>,
+    pub indices_count: u64,
+    pub shards: Shards,
+    /// Whether this server can restore it: not one of a newer server, one more than a major version older, or the other product.
+    pub restorable: bool,
+    /// The version of the server that took it; `null` where this one does not know that version.
+    pub version: Option<String>,
+    pub taken_by: Option<String>,
+    pub taken_because: Option<String>,
+    /// What it is for; `null` where it is not one of ours.
+    pub kind: Option<String>,
+    /// The run that took it; `null` where it is not one of ours.
+    pub run_id: Option<String>,
+}
+
+impl Item {
+    pub(crate) fn of(repository: &str, snapshot: Snapshot) -> Self {
+        Self {
+            valid: (!snapshot.is_under_way()).then(|| check(repository, &snapshot, &[]).is_ok()),
+            restorable: snapshot.compatibility == Compatibility::Compatible,
+            name: snapshot.name,
+            uuid: snapshot.uuid,
+            state: snapshot.state,
+            started_at: snapshot.started_at,
+            duration_ms: snapshot.duration_ms,
+            indices_count: snapshot.indices.len() as u64,
+            shards: snapshot.shards,
+            version: snapshot.version,
+            taken_by: snapshot.taken_by,
+            taken_because: snapshot.taken_because,
+            kind: snapshot.kind,
+            run_id: snapshot.run_id,
+        }
+    }
 }
 
 #[cfg(test)]

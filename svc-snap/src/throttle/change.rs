@@ -1,26 +1,27 @@
 //! A setting that is changed for the time of one step, with a record of it that the same request writes beside it.
 
 use std::os::unix::fs::MetadataExt;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::line_secrets::json_without_secrets;
-use svc_step::{Action, Call, Failure, Status};
+use svc_step::{Action, Call, Failure, Lock, Status};
 
-use crate::client::{Effect, Server, path};
-use crate::{guard, repository};
+use crate::client::{Effect, Server, path, retry, sleep};
+use crate::repository;
 
 /// `0` is no throttle.
-const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
+const SNAPSHOT_RATE: &str = "max_snapshot_bytes_per_sec";
 /// `-1` is no throttle.
-const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
+const RECOVERY_RATE: &str = "indices.recovery.max_bytes_per_sec";
 const AUTO_CREATE: &str = "action.auto_create_index";
+/// How many primary shards a node makes at once: more during a swap, unless an operator has set it, to a number that no other sets.
+const RECOVERIES: &str = "cluster.routing.allocation.node_initial_primaries_recoveries";
+const MANY: &str = "61";
 const REPOSITORY_RECORD: &str = "svc_tools_rate";
 /// How long a busy server is asked again to put back what this call has set.
 const OWN_TIME: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// Whose change it is, and what was there before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +58,7 @@ pub(crate) enum Target<'a> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Found<'a> {
+pub(super) struct Current<'a> {
     pub target: Target<'a>,
     /// The repository's definition, or all the cluster's settings.
     pub definition: Value,
@@ -70,21 +71,21 @@ impl<'a> Target<'a> {
     /// The setting and the record; any key below `cluster.metadata.` is accepted.
     pub(super) const fn keys(self) -> (&'static str, &'static str) {
         match self {
-            Self::Repository(_) => (SNAPSHOT, REPOSITORY_RECORD),
-            Self::Cluster => (RESTORE, "cluster.metadata.svc_tools.rate"),
+            Self::Repository(_) => (SNAPSHOT_RATE, REPOSITORY_RECORD),
+            Self::Cluster => (RECOVERY_RATE, "cluster.metadata.svc_tools.rate"),
             Self::AutoCreate => (AUTO_CREATE, "cluster.metadata.svc_tools.auto_create"),
         }
     }
 
     pub(super) fn name(self) -> String {
         match self {
-            Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT})"),
-            Self::Cluster => format!("the rate of the cluster ({RESTORE})"),
+            Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT_RATE})"),
+            Self::Cluster => format!("the rate of the cluster ({RECOVERY_RATE})"),
             Self::AutoCreate => format!("the setting {AUTO_CREATE} of the cluster"),
         }
     }
 
-    pub(super) fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Found<'a>, Failure> {
+    pub(super) fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Current<'a>, Failure> {
         match self {
             Self::Repository(name) => {
                 let all = get(&path(&["_snapshot", name]))?;
@@ -94,18 +95,18 @@ impl<'a> Target<'a> {
         }
     }
 
-    pub(super) fn read(self, definition: Value) -> Found<'a> {
+    pub(super) fn read(self, definition: Value) -> Current<'a> {
         let settings = if let Self::Repository(_) = self { "settings" } else { "persistent" };
         let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
         // One that is not understood is another host's.
         let read = |record: &Value| serde_json::from_str(record.as_str()?).ok().or_else(|| Some(Record::default()));
         let record = settings.get(self.keys().1).and_then(read);
-        Found { target: self, definition, settings, record }
+        Current { target: self, definition, settings, record }
     }
 }
 
-impl<'a> Found<'a> {
-    /// The value without our change: what the record says was there, unless somebody has set another one since.
+impl<'a> Current<'a> {
+    /// The value without our change: what the record says was there, unless another client has set another one since.
     pub fn was(&self) -> Option<String> {
         let value = self.settings.get(self.target.keys().0).and_then(Value::as_str);
         match &self.record {
@@ -116,10 +117,12 @@ impl<'a> Found<'a> {
 
     /// Whether its record is of a run of this state folder that has ended: such a run held a lock.
     pub fn is_left(&self, call: &Call, server: &Server) -> bool {
-        let holder = || match self.target {
-            Target::Repository(name) => repository::holder(call, server, name),
-            Target::Cluster | Target::AutoCreate => guard::holder(call, server),
+        // As `repository::lock` and `guard::lock` name them.
+        let (kind, name) = match self.target {
+            Target::Repository(name) => ("repository", format!("{}.{name}", server.cluster_uuid)),
+            Target::Cluster | Target::AutoCreate => ("indices", format!("of {}", server.cluster_uuid)),
         };
+        let holder = || Lock::holder(call, kind, &name);
         let is_running = |record: &Record| holder() == Some(format!("{} (process {})", record.run, record.process));
         self.record.as_ref().is_some_and(|record| record.is_of_here(call) && !is_running(record))
     }
@@ -132,8 +135,7 @@ impl<'a> Found<'a> {
         transient.map(|_| "a transient setting of the cluster takes precedence".to_owned()).or_else(|| self.harm())
     }
 
-    /// Why it cannot be written again without harm. Since no secret is ever written again, plans and warnings may show the requests
-    /// as they are sent.
+    /// Why it cannot be written again without harm. No secret is ever written again, so plans and warnings may show the requests.
     pub fn harm(&self) -> Option<String> {
         let Target::Repository(_) = self.target else { return None };
         let kind = self.definition.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -153,7 +155,11 @@ impl<'a> Found<'a> {
         let (setting, record_key) = self.target.keys();
         let (value, record) = (json!(value), json!(record.map(|record| json!(record).to_string())));
         let Target::Repository(name) = self.target else {
-            return ("/_cluster/settings".to_owned(), json!({"persistent": {setting: value, record_key: record}}));
+            let mut changed = json!({setting: value, record_key: record});
+            if self.target == Target::AutoCreate && self.settings.get(RECOVERIES).is_none_or(|now| now == MANY) {
+                changed[RECOVERIES] = if record.is_null() { Value::Null } else { json!(MANY) };
+            }
+            return ("/_cluster/settings".to_owned(), json!({ "persistent": changed }));
         };
         let mut settings = self.settings.clone();
         settings.extend([(setting.to_owned(), value), (record_key.to_owned(), record)]);
@@ -167,18 +173,14 @@ impl<'a> Found<'a> {
         self.request(self.was().as_deref(), None)
     }
 
-    /// How an operator puts it back: the command to type, or, where that would harm the repository or show its secrets, in words.
-    pub fn by_hand(&self, server: &Server) -> String {
+    /// The request by which an operator puts it back; without its body where that would harm the repository or show its secrets.
+    pub fn by_hand(&self) -> String {
         let (path, body) = self.restored();
         if self.harm().is_none() {
-            let body = body.to_string().replace('\'', r"'\''");
-            return format!("curl -X PUT '{}{path}' -H 'Content-Type: application/json' -d '{body}'", server.url());
+            return format!("PUT {path} {body}");
         }
-        let path = path.trim_end_matches("?verify=false");
-        let rate = self.was().map_or_else(|| format!("without {SNAPSHOT}"), |was| format!("with {SNAPSHOT} {was}"));
-        format!(
-            "GET {path} shows its settings: PUT {path} with all of them and those not shown, without {REPOSITORY_RECORD} and {rate}"
-        )
+        let was = self.was().unwrap_or_else(|| "unset".to_owned());
+        format!("PUT {path} with its settings, secrets too, with {SNAPSHOT_RATE} {was} and without {REPOSITORY_RECORD}")
     }
 
     pub fn change(self, call: &Call, set: String) -> Change<'a> {
@@ -191,7 +193,7 @@ impl<'a> Found<'a> {
 /// A change with what the server had before it.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
-    pub(super) found: Found<'a>,
+    pub(super) found: Current<'a>,
     pub(super) record: Record,
     /// The answer to its request may have been lost.
     pub(super) is_answered: bool,
@@ -207,13 +209,13 @@ impl Change<'_> {
     }
 
     /// `requests` between those that make the change and put it back.
-    pub(super) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
+    pub(crate) fn around(&self, requests: Vec<Action>) -> Vec<Action> {
         [action(self.request())].into_iter().chain(requests).chain([self.undo()]).collect()
     }
 
     pub(super) fn make(self, server: &Server) -> Result<Self, Failure> {
         let (path, body) = self.request();
-        match server.attempt("PUT", &path, Some(&body)) {
+        match server.attempt(None, "PUT", &path, Some(&body)) {
             Err(error) if error.effect == Effect::None => Err(error.failure),
             answer => Ok(Self { is_answered: answer.is_ok(), ..self }),
         }
@@ -241,18 +243,13 @@ impl Change<'_> {
 
     /// Puts it back, and asks a busy server again for so long; whether the change was still there.
     pub(super) fn put_back(&self, call: &Call, server: &Server, time: Duration) -> Result<bool, Failure> {
-        let until = Instant::now() + server.at_most(if call.check().is_err() { time / 4 } else { time });
-        loop {
-            let left = until.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
-            match self.put_back_once(server, left) {
-                Err(failure) if failure.status == Status::Unavailable && Instant::now() < until => thread::sleep(PAUSE),
-                ended => return ended,
-            }
-        }
+        let (begun, time) = (Instant::now(), server.at_most(if call.check().is_err() { time / 4 } else { time }));
+        let is_away = |failure: &Failure| (failure.status == Status::Unavailable).then_some(time);
+        retry(is_away, sleep, || self.put_back_once(server, time.saturating_sub(begun.elapsed()).max(Duration::from_secs(1))))
     }
 
     fn put_back_once(&self, server: &Server, time: Duration) -> Result<bool, Failure> {
-        let found = match self.found.target.get(|path| server.within(time, "GET", path, None)) {
+        let found = match self.found.target.get(|path| Ok(server.attempt(Some(time), "GET", path, None)?)) {
             Err(failure) if failure.status == Status::NotFound => return Ok(false),
             found => found?,
         };
@@ -262,12 +259,12 @@ impl Change<'_> {
         let (path, body) = found.restored();
         let refused = match found.harm() {
             Some(why) => format!("{why}."),
-            None => match server.within(time, "PUT", &path, Some(&body)) {
-                Err(failure) if failure.status != Status::Unavailable => failure.message,
-                ended => return ended.map(|_| true),
+            None => match server.attempt(Some(time), "PUT", &path, Some(&body)) {
+                Err(error) if error.failure.status != Status::Unavailable => error.failure.message,
+                ended => return Ok(ended.map(|_| true)?),
             },
         };
-        Err(Failure::new(Status::Refused, "rate_left_changed", format!("{refused} {}", found.by_hand(server))))
+        Err(Failure::new(Status::Refused, "rate_left_changed", format!("{refused} {}", found.by_hand())))
     }
 }
 
@@ -285,7 +282,7 @@ pub(super) fn lasting(call: &Call) {
 mod tests {
     use super::*;
 
-    fn repository(settings: Value) -> Found<'static> {
+    fn repository(settings: Value) -> Current<'static> {
         Target::Repository("r").read(json!({"type": "fs", "uuid": "u", "settings": settings}))
     }
 
@@ -299,15 +296,15 @@ mod tests {
         for was in [None, Some("5mb")] {
             let mut before = json!({"location": "/x", "a": {"b": "c"}});
             if let Some(was) = was {
-                before[SNAPSHOT] = json!(was);
+                before[SNAPSHOT_RATE] = json!(was);
             }
             let mut off = settings(repository(before.clone()).request(Some("0"), Some(&record(was))));
-            assert_eq!((&off[SNAPSHOT], &off["location"]), (&json!("0"), &json!("/x")));
+            assert_eq!((&off[SNAPSHOT_RATE], &off["location"]), (&json!("0"), &json!("/x")));
             let changed = repository(off.clone());
             assert_eq!((settings(changed.restored()), changed.record), (before, Some(record(was))));
-            // Another value that somebody has set since stays.
-            off[SNAPSHOT] = json!("9mb");
-            assert_eq!(settings(repository(off).restored())[SNAPSHOT], "9mb");
+            // Another value that a client has set since stays.
+            off[SNAPSHOT_RATE] = json!("9mb");
+            assert_eq!(settings(repository(off).restored())[SNAPSHOT_RATE], "9mb");
         }
         assert_eq!(repository(json!({REPOSITORY_RECORD: "what?"})).record, Some(Record::default()));
     }
