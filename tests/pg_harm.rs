@@ -129,6 +129,46 @@ fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
 }
 
 #[test]
+fn a_dump_changes_nothing_of_the_server_beside_its_own_database() {
+    let (case, dump) = Case::filled("pgh_server");
+    let witness = Witness::of(&case);
+    let database = identifier(&case.database);
+    for statement in [
+        format!("DROP DATABASE IF EXISTS {database} WITH (FORCE);"),
+        format!("COMMENT ON DATABASE {database} IS 'altered';"),
+        format!("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC;"),
+        format!("ALTER ROLE {} NOLOGIN;", identifier(&case.owner)),
+    ] {
+        let sly = case.dump_with(&dump, &statement);
+        case.tool().arg("stage").arg(sly).run().fails(7, "dump_incomplete").unchanged();
+        witness.sees_nothing(&statement);
+    }
+    assert_eq!(case.sql("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"), "");
+}
+
+#[test]
+fn functions_of_the_databases_owner_are_never_called_by_the_administrator() {
+    let (case, _) = Case::filled("pgh_path");
+    let (database, owner) = (identifier(&case.database), identifier(&case.owner));
+    case.backup();
+    let sly = |arguments: &str| format!("LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE {owner} SUPERUSER'; RETURN pg_catalog.{arguments}; END $$");
+    case.sql(&format!(
+        "CREATE SCHEMA sly AUTHORIZATION {owner}; GRANT USAGE ON SCHEMA sly TO PUBLIC; SET ROLE {owner}; \
+         CREATE FUNCTION sly.current_setting(text) RETURNS text {}; CREATE FUNCTION sly.quote_ident(name) RETURNS text {}; \
+         CREATE FUNCTION sly.pg_backend_pid() RETURNS int {}",
+        sly("current_setting($1)"),
+        sly("quote_ident($1)"),
+        sly("pg_backend_pid()")
+    ));
+    case.admin(&format!("ALTER DATABASE {database} SET search_path = sly, pg_catalog"));
+    case.backup();
+    let (backup, run) = (case.dir.path().join("backup.sql"), ["--run-id", "20300101t000000z-sly"]);
+    case.tool().arg("clone").run().ok();
+    case.tool().arg("stage").args(run).arg(backup).run().ok();
+    assert_eq!(case.admin(&format!("SELECT rolsuper FROM pg_roles WHERE rolname = {}", literal(&case.owner))), "f");
+}
+
+#[test]
 fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
     let (case, dump) = Case::filled("pgh_lost");
     let witness = Witness::of(&case);

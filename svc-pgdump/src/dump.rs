@@ -61,10 +61,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     existing(&path, args.force)?;
     let target = args.connection.resolve(call, Some(&args.database.owner()))?;
     let mut client = target.connect(call, &database)?;
-    // Nothing here is to wait for others; pg_dump has its own limit.
-    client
-        .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
-        .map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
+    client.batch_execute(pg::BEFORE_DUMP).map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
     let server = identify(&mut client)?;
     let mut properties = Properties::read(&mut client)?;
     let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;

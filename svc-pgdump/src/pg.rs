@@ -9,7 +9,9 @@ mod redact;
 mod tls;
 
 pub use self::args::{ConnectionArgs, DatabaseArg, database_name, given};
-pub use self::connection::{Listener, SESSION_SETTINGS, Server, Target, identify};
+pub use self::connection::{
+    BEFORE_DUMP, BEFORE_RESTORE, CONNECTION_CHECKS, LOAD, Listener, Server, Target, VERIFY, identify,
+};
 pub use self::error::{MAINTENANCE, chain, of_query, timed, words};
 pub use self::redact::{Said, severity};
 pub use postgres_protocol::escape::{escape_identifier, escape_literal};

@@ -78,7 +78,7 @@ impl Admin {
 
     /// Connects again after the connection was lost or given up, even if the step is to end.
     pub(crate) fn reconnect(&mut self) -> Result<(), Failure> {
-        self.client = self.target.connect_at_last(MAINTENANCE)?;
+        self.client = self.target.connect_for_cleanup(MAINTENANCE)?;
         Ok(())
     }
 

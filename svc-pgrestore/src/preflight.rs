@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use postgres::Client;
-use svc_pgdump::pg::{escape_identifier, escape_literal};
+use svc_pgdump::pg::{self, escape_identifier, escape_literal};
 use svc_pgdump::{Dump, TableRows};
 use svc_step::{Call, Failure};
 
@@ -116,9 +116,6 @@ fn are_on_two_disks(one: &Path, other: &Path) -> bool {
 
 /// How many tables are named.
 const NAMED: usize = 5;
-/// This check must not wait for others.
-const SETTINGS: &str =
-    "SET search_path = ''; SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET default_transaction_read_only = on";
 /// Tables of the live database that no COPY block names, neither themselves nor by a root above them, the largest first; without
 /// those of extensions.
 const NOT_IN_DUMP: &str = "WITH named AS MATERIALIZED (SELECT to_regclass(name)::oid AS oid FROM unnest($1::text[]) name) \
@@ -151,7 +148,7 @@ pub(crate) fn warn_of_missing_tables(call: &Call, admin: &Admin, dump: &Dump, da
 }
 
 fn not_in_dump(call: &Call, client: &mut Client, dump: &Dump) -> Result<Vec<String>, postgres::Error> {
-    client.batch_execute(SETTINGS)?;
+    client.batch_execute(pg::BEFORE_RESTORE)?;
     let named: Vec<String> = dump.contents.tables.iter().map(TableRows::quoted).collect();
     let mut found = Vec::new();
     for row in client.query(NOT_IN_DUMP, &[&named])? {

@@ -17,9 +17,6 @@ use crate::document::Verification;
 const NAMED: usize = 10;
 pub(crate) const ROWS: &str = "does not hold the rows of the dump";
 
-/// Each ANALYZE need not wait for the disk: [`ON_DISK`] does.
-const SETTINGS: &str = "SET search_path = ''; SET row_security = off; SET synchronous_commit = off";
-
 /// The tables of COPY blocks, their rows in the dump, and whether there may be more (an extension may have put some into its own).
 /// Rows of a partition are counted with the topmost table of which a block names rows too; those of foreign tables lie elsewhere.
 const COPIED: &str = "
@@ -60,7 +57,7 @@ pub(crate) fn verify(
     progress: &Progress,
 ) -> Result<Verification, Failure> {
     for client in clients.iter_mut() {
-        client.batch_execute(SETTINGS).map_err(|error| pg::of_query(&error, "prepare the verification"))?;
+        client.batch_execute(pg::VERIFY).map_err(|error| pg::of_query(&error, "prepare the verification"))?;
     }
     let [first, ..] = clients else { return Err(Failure::failed("internal", "There is no connection to verify on.")) };
     if objects.may_change_rows {

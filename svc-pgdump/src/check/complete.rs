@@ -246,6 +246,9 @@ impl Seen {
             self.unexpected =
                 Some("it sets standard_conforming_strings, or a parameter that cannot be told, otherwise than pg_dump does");
         }
+        if tokens::is_of_server(text) {
+            self.unexpected = Some("it changes databases, roles or tablespaces of the server, which a dump without --create does not");
+        }
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {
             self.dump.has_inserts = true;

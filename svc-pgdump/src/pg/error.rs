@@ -15,6 +15,9 @@ pub const MAINTENANCE: &str = "postgres";
 /// The server requires a password and none was given.
 pub(super) const PASSWORD_MISSING: &str = "password_missing";
 
+/// Nothing answers at an address.
+pub(super) const UNREACHABLE: &str = "postgres_unreachable";
+
 /// A connection that failed; `certificate`: we showed one.
 pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, certificate: bool) -> Failure {
     let Some(said) = error.as_db_error() else {
@@ -95,7 +98,7 @@ pub(super) fn no_answer(place: &str, time: Duration) -> Failure {
 }
 
 fn unreachable(place: &str) -> Failure {
-    Failure::unavailable("postgres_unreachable", format!("PostgreSQL cannot be reached at {place}."))
+    Failure::unavailable(UNREACHABLE, format!("PostgreSQL cannot be reached at {place}."))
         .hint("Check whether it runs (pg_lsclusters), and check --host and --port (SVC_DB_HOST, SVC_DB_PORT).")
 }
 

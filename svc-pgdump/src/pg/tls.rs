@@ -88,6 +88,11 @@ impl Tls {
         Ok(Self { mode, roots: roots.filter(|_| mode.verifies()), identity: Identity::from_environment(env)? })
     }
 
+    /// Whether a connection without it will do too.
+    pub(super) fn may_be_off(&self) -> bool {
+        self.mode == Mode::Prefer
+    }
+
     pub(super) const fn shows_certificate(&self) -> bool {
         self.identity.is_some()
     }

@@ -26,14 +26,6 @@ use super::{Load, errors, unreadable};
 use crate::admin::{Admin, query_one, session_pid, up_to};
 use crate::verify::{ROWS, differs};
 
-/// A load does not wait for the disk at each statement. What was loaded is on
-/// the disk all the same when it is verified: `ANALYZE` and the database's own properties follow on other connections, which do wait.
-/// Everything else is as the server and the database have it.
-const SETTINGS: &str = "SET synchronous_commit = off";
-/// pg_dump writes an element of an array that is null as the word NULL, whatever the database is set to.
-const ARRAY_NULLS: &str = "SET array_nulls = on";
-/// So that a statement of hours ends with us, also if we are killed; not every system can, and no server before 14.
-const CONNECTION_CHECKS: &str = "SET client_connection_check_interval = '2s'";
 /// How long sessions may take to go, and how often they are polled.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(10);
@@ -92,9 +84,8 @@ impl Sessions {
 }
 
 fn prepared(mut client: Client) -> Result<Client, Failure> {
-    let set = client.batch_execute(&format!("{SETTINGS}; {ARRAY_NULLS}"));
-    set.map_err(|error| pg::of_query(&error, "prepare the session"))?;
-    let _ = client.batch_execute(CONNECTION_CHECKS);
+    client.batch_execute(pg::LOAD).map_err(|error| pg::of_query(&error, "prepare the session"))?;
+    let _ = client.batch_execute(pg::CONNECTION_CHECKS);
     Ok(client)
 }
 
@@ -219,7 +210,7 @@ fn serial(work: &Work<'_>, sessions: &mut Sessions, statements: &[Span]) -> Resu
                     Ok(())
                 }
                 StatementKind::Setting => sessions.all().try_for_each(|client| client.batch_execute(&sql)),
-                _ if is_refresh => sessions.first.batch_execute(&format!("RESET array_nulls; {sql} {ARRAY_NULLS}")),
+                _ if is_refresh => sessions.first.batch_execute(&format!("RESET array_nulls; {sql} SET array_nulls = on")),
                 _ => sessions.first.batch_execute(&sql),
             };
             executed.map_err(|error| errors::of_statement(&error, &sql, statement.at))?;
