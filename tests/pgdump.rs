@@ -605,6 +605,25 @@ fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_synced_leaves_nothing_or_is_a_change() {
+    let own = Own::new("unsynced");
+    own.sql("CREATE TABLE t AS SELECT 1 a");
+    let daemon = svc_tests::os::system_user("daemon").unwrap();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, mode) in [("state", 0o700), ("out", 0o300)] {
+        svc_tests::os::folder(&folder.path().join(name), mode, Some(&daemon)).unwrap();
+    }
+    let path = |name: &str| folder.path().join(name);
+    let dump = || own.bare().env("PGPASSWORD", PASSWORD).env("SVC_STATE_DIR", path("state")).as_user("daemon").dir("/");
+    // Only somebody who may read a folder can make its names durable.
+    dump().arg("--output").arg(path("out/dump.sql")).run().refused("permission_denied").unchanged();
+    assert_eq!(fs::read_dir(path("out")).unwrap().count(), 0);
+    fs::write(path("out/dump.sql.properties.json"), "of a dump that is gone").unwrap();
+    dump().arg("--output").arg(path("out/dump.sql")).run().fails(1, "permission_denied").changed();
+}
+
+#[test]
 fn what_libpq_would_demand_of_the_other_end_is_refused_and_not_passed_over() {
     let own = Own::new("demands");
     for (name, value) in [("PGREQUIREAUTH", "scram-sha-256"), ("PGREQUIREPEER", "postgres")] {

@@ -8,7 +8,7 @@ mod password;
 mod redact;
 mod tls;
 
-pub use self::args::{ConnectionArgs, DatabaseArg, database_name, given};
+pub use self::args::{ConnectionArgs, DatabaseArgs, given};
 pub use self::connection::{
     BEFORE_DUMP, BEFORE_RESTORE, CONNECTION_CHECKS, LOAD, Listener, Server, Target, VERIFY, identify,
 };

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let dump = DumpFile::open(&path)?.examine(call, &mut |_| ())?;
     if let Some(first) = dump.commands.first() {
         let count = dump.commands.len();
-        call.warn(
+        call.review(
             "dump_has_commands",
             format!(
                 "The dump holds commands to psql ({count}), which could lead anywhere, and svc-pgrestore refuses it: {first}."

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Row};
-use svc_pgdump::pg::{self, MAINTENANCE, Target, identify};
+use svc_pgdump::pg::{self, MAINTENANCE, Server, Target, identify};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
@@ -35,7 +35,11 @@ pub(crate) struct Admin {
     /// A connection to the maintenance database for all of the step, so that it can clean up after a signal too.
     pub(crate) client: Client,
     pub(crate) server: Server,
-    /// The options that lead to this server, if they were given on the command line.
+    /// The cluster's own number.
+    pub(crate) system_identifier: String,
+    pub(crate) superuser: bool,
+    pub(crate) data_directory: Option<String>,
+    /// The options that lead to this server and to the records of this host, if they were given on the command line.
     options: Vec<String>,
 }
 
@@ -43,28 +47,40 @@ impl Admin {
     pub(crate) fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
-        let server = server(&mut client)?;
-        let options = if args.names_server() { args.options(&target) } else { Vec::new() };
-        Ok(Self { target, client, server, options })
+        let server = identify(&mut client)?;
+        let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
+        let user: String = row.get(0);
+        let refused = |what: &str| Failure::refused("not_administrator", format!("The database user {user} may not {what}."));
+        if !row.get::<_, bool>(2) {
+            return Err(refused("create databases")
+                .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
+        }
+        let system_identifier = server.system_identifier.clone().ok_or_else(|| {
+            refused("get the server's identifier")
+                .hint("Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_control_system() to that user.")
+        })?;
+        let mut options = if args.given().is_empty() { Vec::new() } else { args.options(&target) };
+        options.extend(call.state_dir_option());
+        Ok(Self { target, client, server, system_identifier, superuser: row.get(1), data_directory: row.get(3), options })
     }
 
     /// The command for a run on the same server, as it is typed.
     pub(crate) fn command(&self, step: &str, run: &str) -> String {
-        let words = ["svc-pgrestore", step, "--run", run].map(str::to_owned);
-        shell_quoted(&words.into_iter().chain(self.options.iter().cloned()).collect::<Vec<_>>())
+        let arguments = ["svc-pgrestore", step, "--run", run].map(str::to_owned);
+        shell_quoted(&[&arguments[..], &self.options].concat())
     }
 
     /// Refuses (3) another server than that of a document, unless `--other-server` is given.
     pub(crate) fn check_server(&self, other: OtherServer, documented: &str) -> Result<(), Failure> {
         let place = format!("the one at {}", self.target.place());
-        other.check(documented, &self.server.system_identifier, &place, "--host and --port (SVC_DB_HOST, SVC_DB_PORT)")
+        other.check(documented, &self.system_identifier, &place, "--host and --port (SVC_DB_HOST, SVC_DB_PORT)")
     }
 
     /// The lock of one database of this server, on this host and on the server; none in a dry run. The host's lock dies with the process
     /// that held it, but a server ends its statement before it notices: a database that a killed call was about to create would
     /// appear after the next call has listed them.
     pub(crate) fn lock(&mut self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
-        let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)?;
+        let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.system_identifier), dry_run)?;
         let (key, until) = (format!("svc-tools/{database}"), Instant::now() + LOCK_TIMEOUT);
         while lock.is_some() && !query_one::<bool>(&mut self.client, "lock the database", LOCK, &[&key])? {
             if Instant::now() >= until {
@@ -200,44 +216,13 @@ pub(crate) fn up_to(wanted: usize, connect: impl Fn() -> Result<Client, Failure>
     Ok((first, others))
 }
 
-/// The server, and what the administrator may do on it.
-pub(crate) struct Server {
-    /// `server_version_num`, such as 150018.
-    pub(crate) version_num: u32,
-    pub(crate) version: String,
-    pub(crate) system_identifier: String,
-    pub(crate) superuser: bool,
-    pub(crate) data_directory: Option<String>,
-}
-
+/// Who the administrator is, and what he may do.
 const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rolcreatedb, \
     CASE WHEN r.rolsuper OR pg_has_role('pg_read_all_settings', 'member') THEN current_setting('data_directory') END \
     FROM pg_roles r WHERE r.rolname = current_user";
 
 const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename, application_name, state) FROM pg_stat_activity \
     WHERE datid = ANY($1) AND pid <> pg_backend_pid() ORDER BY pid LIMIT 10";
-
-fn server(client: &mut Client) -> Result<Server, Failure> {
-    let identity = identify(client)?;
-    let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
-    let user: String = row.get(0);
-    let refused = |what: &str| Failure::refused("not_administrator", format!("The database user {user} may not {what}."));
-    if !row.get::<_, bool>(2) {
-        return Err(refused("create databases")
-            .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
-    }
-    let system_identifier = identity.system_identifier.ok_or_else(|| {
-        refused("get the server's identifier")
-            .hint("Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_control_system() to that user.")
-    })?;
-    Ok(Server {
-        version_num: identity.version_num,
-        version: identity.version,
-        system_identifier,
-        superuser: row.get(1),
-        data_directory: row.get(3),
-    })
-}
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 

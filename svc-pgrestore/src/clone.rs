@@ -4,13 +4,13 @@
 use postgres::Client;
 use postgres::error::SqlState;
 use svc_pgdump::Properties;
-use svc_pgdump::pg::{self, MAINTENANCE};
+use svc_pgdump::pg::{self, DatabaseArgs, MAINTENANCE};
 use svc_step::common::DryRun;
 use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, swaps};
 
 use crate::admin::{Admin, databases, oid_of, query_one, session_pid, sessions};
-use crate::args::{AdminArgs, DatabaseArgs};
+use crate::args::AdminArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Cloned, Named};
 use crate::names;
@@ -66,7 +66,7 @@ fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation)
         properties: Some(properties),
         server: admin.server.version_num,
         // No client may write to it before it is complete. An administrator who is no superuser would lock himself out too.
-        closed: admin.server.superuser,
+        closed: admin.superuser,
         opened_by_swap: true,
     };
     let closed = creation.close().into_iter().collect();
@@ -74,7 +74,7 @@ fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation)
     let clone = Cloned {
         run: call.run_id().to_string(),
         database: database.to_owned(),
-        system_identifier: admin.server.system_identifier.clone(),
+        system_identifier: admin.system_identifier.clone(),
         server_version: admin.server.version.clone(),
         owner: creation.owner.clone(),
         clone: Named { name: creation.name.clone(), oid: None },
@@ -118,7 +118,7 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned
 }
 
 fn check_disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
-    let free = admin.server.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
+    let free = admin.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
     let Some((folder, free)) = free.filter(|(_, free)| *free < needed) else { return Ok(()) };
     Err(Failure::refused("out_of_space", format!("A clone takes {needed} bytes at {folder}, and {free} bytes are free.")).hint(
         "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",

@@ -14,7 +14,7 @@ use crate::document::DiskSpace;
 /// The server is not older than that of the dump, and has its roles and extensions.
 pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
     let (server, major) = (&admin.server, dump.server_major().unwrap_or_default());
-    if major > server.version_num / 10_000 {
+    if major > server.major() {
         let version = dump.server_version.as_deref().unwrap_or_default();
         let message =
             format!("The dump is of a server of version {version}, and this one is {}, which is older.", server.version);
@@ -63,7 +63,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
 
 /// The folder that the database's files will lie in, if the server tells it.
 pub(crate) fn folder(admin: &mut Admin, tablespace_name: Option<&str>) -> Result<Option<String>, Failure> {
-    let own = admin.server.data_directory.clone();
+    let own = admin.data_directory.clone();
     let Some(name) = tablespace_name else { return Ok(own) };
     let location = tablespace(&mut admin.client, name)?.ok_or_else(|| {
         let message = format!("The database was in the tablespace {name}, which the server does not have.");
@@ -89,7 +89,7 @@ pub(crate) fn disk_space(
     };
     let mut released = 0;
     if in_place && let Some((location, size_bytes)) = files(&mut admin.client, database)? {
-        let location = if location.is_empty() { admin.server.data_directory.clone() } else { Some(location) };
+        let location = if location.is_empty() { admin.data_directory.clone() } else { Some(location) };
         if !location.is_some_and(|location| are_on_two_disks(Path::new(&location), Path::new(folder))) {
             let Some(size_bytes) = size_bytes else { return Ok(None) };
             released = size_bytes;
@@ -126,25 +126,21 @@ const NOT_IN_DUMP: &str = "WITH named AS MATERIALIZED (SELECT to_regclass(name):
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
     ORDER BY c.relpages DESC, 1 LIMIT 1000";
 
-/// Warns of tables with rows in the live database that the dump does not have: it may be of a part of the database only
+/// Tables with rows in the live database that the dump does not have, as a sentence: it may be of a part of the database only
 /// (`pg_dump --schema-only`, `--table`), which the dump does not tell, or older than they are.
-pub(crate) fn warn_of_missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: &str) {
+pub(crate) fn missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: &str) -> Option<String> {
     // The tables of INSERT statements are not known.
     if dump.has_inserts {
-        return;
+        return None;
     }
-    let client = admin.target.connect(call, database);
-    let found = client.ok().and_then(|mut client| not_in_dump(call, &mut client, dump).ok()).unwrap_or_default();
-    if found.is_empty() {
-        return;
-    }
+    let mut client = admin.target.connect(call, database).ok()?;
+    let found = not_in_dump(call, &mut client, dump).ok().filter(|found| !found.is_empty())?;
     let more = if found.len() > NAMED { " and others" } else { "" };
     let names = found.get(..NAMED).unwrap_or(&found).join(", ");
-    let message = format!(
+    Some(format!(
         "The live database {database} has rows in tables of which the dump has none: {names}{more}. The dump is older than these \
          tables, or of a part of the database only (--schema-only, --table)."
-    );
-    call.warn("dump_lacks_tables", message);
+    ))
 }
 
 fn not_in_dump(call: &Call, client: &mut Client, dump: &Dump) -> Result<Vec<String>, postgres::Error> {

@@ -123,6 +123,8 @@ fn check_dump(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure
 pub(crate) enum Aim {
     Copy,
     Swap,
+    /// What is replaced is dropped.
+    SwapAndDrop,
     Place,
 }
 
@@ -179,17 +181,23 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         properties,
         server: admin.server.version_num,
         // Who is no superuser would lock himself out too.
-        closed: admin.server.superuser,
+        closed: admin.superuser,
         opened_by_swap: aim != Aim::Place,
     };
     let missing = admin::missing_roles(&mut admin.client, &Vec::from_iter(creation.roles()))?;
     if !missing.is_empty() {
-        call.warn("roles_missing", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
+        call.review("roles_missing", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
         creation.without_roles(&missing);
     }
     warn(call, &dump, &creation);
-    if is_live {
-        preflight::warn_of_missing_tables(call, &admin, &dump, &database);
+    if is_live && let Some(message) = preflight::missing_tables(call, &admin, &dump, &database) {
+        // A dump of svc-pgdump is of all that there was.
+        if matches!(aim, Aim::SwapAndDrop | Aim::Place) && input.recorded.is_none() && input.properties.is_none() {
+            return Err(Failure::refused("dump_lacks_tables", message).hint(
+                "Restore it without --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.",
+            ));
+        }
+        call.warn("dump_lacks_tables", message);
     }
     let mut actions = Vec::new();
     if aim == Aim::Place && is_live {
@@ -206,7 +214,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     actions.extend(shown(creation.after_load()));
     let staged = Staged {
         database,
-        system_identifier: admin.server.system_identifier.clone(),
+        system_identifier: admin.system_identifier.clone(),
         server_version: admin.server.version.clone(),
         owner: creation.owner.clone(),
         staged: Named { name: creation.name.clone(), oid: None },
@@ -280,7 +288,7 @@ fn properties(
 
 fn warn(call: &Call, dump: &Dump, creation: &Creation) {
     if dump.has_subscriptions {
-        call.warn(
+        call.review(
             "subscriptions_left_out",
             "The subscriptions of the dump are not restored, since a database with one cannot be dropped: CREATE SUBSCRIPTION again if they are wanted.",
         );

@@ -12,6 +12,7 @@ use crate::args::RestoreArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Restored, Staged};
 use crate::load::{self, Load};
+use crate::names::drop_statement;
 use crate::prepare::{Aim, Prepared, prepare};
 use crate::record::{self, SCHEMAS};
 use crate::verify::verify;
@@ -47,8 +48,11 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
             Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
             _ => {
                 let message = format!("There is a database {name} already, of another dump.");
-                let discard = prepared.admin.command("discard", call.run_id().as_str());
-                Err(Failure::refused("name_conflict", message).hint(format!("{discard} drops it, or pass another run ID.")))
+                let drops = match swaps::find(call, call.run_id(), &SCHEMAS)? {
+                    Some(_) => prepared.admin.command("discard", call.run_id().as_str()),
+                    None => drop_statement(&name),
+                };
+                Err(Failure::refused("name_conflict", message).hint(format!("{drops} drops it, or pass another run ID.")))
             }
         };
     }

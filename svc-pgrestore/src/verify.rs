@@ -203,8 +203,8 @@ impl Objects {
 
     /// Compares with the copy; how many objects both have, `None` if there is no pg_dump that could tell.
     pub(crate) fn compare(&mut self, call: &Call, admin: &Admin, copy: &str, writer: &str) -> Result<Option<u64>, Failure> {
-        let Some(program) = PgDump::for_schema(call, admin.server.version_num / 10_000, writer) else {
-            call.warn(
+        let Some(program) = PgDump::for_schema(call, admin.server.major(), writer) else {
+            call.review(
                 "objects_not_compared",
                 "The objects of the copy were not compared with those of the dump: there is no pg_dump of the server's version or newer.",
             );
