@@ -2,7 +2,7 @@
 //! complete or not at all, its rights kept, what was there before kept beside it.
 
 use std::fs::{self, Metadata};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -38,15 +38,7 @@ impl Content {
         let file = file::open_no_link(action, path)?;
         let meta = file.metadata().map_err(fault)?;
         let rights = Rights::of(&file).map_err(fault)?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(fault)?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(Failure::invalid(
-                "file_too_large",
-                format!("Cannot {action}: {} is larger than {LARGEST} bytes.", path.display()),
-            )
-            .hint("Check that this is the right file."));
-        }
+        let bytes = file::bytes_of(&file, action, path, LARGEST)?;
         Ok(Self { path: path.to_owned(), bytes, meta, rights })
     }
 

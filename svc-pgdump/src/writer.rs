@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
 use crate::compression::{Compression, Packer, Written};
@@ -41,8 +41,13 @@ impl Write for BackgroundSync<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.unsynced += written;
-        if self.unsynced >= SYNC_EVERY && self.ask.try_send(()).is_ok() {
-            self.unsynced = 0;
+        if self.unsynced >= SYNC_EVERY {
+            match self.ask.try_send(()) {
+                Ok(()) => self.unsynced = 0,
+                Err(TrySendError::Full(())) => {}
+                // A sync has failed, so that nothing more need be written.
+                Err(TrySendError::Disconnected(())) => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
         }
         Ok(written)
     }
@@ -65,7 +70,16 @@ mod tests {
         // A socket cannot be synced.
         let (_reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
         let socket = File::from(std::os::fd::OwnedFd::from(writer));
-        let more = |sync: BackgroundSync<'_>| BackgroundSync { unsynced: SYNC_EVERY, ..sync }.write_all(b"more");
-        synced(&socket, more).unwrap_err();
+        let mut written = 0;
+        let failed = synced(&socket, |mut sync| {
+            while written < 1000 {
+                sync.unsynced = SYNC_EVERY;
+                sync.write_all(b"m")?;
+                written += 1;
+                thread::sleep(std::time::Duration::from_millis(1));
+            }
+            Ok(())
+        });
+        assert!(failed.is_err() && written < 1000, "{written} more were written");
     }
 }

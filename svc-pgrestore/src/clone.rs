@@ -7,6 +7,7 @@ use svc_pgdump::Properties;
 use svc_pgdump::pg::{self, DatabaseArgs, MAINTENANCE};
 use svc_step::common::DryRun;
 use svc_step::progress::Unit;
+use svc_step::reporter::bytes;
 use svc_step::{Call, Failure, StepResult, swaps};
 
 use crate::admin::{Admin, databases, oid_of, query_one, session_pid, sessions};
@@ -120,7 +121,7 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned
 fn check_disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
     let free = admin.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
     let Some((folder, free)) = free.filter(|(_, free)| *free < needed) else { return Ok(()) };
-    Err(Failure::refused("out_of_space", format!("A clone takes {needed} bytes at {folder}, and {free} bytes are free.")).hint(
+    Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free))).hint(
         "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
     ))
 }
@@ -137,7 +138,7 @@ fn act(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) 
 
 fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) -> Result<(), Failure> {
     let progress = call.progress("clone", Unit::Bytes);
-    progress.at(&format!("{} of {} bytes", creation.name, clone.size_bytes));
+    progress.at(&format!("{} of {}", creation.name, bytes(clone.size_bytes)));
     // The session that holds the lock of the database makes the clone: if this call is killed, the next one waits until the server
     // has ended that statement.
     let mut maker = admin.target.connect(call, MAINTENANCE)?;

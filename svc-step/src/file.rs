@@ -235,21 +235,26 @@ pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failur
     text_of(open_regular(action, path)?, action, path, limit)
 }
 
+/// The content of a small file that is open.
+///
+/// # Errors
+/// See [`Failure::io`]; larger than `limit` bytes is 7.
+pub fn bytes_of(file: &File, action: &str, path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    if bytes.len() as u64 <= limit {
+        return Ok(bytes);
+    }
+    Err(Failure::invalid("file_too_large", format!("Cannot {action}: {} is larger than {limit} bytes.", path.display()))
+        .hint("Check that this is the right file."))
+}
+
 /// The text of a small file that is open.
 ///
 /// # Errors
 /// As [`read_text`].
 pub fn text_of(file: File, action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
-    if bytes.len() as u64 > limit {
-        return Err(Failure::invalid(
-            "file_too_large",
-            format!("Cannot {action}: {} is larger than {limit} bytes.", path.display()),
-        )
-        .hint("Check that this is the right file."));
-    }
-    String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes_of(&file, action, path, limit)?).map_err(|error| {
         Failure::invalid("not_text", format!("Cannot {action}: {} is not UTF-8 text.", path.display()))
             .hint("Check that this is the right file.")
             .cause(error.utf8_error().to_string())

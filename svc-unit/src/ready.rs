@@ -27,7 +27,7 @@ pub(crate) fn until(
     let progress = call.progress(&format!("{doing} {}", report.unit.name), Items("s"));
     let started = Instant::now();
     loop {
-        report.after = systemctl::state(call, &report.unit)?;
+        report.after = systemctl::state(call, "status", &report.unit)?;
         progress.set(started.elapsed().as_secs(), 0);
         progress.at(&report.after.phrase());
         match left(report)? {

@@ -48,9 +48,11 @@ pub(crate) struct Report {
     pub(crate) plan: Vec<Action>,
 }
 
+type Done = Result<(), Failure>;
+
 /// Runs a step on the unit. A failure of the unit comes with its journal.
-pub(crate) fn of(call: &Call, unit: Unit, act: impl FnOnce(&mut Report) -> Result<(), Failure>) -> StepResult<Report> {
-    let mut report = Report::new(call, unit)?;
+pub(crate) fn of(call: &Call, step: &str, unit: Unit, act: impl FnOnce(&mut Report) -> Done) -> StepResult<Report> {
+    let mut report = Report::new(call, step, unit)?;
     let ended = act(&mut report);
     if ended.as_ref().is_err_and(|failure| failure.status == Status::Failed && failure.signal.is_none()) {
         report.add_journal(call);
@@ -59,8 +61,8 @@ pub(crate) fn of(call: &Call, unit: Unit, act: impl FnOnce(&mut Report) -> Resul
 }
 
 impl Report {
-    pub(crate) fn new(call: &Call, unit: Unit) -> Result<Self, Failure> {
-        let before = systemctl::state(call, &unit)?;
+    pub(crate) fn new(call: &Call, step: &str, unit: Unit) -> Result<Self, Failure> {
+        let before = systemctl::state(call, step, &unit)?;
         Ok(Self { unit, after: before.clone(), before, ..Self::default() })
     }
 

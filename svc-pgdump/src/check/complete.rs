@@ -108,7 +108,7 @@ impl Dump {
 
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
     Failure::invalid("dump_incomplete", format!("The dump {} is incomplete: {reason}.", path.display()))
-        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
+        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump --force.")
 }
 
 /// The major version in `15.18 (Debian …)`, `18beta1`.

@@ -17,7 +17,7 @@ use svc_step::{Call, Failure, file};
 
 use super::environment::Environment;
 
-/// More of a password file than this is not read.
+/// A password file larger than this is another file.
 const LONGEST: u64 = 1024 * 1024;
 
 /// What is known of passwords before the first connection.
@@ -82,10 +82,7 @@ fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<Entry>, Fai
         return passed_over(format!(", since others can read it: chmod 600 {}", path.display()));
     }
     let action = "read the password file";
-    let mut bytes = Vec::new();
-    let file = file::open_regular(action, path)?;
-    file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
-    Ok(parse(&bytes))
+    Ok(parse(&file::bytes_of(&file::open_regular(action, path)?, action, path, LONGEST)?))
 }
 
 #[derive(Debug, Clone)]

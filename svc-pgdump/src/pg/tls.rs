@@ -1,6 +1,5 @@
 //! TLS to the server, by libpq's variables and files, through libpq's own library: whoever `pg_dump` trusts is trusted here.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -159,9 +158,8 @@ fn authorities(roots: &Path) -> Result<X509Store, Failure> {
 
 /// The certificates in a file, which are at least one.
 fn certificates(path: &Path) -> Result<Vec<X509>, Failure> {
-    let (action, mut bytes) = ("read the certificates", Vec::new());
-    let opened = file::open_regular(action, path)?;
-    opened.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    let action = "read the certificates";
+    let bytes = file::bytes_of(&file::open_regular(action, path)?, action, path, LONGEST)?;
     let all = X509::stack_from_pem(&bytes).map_err(|error| invalid("certificate", path, &error.to_string()))?;
     if all.is_empty() { Err(invalid("certificate", path, "no PEM certificate in it")) } else { Ok(all) }
 }
