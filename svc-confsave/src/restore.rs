@@ -181,7 +181,11 @@ impl Plan<'_> {
 
     fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
         let folder = file::folder_of(&self.path);
-        fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
+        if !folder.exists() {
+            fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
+            call.effects().happened();
+            call.effects().stays();
+        }
         let (old, previous) = (self.old.as_ref(), self.previous.as_ref());
         if let Some(link) = &self.link {
             put(call, &self.path, old, previous, || make_link(link, &self.path))?;
