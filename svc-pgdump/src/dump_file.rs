@@ -10,10 +10,9 @@ use std::thread;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
-use svc_step::progress::Unit;
 use svc_step::{Call, Failure, file};
 
-use crate::check::lexer::Piece;
+use crate::check::lexer::Unit;
 use crate::check::{Dump, Examiner};
 use crate::compression::{Compression, Frames, Packed, Segments};
 
@@ -65,13 +64,13 @@ impl DumpFile {
         self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
     }
 
-    /// Reads it through, once; `take` is given the pieces too. Reading with decompressing has its own thread, and so has hashing. An
+    /// Reads it through, once; `take` is given the units too. Reading with decompressing has its own thread, and so has hashing. An
     /// incomplete dump is no failure here: [`Dump::reason`] tells.
-    pub fn examine(&self, call: &Call, take: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
+    pub fn examine(&self, call: &Call, take: &mut impl FnMut(&Unit<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
         // The size of the SQL in a compressed file is not known yet.
         let total = if self.compression.is_some() { 0 } else { size };
-        let progress = call.progress("verify", Unit::Bytes);
+        let progress = call.progress("verify", svc_step::Unit::Bytes);
         let mut examiner = Examiner::default();
         let (send, pieces) = sync_channel(WAITING);
         let fault = |_| Failure::failed("internal", "A thread panicked.");

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use svc_pgdump::check::lexer::Piece;
+use svc_pgdump::check::lexer::Unit;
 use svc_pgdump::{Dump, DumpArg, DumpFile, Dumped, Properties};
 use svc_step::action::Action;
 use svc_step::from::OtherServer;
@@ -64,9 +64,9 @@ impl Input {
     fn examine(&mut self, call: &Call) -> Result<(Dump, Plan, Objects), Failure> {
         let path = self.dump.path();
         let (mut planner, mut objects) = (Planner::default(), Objects::default());
-        let mut take = |piece: Piece<'_>| {
-            planner.piece(piece);
-            objects.piece(piece);
+        let mut take = |unit: &Unit<'_>| {
+            planner.unit(unit);
+            objects.unit(unit);
         };
         let dump = self.dump.examine(call, &mut take)?.require_complete(path)?;
         match &self.recorded {

@@ -93,7 +93,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
         .map_err(|failure| hint_of_client(failure, dump, load.server / 10_000))?;
     input.dump.unaltered()?;
     let progress = call.progress("verify", Unit::Items("tables"));
-    let objects_count = objects.compare(call, admin, &creation.name, &staged.dump.pg_dump_version)?;
+    let objects_count = objects.compare(call, admin, &creation.name, dump)?;
     let (first, mut clients) =
         up_to(staged.jobs_count.min(dump.contents.tables.len()), || admin.target.connect(call, &creation.name))?;
     clients.push(first);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use postgres::Client;
-use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
+use svc_pgdump::check::lexer::{Kind, Unit, Units};
 use svc_pgdump::pg;
 use svc_pgdump::{Dump, PgDump, TableRows};
 use svc_step::progress::Progress;
@@ -172,37 +172,21 @@ pub(crate) struct Objects {
     pub(crate) large_objects_count: u64,
     /// Whether a statement may have changed rows (DELETE, a function of the dump), so that those of COPY do not tell.
     pub(crate) may_change_rows: bool,
-    encoding: Option<String>,
-    unit: Vec<u8>,
 }
 
 impl Objects {
-    pub(crate) fn piece(&mut self, piece: Piece<'_>) {
-        const LONGEST: usize = 4096;
-        if !matches!(piece.kind, Kind::Comment | Kind::Statement) {
-            return;
+    pub(crate) fn unit(&mut self, unit: &Unit<'_>) {
+        if unit.kind == Kind::Comment {
+            self.headings.extend(compared(unit.bytes));
+        } else if unit.kind == Kind::Statement {
+            self.large_objects_count += u64::from(unit.bytes.starts_with(LARGE_OBJECT));
+            self.may_change_rows |= !KEEP_ROWS.iter().any(|start| unit.bytes.starts_with(start));
         }
-        let free = LONGEST.saturating_sub(self.unit.len());
-        self.unit.extend(piece.bytes.iter().take(free));
-        if !piece.last {
-            return;
-        }
-        let unit = self.unit.as_slice();
-        if piece.kind == Kind::Comment {
-            self.headings.extend(compared(unit));
-        } else {
-            self.large_objects_count += u64::from(unit.starts_with(LARGE_OBJECT));
-            self.may_change_rows |= !KEEP_ROWS.iter().any(|start| unit.starts_with(start));
-            if self.encoding.is_none() {
-                let named = unit.strip_prefix(b"SET client_encoding = '").and_then(|rest| rest.strip_suffix(b"';"));
-                self.encoding = named.map(|name| String::from_utf8_lossy(name).into_owned());
-            }
-        }
-        self.unit.clear();
     }
 
     /// Compares with the copy; how many objects both have, `None` if there is no pg_dump that could tell.
-    pub(crate) fn compare(&mut self, call: &Call, admin: &Admin, copy: &str, writer: &str) -> Result<Option<u64>, Failure> {
+    pub(crate) fn compare(&mut self, call: &Call, admin: &Admin, copy: &str, dump: &Dump) -> Result<Option<u64>, Failure> {
+        let writer = dump.pg_dump_version.as_deref().unwrap_or_default();
         let Some(program) = PgDump::for_schema(call, admin.server.major(), writer) else {
             call.review(
                 "objects_not_compared",
@@ -210,10 +194,10 @@ impl Objects {
             );
             return Ok(None);
         };
-        let (mut lexer, mut found) = (Lexer::default(), Self::default());
-        program.schema(call, &admin.target, copy, self.encoding.as_deref(), |bytes| {
-            lexer.feed(bytes, &mut |piece| {
-                found.piece(piece);
+        let (mut units, mut found) = (Units::default(), Self::default());
+        program.schema(call, &admin.target, copy, dump.encoding.as_deref(), |bytes| {
+            units.feed(bytes, &mut |unit| {
+                found.unit(&unit);
                 Ok(())
             })
         })?;
@@ -256,18 +240,18 @@ mod tests {
     use super::*;
 
     fn objects(dump: &str) -> Objects {
-        let (mut lexer, mut objects) = (Lexer::default(), Objects::default());
+        let (mut units, mut objects) = (Units::default(), Objects::default());
         for chunk in dump.as_bytes().chunks(7) {
-            let mut take = |piece: Piece<'_>| {
-                objects.piece(piece);
+            let mut take = |unit: Unit<'_>| {
+                objects.unit(&unit);
                 Ok::<(), ()>(())
             };
-            lexer.feed(chunk, &mut take).unwrap();
+            units.feed(chunk, &mut take).unwrap();
         }
         objects
     }
 
-    const DUMP: &str = "SET client_encoding = 'LATIN1';\n-- Name: a; Type: TABLE; Schema: public; Owner: svc\n\
+    const DUMP: &str = "-- Name: a; Type: TABLE; Schema: public; Owner: svc\n\
         -- Name: a; Type: TABLE; Schema: public; Owner: svc\n-- Name: we;ird; Type: TABLE; Type: INDEX; Schema: s; Owner: x; Tablespace: t\n\
         -- Data for Name: a; Type: TABLE DATA; Schema: public; Owner: svc\n-- Name: EXTENSION e; Type: COMMENT; Schema: -; Owner: \n\
         -- Name: TABLE a; Type: ACL; Schema: public; Owner: svc\nCOMMENT ON TABLE a IS '\n-- Name: x; Type: TABLE; Schema: p; Owner: o\n';\n\
@@ -276,7 +260,7 @@ mod tests {
     #[test]
     fn objects_are_told_by_name_type_and_schema_and_what_may_differ_is_left_out() {
         let mut dump = objects(DUMP);
-        assert_eq!((dump.headings.len(), dump.large_objects_count, dump.encoding.as_deref()), (3, 2, Some("LATIN1")));
+        assert_eq!((dump.headings.len(), dump.large_objects_count), (3, 2));
         assert!(dump.missing(objects(DUMP)).is_empty());
         let deletes = format!("{DUMP}DELETE FROM a;\n");
         assert_eq!((dump.may_change_rows, objects(&deletes).may_change_rows), (false, true));

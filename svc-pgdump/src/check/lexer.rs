@@ -6,6 +6,7 @@
 //! Bytes are pushed in as they come ([`Lexer::feed`]) and handed on as pieces of units; memory does not grow with the dump.
 //! The pieces, joined, are the input.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use memchr::memmem;
@@ -35,9 +36,8 @@ pub struct Position {
 impl Position {
     pub const START: Self = Self { byte: 0, line: 1 };
 
-    pub fn behind(self, bytes: &[u8]) -> Self {
-        let lines = memchr::memchr_iter(b'\n', bytes).count();
-        Self { byte: self.byte + bytes.len() as u64, line: self.line + lines as u64 }
+    pub const fn behind(self, bytes: u64, lines: u64) -> Self {
+        Self { byte: self.byte + bytes, line: self.line + lines }
     }
 }
 
@@ -53,6 +53,73 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
     pub last: bool,
     pub at: Position,
+    /// How many lines end in it.
+    pub lines: u64,
+}
+
+/// More of a unit is not kept: a COPY of 1,600 columns with the longest names fits.
+const LONGEST_UNIT: usize = 256 * 1024;
+
+/// A comment, a statement or a command as a whole; rows as they come, and the line that ends them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unit<'a> {
+    pub kind: Kind,
+    /// Its bytes, of a long one the first ones.
+    pub bytes: &'a [u8],
+    pub at: Position,
+    pub size: u64,
+    /// How many lines end in it.
+    pub lines: u64,
+}
+
+impl Unit<'_> {
+    pub const fn is_whole(&self) -> bool {
+        self.bytes.len() as u64 == self.size
+    }
+}
+
+/// Reads whole units.
+#[derive(Debug, Default)]
+pub struct Units {
+    lexer: Lexer,
+    /// The unit that has begun, with where it did.
+    bytes: Vec<u8>,
+    begun: Option<Position>,
+}
+
+impl Units {
+    /// Reads on; `take` is given the units.
+    pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Unit<'_>) -> Result<(), E>) -> Result<(), E> {
+        let Self { lexer, bytes, begun } = self;
+        lexer.feed(input, &mut |piece| {
+            let Piece { kind, at, lines, .. } = piece;
+            let size = piece.bytes.len() as u64;
+            match kind {
+                Kind::Space | Kind::Unread => return Ok(()),
+                Kind::Rows | Kind::RowsEnd => return take(Unit { kind, bytes: piece.bytes, at, size, lines }),
+                Kind::Statement | Kind::Comment | Kind::Command => {}
+            }
+            let free = piece.bytes.get(..LONGEST_UNIT - bytes.len()).unwrap_or(piece.bytes);
+            if piece.last && begun.is_none() {
+                return take(Unit { kind, bytes: free, at, size, lines });
+            }
+            bytes.extend_from_slice(free);
+            let start = *begun.get_or_insert(at);
+            if !piece.last {
+                return Ok(());
+            }
+            let end = at.behind(size, lines);
+            let taken = take(Unit { kind, bytes, at: start, size: end.byte - start.byte, lines: end.line - start.line });
+            (*begun, *bytes) = (None, Vec::new());
+            taken
+        })
+    }
+
+    /// The input has ended; a unit that has not is not given.
+    pub fn finish(self) -> Ended {
+        let Ok(ended) = self.lexer.finish(&mut |_| Ok::<(), Infallible>(()));
+        ended
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,8 +235,9 @@ impl Lexer {
         if last {
             self.open = false;
         }
-        self.at = at.behind(bytes);
-        Piece { kind, bytes, last, at }
+        let lines = memchr::memchr_iter(b'\n', bytes).count() as u64;
+        self.at = at.behind(bytes.len() as u64, lines);
+        Piece { kind, bytes, last, at, lines }
     }
 
     /// The input has ended; what was held back is given out.
