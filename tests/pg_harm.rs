@@ -151,7 +151,9 @@ fn functions_of_the_databases_owner_are_never_called_by_the_administrator() {
     let (case, _) = Case::filled("pgh_path");
     let (database, owner) = (identifier(&case.database), identifier(&case.owner));
     case.backup();
-    let sly = |arguments: &str| format!("LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE {owner} SUPERUSER'; RETURN pg_catalog.{arguments}; END $$");
+    let sly = |arguments: &str| {
+        format!("LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE {owner} SUPERUSER'; RETURN pg_catalog.{arguments}; END $$")
+    };
     case.sql(&format!(
         "CREATE SCHEMA sly AUTHORIZATION {owner}; GRANT USAGE ON SCHEMA sly TO PUBLIC; SET ROLE {owner}; \
          CREATE FUNCTION sly.current_setting(text) RETURNS text {}; CREATE FUNCTION sly.quote_ident(name) RETURNS text {}; \

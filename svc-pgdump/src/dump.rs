@@ -14,11 +14,12 @@ use svc_step::common::DryRun;
 use svc_step::file::{self, Existing, WholeFile};
 use svc_step::lock::Lock;
 use svc_step::progress::Unit;
+use svc_step::work::joined;
 use svc_step::{Call, Failure, StepResult, deadline};
 
 use crate::check::{Dump, Examiner};
 use crate::compression::Compression;
-use crate::document::Dumped;
+use crate::document::{DumpFacts, Dumped};
 use crate::pg::{self, ConnectionArgs, DatabaseArgs, Target, identify};
 use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
@@ -44,7 +45,7 @@ pub struct DumpArgs {
     /// Give up when a table stays locked by others for this long
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
     lock_wait_timeout: Duration,
-    /// The pg_dump to run; default: the one on the PATH, or of the server's own version where that is another one
+    /// The pg_dump to run; default: the packaged one of the server's major version, else the one on the PATH
     #[arg(long, value_name = "PROGRAM")]
     pg_dump: Option<PathBuf>,
     #[command(flatten)]
@@ -71,16 +72,20 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let estimate = space::estimate(&mut client, &path, args.compress)?;
     drop(client);
     let properties_path = Properties::path_of(&path);
-    let result = Dumped {
+    let facts = DumpFacts {
         path: path.display().to_string(),
         compression: args.compress,
+        server_version: Some(server.version),
+        pg_dump_version: Some(program.version.clone()),
+        ..DumpFacts::default()
+    };
+    let result = Dumped {
+        dump: facts,
         database: database.clone(),
         server_host: target.host.clone(),
         server_port: target.port,
-        server_version: server.version,
         server_version_num: server.version_num,
         system_identifier: server.system_identifier,
-        pg_dump_version: program.version.clone(),
         properties_path: properties_path.display().to_string(),
         expected_bytes: Some(estimate.bytes),
         plan: vec![
@@ -104,10 +109,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     properties.text_sha256 = Some(dump.sha256.clone());
     let text = properties.to_text()?;
     let result = Dumped {
-        size_bytes: Some(dump.file_size_bytes()),
-        sha256: Some(dump.file_sha256().to_owned()),
-        text_size_bytes: Some(dump.size_bytes),
-        text_sha256: Some(dump.sha256),
+        dump: DumpFacts::of(&dump, &path),
         properties_sha256: Some(file::hex(&Sha256::digest(&text))),
         contents: dump.contents,
         ..result
@@ -184,7 +186,7 @@ fn write(
         // Where it failed, pg_dump is ended before the writer is waited for.
         let passed = passed.map(|()| running);
         drop(send);
-        let written = writer.join().map_err(|_| Failure::failed("internal", "A thread panicked."))?.map_err(fault);
+        let written = joined(writer)?.map_err(fault);
         match passed {
             // Of a signal or the time limit that is the reason; else a file that takes no more.
             Err(failure) if failure.code != "internal" => Err(failure),
@@ -202,15 +204,18 @@ fn write(
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.to_owned());
     }
-    let mut dump = examiner.finish(written.text_sha256);
-    dump.packed = written.packed;
+    let (sha256, compressed) = written;
+    let mut dump = examiner.finish(sha256);
+    dump.compressed = compressed;
     let dump = dump.require_complete(path).map_err(|failure| {
         failure.hint("pg_dump said that it succeeded: check the disk and the server's log, then run the same command again.")
     })?;
     let Some(command) = dump.commands.first() else { return Ok(dump) };
-    let message = format!("pg_dump wrote a command for psql, which could do anything, and which svc-pgrestore refuses: {command}.");
-    Err(Failure::invalid("dump_has_commands", message)
-        .hint("Look for an object of the database whose definition has that line, and change it; then run the same command again."))
+    let message =
+        format!("pg_dump wrote a command for psql, which could do anything, and which svc-pgrestore refuses: {command}.");
+    Err(Failure::invalid("dump_has_commands", message).hint(
+        "Look for an object of the database whose definition has that line, and change it; then run the same command again.",
+    ))
 }
 
 /// Gives both files their names. A first dump gets its name after its properties. A dump that replaces another gets it before them; until

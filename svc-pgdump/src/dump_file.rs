@@ -10,11 +10,12 @@ use std::thread;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+use svc_step::work::joined;
 use svc_step::{Call, Failure, file};
 
 use crate::check::lexer::Unit;
 use crate::check::{Dump, Examiner};
-use crate::compression::{Compression, Frames, Packed, Segments};
+use crate::compression::{CompressedFile, Compression, FrameIndex, FrameReader};
 
 /// How much of a dump's text is examined at once.
 const CHUNK: usize = 256 * 1024;
@@ -28,7 +29,7 @@ pub struct DumpFile {
     opened: Stamp,
     compression: Option<Compression>,
     /// Where the frames of a compressed one are, once it was examined.
-    segments: OnceLock<Segments>,
+    frames: OnceLock<FrameIndex>,
 }
 
 /// What tells that a file was written to: its size and the time of its last change.
@@ -46,7 +47,7 @@ impl DumpFile {
         let mut start = [0; 4];
         let size = file.read_at(&mut start, 0).map_err(fault)?;
         let compression = Compression::of_start(start.get(..size).unwrap_or_default());
-        Ok(Self { path: path.to_owned(), file, opened, compression, segments: OnceLock::new() })
+        Ok(Self { path: path.to_owned(), file, opened, compression, frames: OnceLock::new() })
     }
 
     pub fn path(&self) -> &Path {
@@ -55,13 +56,14 @@ impl DumpFile {
 
     /// Its text, once it was examined.
     pub fn text(&self) -> DumpText<'_> {
-        let stream = (!self.is_read_anywhere()).then(|| Mutex::new((0, Frames::from(self.compression, &self.file, 0, false))));
+        let stream =
+            (!self.is_read_anywhere()).then(|| Mutex::new((0, FrameReader::from(self.compression, &self.file, 0, false))));
         DumpText { file: self, stream }
     }
 
     /// Whether its text is read at any place; that of a dump which is compressed in one piece is read from its beginning on.
     pub fn is_read_anywhere(&self) -> bool {
-        self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
+        self.compression.is_none() || self.frames.get().is_some_and(FrameIndex::are_short)
     }
 
     /// Reads it through, once; `take` is given the units too. Reading with decompressing has its own thread, and so has hashing. An
@@ -73,9 +75,8 @@ impl DumpFile {
         let progress = call.progress("verify", svc_step::Unit::Bytes);
         let mut examiner = Examiner::default();
         let (send, pieces) = sync_channel(WAITING);
-        let fault = |_| Failure::failed("internal", "A thread panicked.");
         let (read, sha256) = thread::scope(|scope| {
-            let (hash, hashed) = sync_channel::<Piecemeal>(WAITING);
+            let (hash, hashed) = sync_channel::<SharedChunk>(WAITING);
             let hasher = scope.spawn(move || sha256(hashed));
             let reader = scope.spawn(move || self.read_through(&[send, hash]));
             // If this ends early, so does the reader, whose pieces are not taken.
@@ -84,20 +85,20 @@ impl DumpFile {
                 examiner.feed(&piece, take);
                 progress.set(examiner.size_bytes(), total);
             }
-            Ok::<_, Failure>((reader.join().map_err(fault)?, hasher.join().map_err(fault)?))
+            Ok::<_, Failure>((joined(reader)?, joined(hasher)?))
         })?;
-        let (damage, packed) = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
+        let (damage, compressed) = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
         let mut dump = examiner.finish(sha256);
         if let Some(damage) = damage {
             dump.reason = Some(damage);
         }
-        dump.packed = packed;
+        dump.compressed = compressed;
         Ok(dump)
     }
 
     /// What is wrong with its compression, as a clause; and the compressed file.
-    fn read_through(&self, takers: &[SyncSender<Piecemeal>]) -> io::Result<(Option<String>, Option<Packed>)> {
-        let mut text = Frames::from(self.compression, &self.file, 0, self.compression.is_some());
+    fn read_through(&self, takers: &[SyncSender<SharedChunk>]) -> io::Result<(Option<String>, Option<CompressedFile>)> {
+        let mut text = FrameReader::from(self.compression, &self.file, 0, self.compression.is_some());
         let mut size = 0;
         let damage = loop {
             let mut piece = Vec::with_capacity(CHUNK);
@@ -122,16 +123,16 @@ impl DumpFile {
         };
         let Some(compression) = self.compression else { return Ok((None, None)) };
         let (size_bytes, sha256, starts) = text.finish()?;
-        let _ = self.segments.set(Segments::new(compression, starts, size));
-        Ok((damage, Some(Packed { compression, size_bytes, sha256 })))
+        let _ = self.frames.set(FrameIndex::new(compression, starts, size));
+        Ok((damage, Some(CompressedFile { compression, size_bytes, sha256 })))
     }
 
     /// Refuses (7) a file that was written to since it was opened: what was loaded may not be what was examined.
-    pub fn unaltered(&self) -> Result<(), Failure> {
+    pub fn unchanged(&self) -> Result<(), Failure> {
         if stamp(&self.file).is_ok_and(|now| now == self.opened) {
             return Ok(());
         }
-        Err(Failure::invalid("dump_altered", format!("{} was written to while it was loaded.", self.path.display()))
+        Err(Failure::invalid("dump_changed", format!("{} was written to while it was loaded.", self.path.display()))
             .hint("Stop what writes to the dump, and run the same command again."))
     }
 }
@@ -140,7 +141,7 @@ impl DumpFile {
 pub struct DumpText<'a> {
     file: &'a DumpFile,
     /// Of a dump that is compressed in one piece: how much was read, and the rest.
-    stream: Option<Mutex<(u64, Frames<'a>)>>,
+    stream: Option<Mutex<(u64, FrameReader<'a>)>>,
 }
 
 impl DumpText<'_> {
@@ -155,8 +156,8 @@ impl DumpText<'_> {
         }
         let mut at = at;
         while !buffer.is_empty() {
-            let read = match self.file.segments.get() {
-                Some(segments) => segments.read_at(&self.file.file, buffer, at),
+            let read = match self.file.frames.get() {
+                Some(frames) => frames.read_at(&self.file.file, buffer, at),
                 None => self.file.file.read_at(buffer, at),
             };
             match read {
@@ -174,9 +175,9 @@ impl DumpText<'_> {
 }
 
 /// A piece of text for several threads.
-type Piecemeal = Arc<Vec<u8>>;
+type SharedChunk = Arc<Vec<u8>>;
 
-fn sha256(pieces: Receiver<Piecemeal>) -> String {
+fn sha256(pieces: Receiver<SharedChunk>) -> String {
     let mut hash = Sha256::new();
     pieces.into_iter().for_each(|piece| hash.update(&*piece));
     file::hex(&hash.finalize())

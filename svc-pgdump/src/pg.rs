@@ -9,9 +9,7 @@ mod redact;
 mod tls;
 
 pub use self::args::{ConnectionArgs, DatabaseArgs, given};
-pub use self::connection::{
-    BEFORE_DUMP, BEFORE_RESTORE, CONNECTION_CHECKS, LOAD, Listener, Server, Target, VERIFY, identify,
-};
-pub use self::error::{MAINTENANCE, chain, of_query, timed, words};
-pub use self::redact::{Said, severity};
+pub use self::connection::{BEFORE_DUMP, BEFORE_RESTORE, CONNECTION_CHECKS, LOAD, Listener, Server, Target, VERIFY, identify};
+pub use self::error::{ENDED, MAINTENANCE, chain, describe, of_query, timed};
+pub use self::redact::{ServerMessage, severity};
 pub use postgres_protocol::escape::{escape_identifier, escape_literal};

@@ -6,16 +6,20 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 
-use crate::compression::{Compression, Packer, Written};
+use crate::compression::{CompressedFile, CompressingWriter, Compression};
 
 /// A sync begins after so many bytes, unless the one before is still running.
 const SYNC_EVERY: usize = 128 << 20;
 
-pub(crate) fn write(pieces: Receiver<Vec<u8>>, file: &File, compression: Option<Compression>) -> io::Result<Written> {
+pub(crate) fn write(
+    pieces: Receiver<Vec<u8>>,
+    file: &File,
+    compression: Option<Compression>,
+) -> io::Result<(String, Option<CompressedFile>)> {
     synced(file, |file| {
-        let mut packer = Packer::new(compression, file);
-        pieces.into_iter().try_for_each(|piece| packer.write(&piece))?;
-        packer.finish()
+        let mut writer = CompressingWriter::new(compression, file);
+        pieces.into_iter().try_for_each(|piece| writer.write(&piece))?;
+        writer.finish()
     })
 }
 

@@ -10,6 +10,7 @@ use svc_pgdump::pg::{self, MAINTENANCE, Server, Target, identify};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
+use svc_step::work::joined;
 use svc_step::{Call, Failure, Status};
 
 use crate::args::AdminArgs;
@@ -189,11 +190,8 @@ impl Admin {
                     due = if self.end(call, pids) { None } else { Some(Instant::now() + RETRY) };
                 }
             }
-            let result = worker.join().map_err(|_| Failure::failed("internal", "A thread panicked."));
-            match stopped {
-                Some(failure) => Err(failure),
-                None => result?,
-            }
+            let result = joined(worker);
+            stopped.map_or_else(|| result?, Err)
         })
     }
 }

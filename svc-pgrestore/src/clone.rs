@@ -121,9 +121,10 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned
 fn check_disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
     let free = admin.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
     let Some((folder, free)) = free.filter(|(_, free)| *free < needed) else { return Ok(()) };
-    Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free))).hint(
-        "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
-    ))
+    Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free)))
+        .hint(
+            "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
+        ))
 }
 
 /// Records the clone before it makes it, so that the next call finds what a killed one left; a failure or a signal leaves nothing.
@@ -185,7 +186,7 @@ fn failed(error: &postgres::Error, database: &str) -> Failure {
             let message = format!("The database {database} is in use, and cannot be cloned meanwhile.");
             Failure::unavailable(IN_USE, message)
                 .hint("Stop the service (svc-unit stop) and what else is connected, then run the same command again; the causes name them.")
-                .cause(pg::words(said))
+                .cause(pg::describe(said))
         }
         _ => pg::of_query(error, "clone the database"),
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use svc_pgdump::check::lexer::Unit;
-use svc_pgdump::{Dump, DumpArg, DumpFile, Dumped, Properties};
+use svc_pgdump::{Dump, DumpArg, DumpFacts, DumpFile, Dumped, Properties};
 use svc_step::action::Action;
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
@@ -13,7 +13,7 @@ use svc_step::{Call, Failure, file};
 use crate::admin::{self, Admin};
 use crate::args::RestoreArgs;
 use crate::create::{Creation, Statement};
-use crate::document::{Named, PropertiesFrom, Source, Staged};
+use crate::document::{Named, PropertiesFrom, Staged};
 use crate::load::{self, Plan, Planner};
 use crate::verify::Objects;
 use crate::{names, preflight};
@@ -83,19 +83,6 @@ impl Input {
         let plan = if self.dump.is_read_anywhere() { plan } else { plan.in_order() };
         Ok((dump, plan, objects))
     }
-
-    fn source(&self, dump: &Dump) -> Source {
-        let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
-        Source {
-            path: self.dump.path().display().to_string(),
-            size_bytes: dump.file_size_bytes(),
-            sha256: dump.file_sha256().to_owned(),
-            compression: dump.packed.as_ref().map(|packed| packed.compression),
-            text_size_bytes: dump.size_bytes,
-            server_version: version(&dump.server_version),
-            pg_dump_version: version(&dump.pg_dump_version),
-        }
-    }
 }
 
 /// Whether the file of the properties is that of the document, if it still exists.
@@ -110,11 +97,11 @@ fn check_properties(dump: &Dumped, path: &Path) -> Result<(), Failure> {
 }
 
 fn check_dump(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
-    let sha256 = dump.file_sha256();
+    let (sha256, recorded) = (dump.file_sha256(), &recorded.dump);
     if recorded.sha256.as_deref() == Some(sha256) && recorded.size_bytes == Some(dump.file_size_bytes()) {
         return Ok(());
     }
-    Err(Failure::invalid("dump_altered", format!("{} is not the dump of the document.", path.display()))
+    Err(Failure::invalid("dump_changed", format!("{} is not the dump of the document.", path.display()))
         .hint("Use the dump of the document; another copy of it may be intact.")
         .cause(format!("the document says {}, the file has {sha256}", recorded.sha256.as_deref().unwrap_or("nothing"))))
 }
@@ -220,7 +207,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         staged: Named { name: creation.name.clone(), oid: None },
         verified: false,
         verification: None,
-        dump: input.source(&dump),
+        dump: DumpFacts::of(&dump, input.dump.path()),
         properties_from,
         jobs_count,
         disk_space,

@@ -126,9 +126,7 @@ fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Fail
         }
         Err(error) => call.warn("not_removed", format!("The empty database {name} could not be dropped: {}", error.message)),
     }
-    created.map_err(|failure| {
-        failure.further_hint(format!("The database {} was not changed.", staged.database))
-    })?;
+    created.map_err(|failure| failure.further_hint(format!("The database {} was not changed.", staged.database)))?;
     accepted
 }
 

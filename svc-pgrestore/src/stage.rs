@@ -91,7 +91,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     let load = Load { server: admin.server.version_num, database: &creation.name, file: &input.dump, dump };
     load::load(call, admin, &load, plan, staged.jobs_count)
         .map_err(|failure| hint_of_client(failure, dump, load.server / 10_000))?;
-    input.dump.unaltered()?;
+    input.dump.unchanged()?;
     let progress = call.progress("verify", Unit::Items("tables"));
     let objects_count = objects.compare(call, admin, &creation.name, dump)?;
     let (first, mut clients) =
@@ -163,7 +163,7 @@ fn rejected(statement: &Statement, said: &DbError, place: &str) -> Failure {
         format!("Fix the cause on the server; or {remove}.")
     };
     // The server repeats a value, which may be a secret.
-    let cause = if statement.is_shown() { pg::words(said) } else { said.code().code().to_owned() };
+    let cause = if statement.is_shown() { pg::describe(said) } else { said.code().code().to_owned() };
     let message = format!("The server rejects a recorded property of the database: {}.", statement.shown());
     Failure::refused("property_rejected", message).hint(hint).cause(cause)
 }

@@ -1,13 +1,14 @@
 //! The verification after the load: the rows of the dump have arrived, and its objects are there. With the planner's statistics, without which the first queries of the service would be planned badly.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use postgres::Client;
 use svc_pgdump::check::lexer::{Kind, Unit, Units};
 use svc_pgdump::pg;
 use svc_pgdump::{Dump, PgDump, TableRows};
 use svc_step::progress::Progress;
+use svc_step::work::joined;
 use svc_step::{Call, Failure};
 
 use crate::admin::{Admin, names, query, query_one};
@@ -107,14 +108,13 @@ pub(crate) fn differs(how: &str, differences: Vec<String>) -> Failure {
 fn analyze(clients: &mut [Client], tables: &[String], progress: &Progress) -> Result<(), Failure> {
     let (large, small) = tables.split_at_checked(LARGE).unwrap_or((tables, &[]));
     let groups = Mutex::new(large.chunks(1).chain(small.chunks(TOGETHER)));
-    let fault = || Failure::failed("internal", "A thread panicked.");
-    let next = || groups.lock().map_err(|_| fault()).map(|mut groups| groups.next());
+    let next = || groups.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = |client: &mut Client| {
-        while let Some(tables) = next()? {
+        while let Some(tables) = next() {
             progress.at(&format!("ANALYZE {}", tables.first().map_or("", String::as_str)));
             if let Err(error) = client.batch_execute(&format!("ANALYZE {}", tables.join(", "))) {
                 // The others end too.
-                while next()?.is_some() {}
+                while next().is_some() {}
                 return Err(pg::of_query(&error, "gather statistics (ANALYZE)"));
             }
         }
@@ -122,7 +122,7 @@ fn analyze(clients: &mut [Client], tables: &[String], progress: &Progress) -> Re
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = clients.iter_mut().map(|client| scope.spawn(|| work(client))).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| fault())?)
+        workers.into_iter().try_for_each(|worker| joined(worker)?)
     })
 }
 

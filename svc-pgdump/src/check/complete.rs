@@ -14,7 +14,7 @@ use svc_step::Failure;
 use super::encoding::Text;
 use super::lexer::{Ended, Kind, Unit, Units};
 use super::tokens::{self, Token, copy_target};
-use crate::compression::Packed;
+use crate::compression::CompressedFile;
 
 /// One COPY block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +60,7 @@ pub struct Dump {
     pub size_bytes: u64,
     pub sha256: String,
     /// Its file, where that is compressed; else it is the text.
-    pub packed: Option<Packed>,
+    pub compressed: Option<CompressedFile>,
     /// Why it is incomplete, as a clause ("it ends inside a COPY block").
     pub reason: Option<String>,
     /// The server that it is of, as its header says: `15.18 (Debian 15.18-0+deb12u1)`.
@@ -88,11 +88,11 @@ impl Dump {
     }
 
     pub fn file_size_bytes(&self) -> u64 {
-        self.packed.as_ref().map_or(self.size_bytes, |packed| packed.size_bytes)
+        self.compressed.as_ref().map_or(self.size_bytes, |file| file.size_bytes)
     }
 
     pub fn file_sha256(&self) -> &str {
-        self.packed.as_ref().map_or(&self.sha256, |packed| &packed.sha256)
+        self.compressed.as_ref().map_or(&self.sha256, |file| &file.sha256)
     }
 
     pub fn require_complete(self, path: &Path) -> Result<Self, Failure> {
@@ -229,7 +229,8 @@ impl Seen {
                 Some("it sets standard_conforming_strings, or a parameter that cannot be told, otherwise than pg_dump does");
         }
         if tokens::is_of_server(text) {
-            self.unexpected = Some("it changes databases, roles or tablespaces of the server, which a dump without --create does not");
+            self.unexpected =
+                Some("it changes databases, roles or tablespaces of the server, which a dump without --create does not");
         }
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {

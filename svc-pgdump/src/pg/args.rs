@@ -39,8 +39,9 @@ impl DatabaseArgs {
         let default = || default_of("SVC_DATABASE", &self.service.name);
         let name = self.named().or(given(recorded)).map_or_else(default, str::to_owned);
         if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
-            return Err(Failure::usage("dbname_invalid", "The database is given as a connection string.")
-                .hint("Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
+            return Err(Failure::usage("dbname_invalid", "The database is given as a connection string.").hint(
+                "Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file.",
+            ));
         }
         Ok(name)
     }

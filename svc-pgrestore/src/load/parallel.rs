@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use postgres::error::Severity;
 use postgres::{Client, CopyInWriter, Error};
 use svc_pgdump::DumpText;
-use svc_pgdump::pg::{self, Listener, Said, escape_literal};
+use svc_pgdump::pg::{self, Listener, ServerMessage, escape_literal};
 use svc_step::file::hex;
 use svc_step::progress::{Progress, Unit};
 use svc_step::{Call, Failure};
@@ -95,7 +95,7 @@ fn listener(heard: &Arc<Mutex<Vec<String>>>) -> Listener {
     Arc::new(move |notice| {
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
         if notice.parsed_severity() == Some(Severity::Warning) && heard.len() < WARNINGS {
-            heard.push(Said::from(notice).message());
+            heard.push(ServerMessage::from(notice).message());
         }
     })
 }

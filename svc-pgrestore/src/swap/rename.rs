@@ -133,7 +133,7 @@ fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> Option<
     while !over.load(Ordering::SeqCst) && !client.is_closed() {
         for row in client.query(SESSIONS, &[&oids]).unwrap_or_default() {
             if let Err(error) = client.query_one("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]) {
-                refused = error.as_db_error().map(pg::words).or(refused);
+                refused = error.as_db_error().map(pg::describe).or(refused);
             }
         }
         std::thread::sleep(POLL);
