@@ -60,7 +60,7 @@ fn a_flipped_byte_is_refused_by_the_document_and_harms_nothing_without_it() {
         let how = if round % 2 == 0 { "--in-place" } else { "--drop-old" };
         let ran = case.tool().arg(how).arg("--from").arg(&document).run().unchanged();
         let code = ran.doc()["error"]["code"].as_str().unwrap();
-        assert!(ran.status == 7 && ["dump_altered", "dump_incomplete"].contains(&code), "{when}\n{ran}");
+        assert!(ran.status == 7 && ["dump_changed", "dump_incomplete"].contains(&code), "{when}\n{ran}");
         // Without its document nobody can tell every time; beside the live database it harms nobody.
         let run = format!("20300101t{round:06}z-flip");
         let ran = case.tool().args(["stage", "--run-id", &run]).arg(&dump).run();

@@ -228,7 +228,7 @@ fn the_databases_own_properties_lie_beside_the_dump() {
     // They are part of what the document vouches for.
     fs::write(own.path("dump.sql.properties.json"), text.replace("7MB", "8MB")).unwrap();
     let verified = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(ran.text()).run();
-    assert_eq!(verified.fails(7, "dump_altered").result()["as_documented"], false);
+    assert_eq!(verified.fails(7, "dump_changed").result()["as_documented"], false);
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
     assert_eq!(ran.doc()["dry_run"], true);
     assert!(own.left().is_empty());
     let plan = ran.result()["plan"].as_array().unwrap();
-    assert_eq!(plan[0]["argv"][0], "pg_dump");
+    assert!(plan[0]["argv"][0].as_str().unwrap().ends_with("pg_dump"), "{ran}");
     assert!(plan[0]["argv"].as_array().unwrap().contains(&json!(format!("--dbname={}", own.name))));
     assert_eq!(plan[2]["path"], json!(own.out().display().to_string()));
     // It is no document to go on from.

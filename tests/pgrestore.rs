@@ -117,7 +117,7 @@ fn a_dump_that_is_not_the_documents_is_refused() {
     let dump = case.dir.path().join("backup.sql");
     let text = fs::read_to_string(&dump).unwrap();
     fs::write(&dump, text.replace("item 77", "item 78")).unwrap();
-    case.tool().arg("--from").arg(&document).run().fails(7, "dump_altered").unchanged();
+    case.tool().arg("--from").arg(&document).run().fails(7, "dump_changed").unchanged();
     fs::remove_file(&dump).unwrap();
     case.tool().arg("--from").arg(&document).run().fails(4, "file_not_found").unchanged();
     assert_eq!(case.copies(), "");

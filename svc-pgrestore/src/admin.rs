@@ -1,6 +1,7 @@
 //! The administrator's sessions, what he does with them (locks, drops, closes, ends), and what the server says about itself and its
 //! databases.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,8 @@ use crate::names::drop_if_exists;
 const POLL: Duration = Duration::from_millis(50);
 /// A lock of the session, which the server gives back when it ends it.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
-/// The sessions of others in a database; the server's own processes have no user.
-const OTHERS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = $1 AND usesysid IS NOT NULL AND pid <> ALL ($2)";
+/// The sessions of others in databases; the server's own processes have no user.
+const OTHERS: &str = "SELECT pid, usesysid IS NOT NULL FROM pg_stat_activity WHERE datid = ANY ($1) AND pid <> ALL ($2)";
 /// How often the server is told again to end sessions, if it could not be told.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long sessions that are ended may take.
@@ -32,7 +33,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Admin {
-    pub(crate) target: Target,
+    pub(crate) target: Arc<Target>,
     /// A connection to the maintenance database for all of the step, so that it can clean up after a signal too.
     pub(crate) client: Client,
     pub(crate) server: Server,
@@ -62,7 +63,15 @@ impl Admin {
         })?;
         let mut options = if args.given().is_empty() { Vec::new() } else { args.options(&target) };
         options.extend(call.state_dir_option());
-        Ok(Self { target, client, server, system_identifier, superuser: row.get(1), data_directory: row.get(3), options })
+        Ok(Self {
+            target: Arc::new(target),
+            client,
+            server,
+            system_identifier,
+            superuser: row.get(1),
+            data_directory: row.get(3),
+            options,
+        })
     }
 
     /// The command for a run on the same server, as it is typed.
@@ -138,15 +147,7 @@ impl Admin {
         let (Some(close), Some(oid)) = (creation.close(), copy.oid) else { return Ok(()) };
         self.alter(call, &close.sql, "close the copy")?;
         let until = Instant::now() + END_TIMEOUT;
-        loop {
-            let others = query(&mut self.client, "list the sessions", OTHERS, &[&oid, &own])?;
-            if others.is_empty() {
-                return Ok(());
-            }
-            for row in &others {
-                // One that may not be ended, or has ended, is listed again or not.
-                let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]);
-            }
+        while end_sessions(&mut self.client, &[oid], own)?.0 > 0 {
             if Instant::now() >= until {
                 let message = format!("Sessions stay in the copy {}, which no other client may change.", copy.name);
                 let failure = Failure::unavailable("database_in_use", message)
@@ -155,6 +156,7 @@ impl Admin {
             }
             call.pause(POLL)?;
         }
+        Ok(())
     }
 
     fn end(&mut self, call: &Call, pids: &[i32]) -> bool {
@@ -200,18 +202,49 @@ pub(crate) fn session_pid(client: &mut Client) -> Result<i32, Failure> {
     query_one(client, "get the process of the session", "SELECT pg_backend_pid()", &[])
 }
 
-/// Up to so many connections, and at least one: fewer if the server has no more.
-pub(crate) fn up_to(wanted: usize, connect: impl Fn() -> Result<Client, Failure>) -> Result<(Client, Vec<Client>), Failure> {
-    let first = connect()?;
-    let mut others = Vec::new();
-    while others.len() + 1 < wanted {
-        match connect() {
-            Ok(client) => others.push(client),
-            Err(failure) if failure.code == "postgres_busy" => break,
-            Err(failure) => return Err(failure),
+/// Ends the sessions in these databases but our `own`, one by one: one that we may not end (a superuser's) does not protect the others.
+/// Gives how many users' sessions there were, and why the server last did not end one, in its own words.
+pub(crate) fn end_sessions(client: &mut Client, oids: &[u32], own: &[i32]) -> Result<(usize, Option<String>), Failure> {
+    let others = query(client, "list the sessions", OTHERS, &[&oids, &own])?;
+    let mut refused = None;
+    for row in &others {
+        if let Err(error) = client.query_one("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]) {
+            refused = error.as_db_error().map(pg::describe).or(refused);
         }
     }
-    Ok((first, others))
+    Ok((others.iter().filter(|row| row.get(1)).count(), refused))
+}
+
+/// Connections that work together on a copy.
+pub(crate) struct Sessions {
+    /// The one for what runs alone.
+    pub(crate) first: Client,
+    pub(crate) others: Vec<Client>,
+    /// Their processes on the server.
+    pub(crate) pids: Vec<i32>,
+}
+
+impl Sessions {
+    /// Up to so many, and at least one: fewer if the server has no more, of which one is left for the pg_dump of the verification.
+    pub(crate) fn open(wanted: usize, connect: impl Fn() -> Result<Client, Failure>) -> Result<Self, Failure> {
+        let mut sessions = Self { first: connect()?, others: Vec::new(), pids: Vec::new() };
+        while sessions.others.len() + 1 < wanted {
+            match connect() {
+                Ok(client) => sessions.others.push(client),
+                Err(failure) if failure.code == "postgres_busy" => {
+                    sessions.others.pop();
+                    break;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        sessions.pids = sessions.all().map(session_pid).collect::<Result<_, _>>()?;
+        Ok(sessions)
+    }
+
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
 }
 
 /// Who the administrator is, and what he may do.

@@ -4,10 +4,9 @@ use postgres::error::{DbError, SqlState};
 use svc_pgdump::check::major;
 use svc_pgdump::{Dump, pg};
 use svc_step::common::DryRun;
-use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, swaps};
 
-use crate::admin::{Admin, databases, oid_of, session_pid, up_to};
+use crate::admin::{Admin, databases, oid_of};
 use crate::args::RestoreArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Restored, Staged};
@@ -89,19 +88,11 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     try_properties(admin, call, creation, &place)?;
     call.check()?;
     let load = Load { server: admin.server.version_num, database: &creation.name, file: &input.dump, dump };
-    load::load(call, admin, &load, plan, staged.jobs_count)
+    let mut sessions = load::load(call, admin, &load, plan, staged.jobs_count)
         .map_err(|failure| hint_of_client(failure, dump, load.server / 10_000))?;
     input.dump.unchanged()?;
-    let progress = call.progress("verify", Unit::Items("tables"));
-    let objects_count = objects.compare(call, admin, &creation.name, dump)?;
-    let (first, mut clients) =
-        up_to(staged.jobs_count.min(dump.contents.tables.len()), || admin.target.connect(call, &creation.name))?;
-    clients.push(first);
-    let own = clients.iter_mut().map(session_pid).collect::<Result<Vec<_>, _>>()?;
-    admin.close(call, creation, &staged.staged, &own)?;
-    let verification =
-        admin.supervised(call, &own, &|| false, || verify(&mut clients, dump, objects, objects_count, &progress))?;
-    drop(clients);
+    let verification = verify(call, admin, &mut sessions, dump, objects, creation, &staged.staged)?;
+    drop(sessions);
     for statement in creation.after_load() {
         admin.alter(call, &statement.sql, "give the database its recorded properties")?;
     }

@@ -13,7 +13,7 @@ use memchr::memmem;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// White space between units, and a byte-order mark before the first one.
+    /// White space between units.
     Space,
     Comment,
     /// A statement to its semicolon; comments inside of it belong to it.
@@ -146,7 +146,6 @@ const VERTICAL_TAB: &str = "a vertical tab stands in a statement, which pg_dump 
 const COPY_OPTIONS: &str = "it has a COPY with options, which pg_dump never writes";
 const COPY_LINE: &str = "something stands behind a COPY on its line, which pg_dump never writes";
 
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const ROWS_ENDS: [&[u8]; 2] = [b"\\.\n", b"\\.\r\n"];
 
 /// The state of reading. See the module's own words.
@@ -165,7 +164,6 @@ pub struct Lexer {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Start,
     Between,
     Comment,
     Command,
@@ -187,7 +185,7 @@ struct Step {
 impl Default for Lexer {
     fn default() -> Self {
         let at = Position::START;
-        Self { state: State::Start, sql: Sql::default(), held: Vec::new(), at, begun: at, open: false }
+        Self { state: State::Between, sql: Sql::default(), held: Vec::new(), at, begun: at, open: false }
     }
 }
 
@@ -244,8 +242,8 @@ impl Lexer {
     pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
         let held = std::mem::take(&mut self.held);
         let (reason, kind) = match self.state {
-            State::Start | State::Between if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
-            State::Start | State::Between | State::Statement => (IN_STATEMENT, Kind::Statement),
+            State::Between if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
+            State::Between | State::Statement => (IN_STATEMENT, Kind::Statement),
             State::Comment => (IN_COMMENT, Kind::Comment),
             State::Command => (IN_COMMAND, Kind::Command),
             State::CopyLineEnd | State::RowStart | State::Row => (IN_ROWS, Kind::Rows),
@@ -260,7 +258,6 @@ impl Lexer {
     /// One step; `None` where more input decides.
     fn step(&mut self, rest: &[u8]) -> Option<Step> {
         match self.state {
-            State::Start => self.start(rest),
             State::Between => self.between(rest),
             State::Comment => Some(self.comment(rest)),
             State::Command => Some(self.command(rest)),
@@ -270,17 +267,6 @@ impl Lexer {
             State::Row => Some(self.row(rest)),
             State::Stopped(_) => Some(Step { kind: Kind::Unread, size: rest.len(), last: false }),
         }
-    }
-
-    fn start(&mut self, rest: &[u8]) -> Option<Step> {
-        if rest.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(rest) {
-            return None;
-        }
-        self.state = State::Between;
-        if rest.starts_with(BYTE_ORDER_MARK) {
-            return Some(Step { kind: Kind::Space, size: BYTE_ORDER_MARK.len(), last: false });
-        }
-        self.between(rest)
     }
 
     fn between(&mut self, rest: &[u8]) -> Option<Step> {

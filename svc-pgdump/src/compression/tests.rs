@@ -11,24 +11,24 @@ fn text(size: usize) -> Vec<u8> {
     (0..size).map(|_| next()).collect()
 }
 
-fn packed(compression: Compression, text: &[u8]) -> std::fs::File {
+fn compressed(compression: Compression, text: &[u8]) -> std::fs::File {
     let mut file = tempfile::tempfile().unwrap();
     let mut writer = CompressingWriter::new(Some(compression), &mut file);
     // In pieces that meet the end of no frame.
     text.chunks(100_003).for_each(|piece| writer.write(piece).unwrap());
-    let packed = writer.finish().unwrap().compressed.unwrap();
-    assert_eq!(packed.size_bytes, file.metadata().unwrap().len());
+    let compressed_file = writer.finish().unwrap().1.unwrap();
+    assert_eq!(compressed_file.size_bytes, file.metadata().unwrap().len());
     file
 }
 
 const BOTH: [Compression; 2] = [Compression::Zstd, Compression::Gzip];
 
 #[test]
-fn what_is_packed_is_read_again_from_the_start_and_at_any_place() {
+fn what_is_compressed_is_read_again_from_the_start_and_at_any_place() {
     for compression in BOTH {
         for size in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME + 12_345] {
             let text = text(size);
-            let file = packed(compression, &text);
+            let file = compressed(compression, &text);
             let mut frames = FrameReader::from(Some(compression), &file, 0, true);
             let mut read = Vec::new();
             frames.read_to_end(&mut read).unwrap();
@@ -66,7 +66,7 @@ fn one_long_frame_is_not_read_from_within_and_many_tiny_ones_are_few_places() {
 fn a_file_that_is_cut_or_altered_anywhere_is_no_text() {
     let text = text(2 * FRAME + 99);
     for compression in BOTH {
-        let file = packed(compression, &text);
+        let file = compressed(compression, &text);
         let mut whole = Vec::new();
         HashingReader { file: &file, at: 0, hash: None }.read_to_end(&mut whole).unwrap();
         for round in 1..40 {

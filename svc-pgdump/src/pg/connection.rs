@@ -257,6 +257,13 @@ impl Target {
     }
 }
 
+/// Prepares a session anew, for these settings.
+pub fn reset(client: &mut Client, settings: &str) -> Result<(), Failure> {
+    let prepared =
+        client.batch_execute("DISCARD ALL").and_then(|()| client.batch_execute(&format!("{SESSION_SETTINGS}; {settings}")));
+    prepared.map_err(|error| error::of_query(&error, "prepare the session"))
+}
+
 /// What `work` gives in a thread of its own; `None` if it takes longer.
 fn within<T: Send + 'static>(
     time: Duration,

@@ -9,7 +9,7 @@ mod targets;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use postgres::error::Severity;
 use postgres::{Client, CopyInWriter, Error};
@@ -23,12 +23,9 @@ use self::queue::Task;
 use super::plan::{Build, CopyBlock, Group, Item, Plan, Span};
 use super::statement::{StatementKind, kind_of};
 use super::{Load, errors, unreadable};
-use crate::admin::{Admin, query_one, session_pid, up_to};
+use crate::admin::{Admin, Sessions};
 use crate::verify::{ROWS, differs};
 
-/// How long sessions may take to go, and how often they are polled.
-const END_TIMEOUT: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(10);
 /// How much of the dump is read at once.
 const CHUNK: usize = 256 * 1024;
 /// Rows that fit on a page or two are as quickly recorded as the table is emptied.
@@ -48,39 +45,25 @@ const OF_SUBSCRIPTIONS: [&[u8]; 3] = [b"CREATE SUBSCRIPTION ", b"ALTER SUBSCRIPT
 /// The query of such a statement is read as the database's settings have it, unlike the rows of a COPY.
 const REFRESH: &[u8] = b"REFRESH MATERIALIZED VIEW ";
 
-/// Loads the dump completely, or fails; what is in the database after a failure is of no use.
-pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan, jobs: usize) -> Result<(), Failure> {
+/// Loads the dump completely, or fails; what is in the database after a failure is of no use. Gives the connections that it has used.
+pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan, jobs: usize) -> Result<Sessions, Failure> {
     let warnings = Arc::default();
     let connect = || prepared(admin.target.connect_heard(call, load.database, &listener(&warnings))?);
-    let (first, others) = up_to(jobs, connect)?;
-    let mut sessions = Sessions { first, others };
-    let pids = sessions.all().map(session_pid).collect::<Result<Vec<_>, _>>()?;
+    // All of them have the same settings, those at the head of the dump included.
+    let mut sessions = Sessions::open(jobs, connect)?;
     let progress = call.progress("load", Unit::Bytes);
     let started = Instant::now();
     let (text, encoding, failure) = (load.file.text(), Mutex::default(), Mutex::default());
     let (done, rows) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = Work { load, text, encoding, progress: &progress, started, done, rows, failure };
+    let pids = sessions.pids.clone();
     // A worker that fails lets the others be ended too: an index may take an hour, and it would be for nothing.
     admin.supervised(call, &pids, &|| work.failure().is_some(), || perform(&work, &mut sessions, plan))?;
     drop(progress);
     for warning in warnings.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         call.warn("load_warning", format!("The server warned during the load: {warning}."));
     }
-    drop(sessions);
-    wait_until_gone(call, admin, &pids)
-}
-
-/// Its connections. All of them have the same settings, those at the head of the dump included.
-struct Sessions {
-    /// The one for statements that run alone.
-    first: Client,
-    others: Vec<Client>,
-}
-
-impl Sessions {
-    fn all(&mut self) -> impl Iterator<Item = &mut Client> {
-        std::iter::once(&mut self.first).chain(&mut self.others)
-    }
+    Ok(sessions)
 }
 
 fn prepared(mut client: Client) -> Result<Client, Failure> {
@@ -98,20 +81,6 @@ fn listener(heard: &Arc<Mutex<Vec<String>>>) -> Listener {
             heard.push(ServerMessage::from(notice).message());
         }
     })
-}
-
-/// Waits until the server has let go of sessions that were ended: what comes next connects too, and may need their places.
-fn wait_until_gone(call: &Call, admin: &mut Admin, pids: &[i32]) -> Result<(), Failure> {
-    let started = Instant::now();
-    loop {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)";
-        let count: i64 = query_one(&mut admin.client, "list the sessions", sql, &[&pids])?;
-        // A session that stays takes no more than its place.
-        if count == 0 || started.elapsed() > END_TIMEOUT {
-            return Ok(());
-        }
-        call.pause(POLL)?;
-    }
 }
 
 /// What the threads of a load share.

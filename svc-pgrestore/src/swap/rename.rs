@@ -10,7 +10,7 @@ use svc_pgdump::pg::{self, MAINTENANCE};
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
-use crate::admin::{Admin, databases, session_pid, sessions};
+use crate::admin::{self, Admin, databases, session_pid, sessions};
 use crate::document::{Named, Swapped};
 
 /// How often sessions are listed and ended.
@@ -22,8 +22,6 @@ const OUTCOME_TIMEOUT: Duration = Duration::from_secs(20);
 /// The same if the step is to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 const OUTCOME_POLL: Duration = Duration::from_millis(100);
-
-const SESSIONS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
 
 /// Why it ended without an exchange that is known to have happened.
 enum Stop<'a> {
@@ -126,15 +124,12 @@ fn in_use(refused: Failure) -> Failure {
     refused.causes.into_iter().fold(failure, Failure::cause)
 }
 
-/// Ends the sessions until it is over, one by one: one that we may not end (a superuser's) does not protect the others. Gives why the
-/// server last did not end one, in its own words.
+/// Ends the sessions until it is over. Gives why the server last did not end one, in its own words.
 fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> Option<String> {
     let mut refused = None;
     while !over.load(Ordering::SeqCst) && !client.is_closed() {
-        for row in client.query(SESSIONS, &[&oids]).unwrap_or_default() {
-            if let Err(error) = client.query_one("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]) {
-                refused = error.as_db_error().map(pg::describe).or(refused);
-            }
+        if let Ok((_, why @ Some(_))) = admin::end_sessions(client, oids, &[]) {
+            refused = why;
         }
         std::thread::sleep(POLL);
     }
