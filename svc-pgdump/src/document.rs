@@ -60,7 +60,7 @@ pub struct Dumped {
     pub server_port: u16,
     /// The server's version as a number, such as 150018.
     pub server_version_num: u32,
-    /// The cluster's own number, in digits; `null` where the database user may not ask for it.
+    /// The cluster's own number, in digits; `null` if the database user may not ask for it.
     pub system_identifier: Option<String>,
     /// The file of the database's own properties.
     pub properties_path: String,

@@ -33,7 +33,7 @@ const WAITING: usize = 8;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Dump options")]
 pub struct DumpArgs {
-    /// Write the dump here; default: DBNAME.backup.sql, with .zst or .gz where it is compressed
+    /// Write the dump here; default: DBNAME.backup.sql, with .zst or .gz if it is compressed
     #[arg(short = 'f', long, visible_alias = "file", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace a dump that is there already

@@ -96,7 +96,7 @@ impl AdminArgs {
         pairs.into_iter().flat_map(|(flag, value)| value.into_iter().flat_map(|value| [flag.to_owned(), value])).collect()
     }
 
-    /// The OS user to become: the flag; none where an administrator with a password is named; the variable; postgres when root.
+    /// The OS user to become: the flag; none if an administrator with a password is named; the variable; postgres when root.
     fn acting(&self, variable: Option<&str>, root: bool) -> Option<String> {
         let named = given(self.as_user.as_deref());
         if named.is_none() && given(self.username.as_deref()).is_some() {

@@ -116,15 +116,15 @@ fn hint_of_client(failure: Failure, dump: &Dump, server: u32) -> Failure {
 /// Tries each recorded property on the empty database, in a transaction that is rolled back. Then gives it those that hold during the
 /// load, and connects once: some of them only a new session reads. `place` is where they are recorded.
 pub(crate) fn try_properties(admin: &mut Admin, call: &Call, creation: &Creation, place: &str) -> Result<(), Failure> {
-    let told = |error: postgres::Error| pg::of_query(&error, "try the recorded properties of the database");
-    admin.client.batch_execute("BEGIN").map_err(told)?;
+    let failed = |error: postgres::Error| pg::of_query(&error, "try the recorded properties of the database");
+    admin.client.batch_execute("BEGIN").map_err(failed)?;
     let tried = creation.before_load().into_iter().chain(creation.after_load()).try_for_each(|statement| {
         admin.client.batch_execute(&statement.sql).map_err(|error| match error.as_db_error() {
             Some(said) => rejected(&statement, said, place),
-            None => told(error),
+            None => failed(error),
         })
     });
-    let ended = admin.client.batch_execute("ROLLBACK").map_err(told);
+    let ended = admin.client.batch_execute("ROLLBACK").map_err(failed);
     tried.and(ended)?;
     for statement in creation.before_load() {
         admin.alter(call, &statement.sql, "give the database its recorded properties")?;

@@ -182,7 +182,7 @@ pub(crate) struct SwapState {
     pub(crate) previous: Option<Named>,
 }
 
-/// Before its state is known, `previous` has the name that the live database is to have, and its OID only if that is known.
+/// Until the server was asked, `previous` is the name that the live database will get; its OID is unknown.
 impl Swapped {
     pub(crate) fn new(run: &RunId, database: &str, system_identifier: &str, incoming: &Named) -> Self {
         Self {

@@ -32,11 +32,11 @@ pub(crate) struct Report {
     pub(crate) before: State,
     /// Its state when the step ended, as it was read last.
     pub(crate) after: State,
-    /// When systemd was asked to act, RFC 3339 in UTC; `null` where it was not.
+    /// When systemd was asked to act, RFC 3339 in UTC; `null` if it was not.
     pub(crate) requested_at: Option<Time>,
     /// The same in milliseconds since 1970.
     pub(crate) requested_epoch_ms: Option<u64>,
-    /// Why there was nothing to do; `null` where there was.
+    /// Why there was nothing to do; `null` if there was.
     pub(crate) skipped: Option<Skipped>,
     /// Units that require this one, are bound to it or are part of it: of `status` those that run, of `stop` those that were
     /// stopped along with it, of `start --from` those that were started again.

@@ -199,8 +199,8 @@ fn act(call: &Call, report: &mut Report, verb: &str, ready: &Ready) -> Result<()
     Ok(())
 }
 
-/// A restart that systemd refused (or never got to) leaves the former run active, which looks as good as a new one: only its
-/// invocation tells the two apart. While the request still waits in the queue, so does this.
+/// A restart that systemd refuses leaves the previous run active; only its invocation ID differs from that of a new run. This waits as
+/// long as the request is in systemd's queue.
 fn send(call: &Call, report: &mut Report, verb: &str) -> Result<(), Failure> {
     let answer = request(call, report, verb)?;
     if !answer.status.success() && report.after.is_inactive() {

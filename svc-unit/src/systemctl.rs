@@ -24,7 +24,7 @@ use crate::{dependents, ready};
 const STATE: &str = "LoadState,LoadError,ActiveState,SubState,Result,Type,MainPID,ExecMainCode,ExecMainStatus,\
 NRestarts,UnitFileState,InvocationID,NeedDaemonReload,Job,ActiveEnterTimestamp,ActiveEnterTimestampMonotonic,\
 InactiveEnterTimestamp,InactiveEnterTimestampMonotonic";
-/// systemctl's exit status where the request was not permitted, as that of an init script (LSB).
+/// systemctl's exit status if the request was not permitted, as that of an init script (LSB).
 const NOT_PERMITTED: i32 = 4;
 
 fn arguments<'a>(manager: Manager, verb: &[&'a str], units: &'a [String]) -> Vec<&'a str> {
@@ -118,8 +118,8 @@ fn no_answer(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure 
 /// Asks systemd to `verb` the unit and waits until its job has ended, keeping `report.after` up to date. An exit status of 0 says
 /// that the job ended well, or that there was nothing to do; what is on stderr is for people.
 ///
-/// `changed` is true where the unit was seen to change; an interrupted request counts as soon as it is seen in systemd's queue.
-/// It is unknown where the request failed and nothing shows that it had no effect: a unit that it requires failed to start, or
+/// `changed` is true if the unit was seen to change; an interrupted request counts as soon as it is seen in systemd's queue.
+/// It is unknown if the request failed and nothing shows that it had no effect: a unit that it requires failed to start, or
 /// the manager did not answer in time.
 pub(crate) fn request(call: &Call, report: &mut Report, verb: &str) -> Result<Captured, Failure> {
     let (unit, before) = (report.unit.clone(), report.before.clone());

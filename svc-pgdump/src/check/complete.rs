@@ -19,7 +19,7 @@ use crate::compression::CompressedFile;
 /// One COPY block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRows {
-    /// Its schema, unquoted; `null` where the dump names none.
+    /// Its schema, unquoted; `null` if the dump names none.
     pub schema: Option<String>,
     /// Its name, unquoted.
     pub name: String,

@@ -130,7 +130,7 @@ pub struct Ended {
     pub at: Position,
 }
 
-// Inside of what the input may end, and why the rest of it is not read.
+// Why a dump is incomplete or cannot be read.
 const IN_COMMENT: &str = "it ends inside a comment";
 const IN_STATEMENT: &str = "it ends inside a statement";
 const IN_COMMAND: &str = "it ends inside a psql command";
@@ -255,7 +255,7 @@ impl Lexer {
         Ok(Ended { reason: Some(reason), at: self.begun })
     }
 
-    /// One step; `None` where more input decides.
+    /// One step; `None` if more input decides.
     fn step(&mut self, rest: &[u8]) -> Option<Step> {
         match self.state {
             State::Between => self.between(rest),

@@ -74,7 +74,7 @@ pub struct Server {
     pub version: String,
     /// `server_version_num`, such as 150018.
     pub version_num: u32,
-    /// The cluster's own number, in digits; `null` where the role may not ask for it.
+    /// The cluster's own number, in digits; `null` if the role may not ask for it.
     pub system_identifier: Option<String>,
 }
 
@@ -257,7 +257,7 @@ impl Target {
     }
 }
 
-/// Prepares a session anew, for these settings.
+/// Prepares a session again, with these settings.
 pub fn reset(client: &mut Client, settings: &str) -> Result<(), Failure> {
     let prepared =
         client.batch_execute("DISCARD ALL").and_then(|()| client.batch_execute(&format!("{SESSION_SETTINGS}; {settings}")));

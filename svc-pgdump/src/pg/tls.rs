@@ -117,7 +117,7 @@ impl Tls {
         });
     }
 
-    /// The connector; `None` where there is to be no TLS. libpq's `prefer` and `require` protect against listeners, not against another
+    /// The connector; `None` if there is to be no TLS. libpq's `prefer` and `require` protect against listeners, not against another
     /// server: no certificate is checked then.
     pub(super) fn connector(&self) -> Result<Option<MakeTlsConnector>, Failure> {
         if self.mode == Mode::Disable {

@@ -80,9 +80,9 @@ mod tests {
         ] {
             for code in codes.split(' ') {
                 let said = ServerMessage { code: code.to_owned(), message: "no".to_owned(), ..ServerMessage::default() };
-                let told = of_message(7, &said, "FATAL");
-                assert_eq!((told.status.code(), told.code.as_str()), (status, failure), "{code}");
-                assert_eq!(told.causes, [format!("FATAL ({code})")]);
+                let found = of_message(7, &said, "FATAL");
+                assert_eq!((found.status.code(), found.code.as_str()), (status, failure), "{code}");
+                assert_eq!(found.causes, [format!("FATAL ({code})")]);
             }
         }
     }

@@ -226,8 +226,7 @@ fn parallel(work: &Work<'_>, sessions: &mut Sessions, group: &Group) -> Result<(
     work.failure().take().map_or(Ok(()), Err)
 }
 
-/// Loads a block; into a fresh table in a transaction of its own that empties the table first, which it is: then the server
-/// need not record for each row who may see it, now and in the first cleaning after it.
+/// Loads a block. A fresh table is truncated in the same transaction, so that COPY may FREEZE its rows: no vacuum has to visit them later.
 fn copy(work: &Work<'_>, client: &mut Client, block: &CopyBlock, is_fresh: bool) -> Result<(), Failure> {
     let bytes = work.read(block.statement)?;
     let encoding = work.encoding();

@@ -18,7 +18,7 @@ pub(crate) struct Span {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopyBlock {
-    /// Its table; `None` where the statement is not as pg_dump writes it, or stands in a transaction of the dump's own. It is
+    /// Its table; `None` if the statement is not as pg_dump writes it, or stands in a transaction of the dump's own. It is
     /// loaded as it stands then, alone.
     pub(crate) table: Option<Table>,
     pub(crate) statement: Span,
