@@ -133,11 +133,11 @@ fn are_on_two_disks(one: &Path, other: &Path) -> bool {
 const NAMED: usize = 5;
 /// Tables of the live database that no COPY block names, neither themselves nor by a root above them, the largest first; without
 /// those of extensions.
-const NOT_IN_DUMP: &str = "WITH named AS MATERIALIZED (SELECT to_regclass(name)::oid AS oid FROM unnest($1::text[]) name) \
-    SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+const NOT_IN_DUMP: &str = "WITH RECURSIVE named AS (SELECT to_regclass(name)::oid AS oid FROM unnest($1::text[]) name \
+    UNION SELECT i.inhrelid FROM named JOIN pg_inherits i ON i.inhparent = named.oid JOIN pg_class c ON c.oid = i.inhrelid \
+    WHERE c.relispartition) SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' \
     AND NOT EXISTS (SELECT FROM named WHERE named.oid = c.oid) \
-    AND NOT EXISTS (SELECT FROM pg_partition_ancestors(c.oid) a JOIN named ON named.oid = a.relid) \
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
     ORDER BY c.relpages DESC, 1 LIMIT 1000";
 

@@ -23,8 +23,9 @@ pub(crate) const ROWS: &str = "does not hold the rows of the dump";
 /// Rows of a partition are counted with the topmost table of which a block names rows too; those of foreign tables lie elsewhere.
 const COPIED: &str = "
     WITH named AS (SELECT to_regclass(name)::oid AS oid, sum(rows) AS rows FROM unnest($1::text[], $2::int8[]) t(name, rows) GROUP BY 1),
-    rooted AS (SELECT rows, coalesce((SELECT a.relid::oid FROM pg_partition_ancestors(named.oid) WITH ORDINALITY a(relid, n)
-        JOIN named above ON above.oid = a.relid ORDER BY a.n DESC LIMIT 1), named.oid) AS oid FROM named)
+    above AS (SELECT DISTINCT ON (named.oid) named.oid, a.relid::oid FROM named CROSS JOIN pg_partition_ancestors(named.oid) WITH ORDINALITY
+        a(relid, n) JOIN named root ON root.oid = a.relid ORDER BY named.oid, a.n DESC),
+    rooted AS (SELECT rows, coalesce(relid, named.oid) AS oid FROM named LEFT JOIN above ON above.oid = named.oid)
     SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relkind = 'p', sum(r.rows)::int8,
         EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
     FROM rooted r JOIN pg_class c ON c.oid = r.oid JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -10,6 +10,9 @@ use svc_pgdump::check::lexer::{Kind, Position, Unit};
 
 use super::statement::{Built, StatementKind, Table, kind_of};
 
+/// How much more work a GIN or GiST index, or one of an expression, is than a B-tree of columns (seen).
+const HEAVY: u64 = 4;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) at: Position,
@@ -178,7 +181,8 @@ impl Planner {
     }
 
     fn build(&mut self, statement: Span, built: Built) {
-        let weight = built.tables.iter().map(|table| self.sizes.get(table).copied().unwrap_or_default()).sum();
+        let rows: u64 = built.tables.iter().map(|table| self.sizes.get(table).copied().unwrap_or_default()).sum();
+        let weight = if built.is_heavy { rows.saturating_mul(HEAVY) } else { rows };
         // A foreign key needs the keys before it, and is made when those of its tables are there.
         let is_foreign_key = built.tables.len() > 1;
         let build = Build { statement, built, weight };

@@ -1,7 +1,7 @@
 //! The exchange itself: both renames in one transaction, with the sessions that are in the way ended from a second connection
 //! meanwhile. No lasting setting is touched, so a kill at any moment leaves either the old names or the new.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use postgres::Client;
@@ -36,11 +36,12 @@ pub(super) fn rename(admin: &mut Admin, call: &Call, swap: &Swapped) -> Result<(
     let oids: Vec<u32> = swap.renamed().iter().filter_map(|one| one.oid).collect();
     let pid = session_pid(&mut admin.client)?;
     let mut second = admin.target.connect(call, MAINTENANCE)?;
-    let over = AtomicBool::new(false);
+    let (over, is_over) = channel::<()>();
     let (result, refused) = std::thread::scope(|scope| {
-        let ender = scope.spawn(|| end_sessions(&mut second, &oids, &over));
+        let (second, oids) = (&mut second, &oids);
+        let ender = scope.spawn(move || end_sessions(second, oids, &is_over));
         let result = retry(&mut admin.client, call, swap);
-        over.store(true, Ordering::SeqCst);
+        drop(over);
         (result, ender.join().unwrap_or_default())
     });
     let (attempt, failure) = match result {
@@ -125,13 +126,15 @@ fn in_use(refused: Failure) -> Failure {
 }
 
 /// Ends the sessions until it is over. Gives why the server last did not end one, in its own words.
-fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> Option<String> {
+fn end_sessions(client: &mut Client, oids: &[u32], is_over: &Receiver<()>) -> Option<String> {
     let mut refused = None;
-    while !over.load(Ordering::SeqCst) && !client.is_closed() {
+    while !client.is_closed() {
         if let Ok((_, why @ Some(_))) = admin::end_sessions(client, oids, &[]) {
             refused = why;
         }
-        std::thread::sleep(POLL);
+        if is_over.recv_timeout(POLL) == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
     }
     refused
 }
