@@ -1,5 +1,6 @@
 //! svc-pgdump on a real server: a dump is whole or not there, and says what it holds.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -732,4 +733,46 @@ fn a_dump_that_another_run_wrote_meanwhile_keeps_its_own_properties() {
     late.wait().refused("file_exists");
     Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(document).run().ok();
     assert!(fs::read_to_string(own.path("dump.sql.properties.json")).unwrap().contains("9MB"));
+}
+
+/// The modules of a crate, each with those that it names; what is in a folder belongs to the module of that name.
+fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut folders = vec![source.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let first = path.strip_prefix(source).unwrap().iter().next().unwrap().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).unwrap();
+            let name =
+                |rest: &str| rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap().to_owned();
+            // Braces after `crate::` name modules too.
+            let named = text.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
+                Some(list) => list.split('}').next().unwrap().split(',').map(|one| name(one.trim())).collect(),
+                None => vec![name(rest)],
+            });
+            modules.entry(first.trim_end_matches(".rs").to_owned()).or_default().extend(named);
+        }
+    }
+    modules.retain(|module, _| !["lib", "main"].contains(&module.as_str()));
+    let known: BTreeSet<String> = modules.keys().cloned().collect();
+    modules.iter_mut().for_each(|(module, named)| named.retain(|one| one != module && known.contains(one)));
+    modules
+}
+
+#[test]
+fn no_module_imports_in_a_circle_and_the_client_imports_nothing_of_the_rest() {
+    for tool in ["svc-pgdump", "svc-pgrestore"] {
+        let mut left = modules(&svc_tests::tool::root().join(tool).join("src"));
+        assert!(left.get("pg").is_none_or(BTreeSet::is_empty), "{left:?}");
+        // Whoever imports nothing that is left goes, until nobody can.
+        while let Some(module) = left.iter().find(|(_, named)| named.is_empty()).map(|(module, _)| module.clone()) {
+            left.remove(&module);
+            left.values_mut().for_each(|named| named.retain(|one| *one != module));
+        }
+        assert!(left.is_empty(), "{tool}: in circles are {left:#?}");
+    }
 }

@@ -3,11 +3,23 @@
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
+use svc_pgdump::DumpArg;
 use svc_pgdump::pg::{ConnectionArgs, DatabaseArgs, Target, given};
+use svc_step::from::OtherServer;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure, file};
 
-use crate::prepare::InputArgs;
+/// Which dump.
+#[derive(Debug, Clone, clap::Args)]
+pub struct InputArgs {
+    #[command(flatten)]
+    pub(crate) dump: DumpArg,
+    #[command(flatten)]
+    pub(crate) other: OtherServer,
+    /// Try although the disk has too little space for a second copy
+    #[arg(long)]
+    pub(crate) ignore_disk_space: bool,
+}
 
 /// What staging and restoring need to know.
 #[derive(Debug, Args)]

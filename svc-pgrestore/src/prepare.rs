@@ -3,32 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use svc_pgdump::check::lexer::Unit;
-use svc_pgdump::{Dump, DumpArg, DumpFacts, DumpFile, Dumped, Properties};
+use svc_pgdump::{Dump, DumpFacts, DumpFile, Dumped, Properties};
 use svc_step::action::Action;
-use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, file};
 
 use crate::admin::{self, Admin};
-use crate::args::RestoreArgs;
+use crate::args::{InputArgs, RestoreArgs};
 use crate::create::{Creation, Statement};
 use crate::document::{Named, PropertiesFrom, Staged};
 use crate::load::{self, Plan, Planner};
 use crate::verify::Objects;
 use crate::{names, preflight};
-
-/// Which dump.
-#[derive(Debug, Clone, clap::Args)]
-pub struct InputArgs {
-    #[command(flatten)]
-    dump: DumpArg,
-    #[command(flatten)]
-    other: OtherServer,
-    /// Try although the disk has too little space for a second copy
-    #[arg(long)]
-    pub(crate) ignore_disk_space: bool,
-}
 
 /// The dump, opened with the rights of the caller.
 pub(crate) struct Input {
