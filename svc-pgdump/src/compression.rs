@@ -240,7 +240,7 @@ impl Read for FrameReader<'_> {
     }
 }
 
-/// A file with a frame of more text than this is read from its beginning only.
+/// A frame of more text than this is not worth being decompressed for one place in it.
 const LONGEST_FRAME: u64 = 8 * 1024 * 1024;
 /// How many frames beyond one for each core are cached.
 const CACHED: usize = 4;
@@ -259,7 +259,6 @@ impl FrameIndex {
         Self { compression, starts, size, cached: Mutex::default() }
     }
 
-    /// Whether no frame is longer than what is worth being decompressed for one place in it.
     pub(crate) fn are_short(&self) -> bool {
         let ends = self.starts.iter().skip(1).map(|start| start.text).chain([self.size]);
         self.starts.iter().zip(ends).all(|(start, end)| end - start.text <= LONGEST_FRAME)

@@ -5,11 +5,12 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+use svc_step::reporter::shell_quoted;
 use svc_step::work::joined;
 use svc_step::{Call, Failure, file};
 
@@ -54,16 +55,38 @@ impl DumpFile {
         &self.path
     }
 
-    /// Its text, once it was examined.
-    pub fn text(&self) -> DumpText<'_> {
-        let stream =
-            (!self.is_read_anywhere()).then(|| Mutex::new((0, FrameReader::from(self.compression, &self.file, 0, false))));
-        DumpText { file: self, stream }
+    /// Refuses (3) one that is compressed in one piece, after it was examined: its text can be read from the beginning only.
+    pub fn require_frames(&self) -> Result<(), Failure> {
+        let Some(compression) = self.compression.filter(|_| !self.frames.get().is_some_and(FrameIndex::are_short)) else {
+            return Ok(());
+        };
+        let program = if compression == Compression::Gzip { "gunzip -k" } else { "zstd -dk" };
+        let message =
+            format!("{} is compressed in one piece, and cannot be loaded over several connections.", self.path.display());
+        Err(Failure::refused("dump_in_one_piece", message).hint(format!(
+            "Decompress it, and restore the result: {program} {}",
+            shell_quoted(&[self.path.display().to_string()])
+        )))
     }
 
-    /// Whether its text is read at any place; that of a dump which is compressed in one piece is read from its beginning on.
-    pub fn is_read_anywhere(&self) -> bool {
-        self.compression.is_none() || self.frames.get().is_some_and(FrameIndex::are_short)
+    /// Fills the buffer with text from that place on, after it was examined.
+    pub fn read_exact_at(&self, mut buffer: &mut [u8], mut at: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let read = match self.frames.get() {
+                Some(frames) => frames.read_at(&self.file, buffer, at),
+                None => self.file.read_at(buffer, at),
+            };
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    buffer = buffer.get_mut(read..).unwrap_or_default();
+                    at += read as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Reads it through, once; `take` is given the units too. Reading with decompressing has its own thread, and so has hashing. An
@@ -134,43 +157,6 @@ impl DumpFile {
         }
         Err(Failure::invalid("dump_changed", format!("{} was written to while it was loaded.", self.path.display()))
             .hint("Stop what writes to the dump, and run the same command again."))
-    }
-}
-
-/// The text of a dump.
-pub struct DumpText<'a> {
-    file: &'a DumpFile,
-    /// Of a dump that is compressed in one piece: how much was read, and the rest.
-    stream: Option<Mutex<(u64, FrameReader<'a>)>>,
-}
-
-impl DumpText<'_> {
-    /// Fills the buffer from that place on; of a dump that is not read anywhere, in ascending order.
-    pub fn read_exact_at(&self, mut buffer: &mut [u8], at: u64) -> io::Result<()> {
-        if let Some(stream) = &self.stream {
-            let (begun, text) = &mut *stream.lock().unwrap_or_else(PoisonError::into_inner);
-            let skipped = at.checked_sub(*begun).ok_or(ErrorKind::Unsupported)?;
-            io::copy(&mut text.take(skipped), &mut io::sink())?;
-            *begun = at + buffer.len() as u64;
-            return text.read_exact(buffer);
-        }
-        let mut at = at;
-        while !buffer.is_empty() {
-            let read = match self.file.frames.get() {
-                Some(frames) => frames.read_at(&self.file.file, buffer, at),
-                None => self.file.file.read_at(buffer, at),
-            };
-            match read {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => {
-                    buffer = buffer.get_mut(read..).unwrap_or_default();
-                    at += read as u64;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 

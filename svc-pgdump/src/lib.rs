@@ -24,7 +24,7 @@ use svc_step::tool::Tool;
 pub use check::{Dump, TableRows};
 pub use compression::Compression;
 pub use document::{DumpArg, DumpFacts, Dumped};
-pub use dump_file::{DumpFile, DumpText};
+pub use dump_file::DumpFile;
 pub use pg_dump::PgDump;
 pub use properties::Properties;
 

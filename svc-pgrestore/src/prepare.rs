@@ -66,9 +66,8 @@ impl Input {
                 Failure::refused("dump_has_commands", message).hint("Dump one database without --create: svc-pgdump does.")
             );
         }
-        let plan = planner.finish();
-        let plan = if self.dump.is_read_anywhere() { plan } else { plan.in_order() };
-        Ok((dump, plan, objects))
+        self.dump.require_frames()?;
+        Ok((dump, planner.finish(), objects))
     }
 }
 

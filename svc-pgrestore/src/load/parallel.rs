@@ -13,7 +13,6 @@ use std::time::Instant;
 
 use postgres::error::Severity;
 use postgres::{Client, CopyInWriter, Error};
-use svc_pgdump::DumpText;
 use svc_pgdump::pg::{self, Listener, ServerMessage, escape_literal};
 use svc_step::file::hex;
 use svc_step::progress::{Progress, Unit};
@@ -53,9 +52,9 @@ pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan,
     let mut sessions = Sessions::open(jobs, connect)?;
     let progress = call.progress("load", Unit::Bytes);
     let started = Instant::now();
-    let (text, encoding, failure) = (load.file.text(), Mutex::default(), Mutex::default());
+    let (encoding, failure) = (Mutex::default(), Mutex::default());
     let (done, rows) = (AtomicU64::new(0), AtomicU64::new(0));
-    let work = Work { load, text, encoding, progress: &progress, started, done, rows, failure };
+    let work = Work { load, encoding, progress: &progress, started, done, rows, failure };
     let pids = sessions.pids.clone();
     // A worker that fails lets the others be ended too: an index may take an hour, and it would be for nothing.
     admin.supervised(call, &pids, &|| work.failure().is_some(), || perform(&work, &mut sessions, plan))?;
@@ -86,7 +85,6 @@ fn listener(heard: &Arc<Mutex<Vec<String>>>) -> Listener {
 /// What the threads of a load share.
 struct Work<'a> {
     load: &'a Load<'a>,
-    text: DumpText<'a>,
     /// Of the dump from here on; `None` for UTF-8, in which the sessions stay.
     encoding: Mutex<Option<String>>,
     progress: &'a Progress,
@@ -127,7 +125,7 @@ impl Work<'_> {
         // More than any server takes.
         let size = usize::try_from(span.size).ok().filter(|size| *size < 1 << 30);
         let mut bytes = vec![0; size.ok_or_else(|| errors::refused(span.at.line, "the statement is longer than 1 GiB"))?];
-        self.text.read_exact_at(&mut bytes, span.at.byte).map_err(|error| unreadable(&error))?;
+        self.load.file.read_exact_at(&mut bytes, span.at.byte).map_err(|error| unreadable(&error))?;
         Ok(bytes)
     }
 
@@ -289,7 +287,7 @@ fn write(work: &Work<'_>, mut writer: CopyInWriter<'_>, block: &CopyBlock, what:
         let size = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
         let rows = chunk.get_mut(..size).unwrap_or_default();
         let at = block.rows.at.byte + block.rows.size - left;
-        work.text.read_exact_at(rows, at).map_err(|error| unreadable(&error))?;
+        work.load.file.read_exact_at(rows, at).map_err(|error| unreadable(&error))?;
         writer.write_all(rows).map_err(|error| match error.into_inner().map(|inner| inner.downcast::<Error>()) {
             Some(Ok(error)) => refused(&error),
             Some(Err(error)) => stopped(&error.to_string()),

@@ -76,26 +76,6 @@ impl Plan {
     pub(crate) fn widest(&self) -> usize {
         self.groups().map(Group::tasks).max().unwrap_or_default().max(1)
     }
-
-    /// The same one by one, for a dump that can only be read from its beginning on.
-    pub(crate) fn in_order(mut self) -> Self {
-        for item in std::mem::take(&mut self.items) {
-            let Item::Parallel(group) = item else {
-                self.items.push(item);
-                continue;
-            };
-            let built = group.indexes.into_iter().chain(group.foreign_keys).map(|build| build.statement);
-            let mut items: Vec<Item> = built.chain(group.later).map(|statement| Item::Serial(vec![statement])).collect();
-            items.extend(group.copies.into_iter().map(Item::Copy));
-            items.sort_by_key(|item| match item {
-                Item::Serial(statements) => statements.first().map(|first| first.at.byte),
-                Item::Copy(block) => Some(block.statement.at.byte),
-                Item::Parallel(_) => None,
-            });
-            self.items.extend(items);
-        }
-        self
-    }
 }
 
 #[derive(Debug, Default)]
