@@ -14,34 +14,36 @@ use crate::document::DiskSpace;
 
 /// The server is not older than that of the dump, and has its roles and extensions.
 pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
+    let refused = |message: String, hint: String| Err(Failure::refused("server_incompatible", message).hint(hint));
     let (server, major) = (&admin.server, dump.server_major().unwrap_or_default());
     if major > server.major() {
         let version = dump.server_version.as_deref().unwrap_or_default();
-        let message =
-            format!("The dump is of a server of version {version}, and this one is {}, which is older.", server.version);
-        return Err(Failure::refused("server_incompatible", message)
-            .hint(format!("Restore it on a PostgreSQL {major} or later: --host and --port.")));
+        return refused(
+            format!("The dump is of a server of version {version}, and this one is {}, which is older.", server.version),
+            format!("Restore it on a PostgreSQL {major} or later: --host and --port."),
+        );
     }
     if !missing_roles(&mut admin.client, &[owner.to_owned()])?.is_empty() {
-        let message = format!("The database is to belong to {owner}, a role that the server does not have.");
-        return Err(Failure::refused("server_incompatible", message).hint(format!(
-            "Pass its owner with --owner (SVC_DB_USER), or create the role first: CREATE ROLE {} LOGIN;",
-            escape_identifier(owner)
-        )));
+        let create = format!("CREATE ROLE {} LOGIN;", escape_identifier(owner));
+        return refused(
+            format!("The database is to belong to {owner}, a role that the server does not have."),
+            format!("Pass its owner with --owner (SVC_DB_USER), or create the role first: {create}"),
+        );
     }
     let missing = missing_roles(&mut admin.client, &dump.contents.roles)?;
     if let Some(first) = missing.first() {
         let message = format!("The dump needs roles that the server does not have: {}.", missing.join(", "));
-        return Err(Failure::refused("server_incompatible", message)
-            .hint(format!("Create them first: CREATE ROLE {};", escape_identifier(first))));
+        return refused(message, format!("Create them first: CREATE ROLE {};", escape_identifier(first)));
     }
     let missing = missing_extensions(&mut admin.client, &dump.contents.extensions)?;
     if missing.is_empty() {
         return Ok(());
     }
-    let message = format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", "));
-    Err(Failure::refused("server_incompatible", message)
-        .hint("Install their packages on that host (on Debian postgresql-contrib, postgresql-VERSION-NAME)."))
+    let hint = "Install their packages on that host (on Debian postgresql-contrib, postgresql-VERSION-NAME).";
+    refused(
+        format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", ")),
+        hint.to_owned(),
+    )
 }
 
 /// Nothing of the live database would be lost or would stop the swap.
