@@ -289,6 +289,15 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
 }
 
 #[test]
+fn where_the_server_wants_no_tls_the_mode_prefer_does_without_as_in_libpq() {
+    let door = Door::new();
+    door.lay_text("pg_hba.conf", "local all postgres peer\nhostnossl all all all scram-sha-256\n");
+    door.sql("SELECT pg_reload_conf()");
+    door.by("prefer").run().ok();
+    door.by("require").run().refused("postgres_access_denied");
+}
+
+#[test]
 fn ipv6_leads_to_the_same_server_for_the_tool_and_for_pg_dump() {
     let door = Door::new();
     let port = door.own.port;

@@ -2,13 +2,14 @@
 //! encodings and locales, with settings that decide what is in them, in other tablespaces, and PostgreSQL's own regression database.
 
 use std::fs;
+use std::process::Command;
 
 use svc_tests::content::{difference, of_copy, postgres_bytes};
 use svc_tests::host::Host;
 use svc_tests::postgres::{ADMINISTRATOR, identifier, literal};
 use svc_tests::relational::Case;
 use svc_tests::tool::Ran;
-use svc_tests::{os, regression, skip};
+use svc_tests::{download, os, regression, skip};
 
 /// A database that is made as the clause says.
 fn made(name: &str, clause: &str) -> Case {
@@ -250,7 +251,7 @@ fn a_subscription_is_not_brought_back_and_so_what_was_staged_can_be_dropped() {
     case.sql("ALTER SUBSCRIPTION pgf_sub SET (slot_name = NONE); DROP SUBSCRIPTION pgf_sub");
     let before = case.bytes();
     let run = "20300101t000000z-sub";
-    let ran = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("subscriptions_left_out");
+    let ran = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().review("subscriptions_left_out");
     let name = ran.result()["staged"]["name"].as_str().unwrap();
     same(&before, &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap());
     case.tool().args(["discard", "--run", run]).run().ok().changed();
@@ -289,6 +290,26 @@ fn the_regression_database_of_postgresql_itself_comes_back() {
     // of pg_dump allow for that too.
     assert!(unordered(&before) == unordered(&first));
     same(&first, &staged(&first, "again"));
+}
+
+#[test]
+#[ignore = "fetches a package"]
+fn the_database_of_a_real_product_comes_back() {
+    let fetched = download::cached("zabbix-server-pgsql", |folder| {
+        os::run(Command::new("apt-get").args(["download", "-q", "zabbix-server-pgsql"]).current_dir(folder))?;
+        os::run(Command::new("sh").args(["-c", "dpkg -x *.deb ."]).current_dir(folder)).map(drop)
+    });
+    let fetched = match fetched {
+        Ok(fetched) => fetched.join("usr/share/zabbix-server-pgsql"),
+        Err(error) => return skip(&format!("the database of Zabbix: it cannot be had: {error:#}")),
+    };
+    let case = Case::new("pgy_zabbix");
+    for name in ["schema", "images", "data"] {
+        let sql = os::run(Command::new("zcat").arg(fetched.join(format!("{name}.sql.gz")))).unwrap();
+        case.script(&format!("SET ROLE :owner;\n{sql}"));
+    }
+    let ran = comes_back(&case);
+    assert!(ran.result()["stage"]["verification"]["tables_count"].as_u64().unwrap() > 150, "{ran}");
 }
 
 /// The lines of a dump, whatever the order of the words in each and of the lines themselves.

@@ -60,7 +60,7 @@ fn a_flipped_byte_is_refused_by_the_document_and_harms_nothing_without_it() {
         let how = if round % 2 == 0 { "--in-place" } else { "--drop-old" };
         let ran = case.tool().arg(how).arg("--from").arg(&document).run().unchanged();
         let code = ran.doc()["error"]["code"].as_str().unwrap();
-        assert!(ran.status == 7 && ["dump_altered", "dump_incomplete"].contains(&code), "{when}\n{ran}");
+        assert!(ran.status == 7 && ["dump_changed", "dump_incomplete"].contains(&code), "{when}\n{ran}");
         // Without its document nobody can tell every time; beside the live database it harms nobody.
         let run = format!("20300101t{round:06}z-flip");
         let ran = case.tool().args(["stage", "--run-id", &run]).arg(&dump).run();
@@ -126,6 +126,48 @@ fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
     fs::write(&properties, "{}").unwrap();
     case.tool().arg(&backup).run().fails(7, "properties_invalid").unchanged();
     witness.sees_nothing("after all that was lacking");
+}
+
+#[test]
+fn a_dump_changes_nothing_of_the_server_beside_its_own_database() {
+    let (case, dump) = Case::filled("pgh_server");
+    let witness = Witness::of(&case);
+    let database = identifier(&case.database);
+    for statement in [
+        format!("DROP DATABASE IF EXISTS {database} WITH (FORCE);"),
+        format!("COMMENT ON DATABASE {database} IS 'altered';"),
+        format!("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC;"),
+        format!("ALTER ROLE {} NOLOGIN;", identifier(&case.owner)),
+    ] {
+        let sly = case.dump_with(&dump, &statement);
+        case.tool().arg("stage").arg(sly).run().fails(7, "dump_incomplete").unchanged();
+        witness.sees_nothing(&statement);
+    }
+    assert_eq!(case.sql("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"), "");
+}
+
+#[test]
+fn functions_of_the_databases_owner_are_never_called_by_the_administrator() {
+    let (case, _) = Case::filled("pgh_path");
+    let (database, owner) = (identifier(&case.database), identifier(&case.owner));
+    case.backup();
+    let sly = |arguments: &str| {
+        format!("LANGUAGE plpgsql AS $$ BEGIN EXECUTE 'ALTER ROLE {owner} SUPERUSER'; RETURN pg_catalog.{arguments}; END $$")
+    };
+    case.sql(&format!(
+        "CREATE SCHEMA sly AUTHORIZATION {owner}; GRANT USAGE ON SCHEMA sly TO PUBLIC; SET ROLE {owner}; \
+         CREATE FUNCTION sly.current_setting(text) RETURNS text {}; CREATE FUNCTION sly.quote_ident(name) RETURNS text {}; \
+         CREATE FUNCTION sly.pg_backend_pid() RETURNS int {}",
+        sly("current_setting($1)"),
+        sly("quote_ident($1)"),
+        sly("pg_backend_pid()")
+    ));
+    case.admin(&format!("ALTER DATABASE {database} SET search_path = sly, pg_catalog"));
+    case.backup();
+    let (backup, run) = (case.dir.path().join("backup.sql"), ["--run-id", "20300101t000000z-sly"]);
+    case.tool().arg("clone").run().ok();
+    case.tool().arg("stage").args(run).arg(backup).run().ok();
+    assert_eq!(case.admin(&format!("SELECT rolsuper FROM pg_roles WHERE rolname = {}", literal(&case.owner))), "f");
 }
 
 #[test]

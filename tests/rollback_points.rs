@@ -68,7 +68,7 @@ fn a_restore_point_that_is_damaged_half_or_of_another_version_is_refused_before_
     rollback().run().fails(4, "point_not_found").unchanged();
     fs::rename(product.path("sums"), sums).unwrap();
     damage::flip_a_byte(&point_of(&upgrade).join("rbdamaged_db.backup.sql")).unwrap();
-    rollback().run().fails(7, "dump_altered").unchanged();
+    rollback().run().fails(7, "dump_changed").unchanged();
     damage::flip_a_byte(&point_of(&upgrade).join("snapshot.json")).unwrap();
     rollback().run().fails(7, "point_damaged").unchanged();
     assert_eq!((process(), product.marker()), (running, "2.0.1".to_owned()));

@@ -55,9 +55,9 @@ pub struct Carried {
     pub keys: Vec<KeyReport>,
     /// The SHA-256 of the configuration with the customisations in it.
     pub sha256: String,
-    /// Where the previous file is kept; `null` where nothing had to be changed.
+    /// Where the previous file is; `null` if nothing had to be changed.
     pub previous: Option<String>,
-    /// What is done; empty where nothing had to be changed.
+    /// What is done; empty if nothing had to be changed.
     pub plan: Vec<Action>,
 }
 
@@ -70,13 +70,13 @@ pub struct KeyReport {
     pub path: String,
     /// What became of it.
     pub outcome: Outcome,
-    /// Why it was not carried; `null` where it was.
+    /// Why it was not carried; `null` if it was.
     pub reason: Option<Reason>,
-    /// The operator's value, as it is written; `null` where the operator removed the key.
+    /// The operator's value, as it is written; `null` if the operator removed the key.
     pub saved: Option<Value>,
-    /// The value of the base; `null` where there is no base, or no such key in it.
+    /// The value of the base; `null` if there is no base, or no such key in it.
     pub base: Option<Value>,
-    /// The value that the new configuration had before; `null` where it had none.
+    /// The value that the new configuration had before; `null` if it had none.
     pub new: Option<Value>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
         plan: Vec::new(),
     };
     if let Some((bytes, previous)) = plan(args, call, &files, &mut carried)? {
-        carried.plan.insert(0, Action::file(&path, format!("keep as {}", previous.display())));
+        carried.plan.insert(0, Action::file(&path, format!("previous file: {}", previous.display())));
         carried.sha256 = sha256(&bytes);
         carried.previous = Some(previous.display());
         if !args.dry.dry_run {

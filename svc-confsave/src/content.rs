@@ -2,7 +2,7 @@
 //! complete or not at all, its rights kept, what was there before kept beside it.
 
 use std::fs::{self, Metadata};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -38,15 +38,7 @@ impl Content {
         let file = file::open_no_link(action, path)?;
         let meta = file.metadata().map_err(fault)?;
         let rights = Rights::of(&file).map_err(fault)?;
-        let mut bytes = Vec::new();
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(fault)?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(Failure::invalid(
-                "file_too_large",
-                format!("Cannot {action}: {} is larger than {LARGEST} bytes.", path.display()),
-            )
-            .hint("Check that this is the right file."));
-        }
+        let bytes = file::bytes_of(&file, action, path, LARGEST)?;
         Ok(Self { path: path.to_owned(), bytes, meta, rights })
     }
 
@@ -55,13 +47,13 @@ impl Content {
         let content = Self::read_no_link(action, path)?;
         let is_shared = fs::metadata(file::folder_of(path)).is_ok_and(|folder| folder.permissions().mode() & 0o002 != 0);
         if is_shared && content.meta.uid() != 0 {
-            content.refuse_foreign()?;
+            content.refuse_other_owner()?;
         }
         Ok(content)
     }
 
     /// Refuses a file that somebody else may have planted.
-    pub(crate) fn refuse_foreign(&self) -> Result<(), Failure> {
+    pub(crate) fn refuse_other_owner(&self) -> Result<(), Failure> {
         let uid = self.meta.uid();
         if uid == geteuid().as_raw() {
             return Ok(());
@@ -76,12 +68,12 @@ impl Content {
         sha256(&self.bytes)
     }
 
-    /// The owner's name, where the number has one.
+    /// The owner's name, if the number has one.
     pub(crate) fn owner(&self) -> Option<String> {
         User::from_uid(Uid::from_raw(self.meta.uid())).ok().flatten().map(|user| user.name)
     }
 
-    /// The group's name, where the number has one.
+    /// The group's name, if the number has one.
     pub(crate) fn group(&self) -> Option<String> {
         Group::from_gid(Gid::from_raw(self.meta.gid())).ok().flatten().map(|group| group.name)
     }

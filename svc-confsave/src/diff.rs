@@ -22,7 +22,7 @@ const TEXT_DIFF_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-confsave diff --from saved.json | jq -c '.result.changed[]'
-  svc-confsave diff --from saved.json --expect same    9 where it was changed since")]
+  svc-confsave diff --from saved.json --expect same    9 if it was changed since")]
 pub struct DiffArgs {
     #[command(flatten)]
     saved: SavedArgs,
@@ -31,7 +31,7 @@ pub struct DiffArgs {
     /// Show passwords, keys and tokens, and the lines of a file that is not understood
     #[arg(long)]
     show_secrets: bool,
-    /// Exit with 9 where they differ
+    /// Exit with 9 if they differ
     #[arg(long, value_name = "same", value_parser = ["same"])]
     expect: Option<String>,
 }
@@ -62,9 +62,9 @@ pub struct Difference {
     pub key: Vec<String>,
     /// The same for people, `a.b.c`.
     pub path: String,
-    /// The saved value as it is written, a list or a group as a whole; `null` where there is none.
+    /// The saved value as it is written, a list or a group as a whole; `null` if there is none.
     pub saved: Option<Value>,
-    /// The new value; `null` where there is none.
+    /// The new value; `null` if there is none.
     pub new: Option<Value>,
 }
 

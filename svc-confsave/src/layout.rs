@@ -34,7 +34,7 @@ impl Layout {
         }
     }
 
-    /// What a file's name tells, also that of a kept copy such as `svc.yaml.1`; `None` where it tells nothing.
+    /// What a file's name tells, also that of a kept copy such as `svc.yaml.1`; `None` if it tells nothing.
     pub(crate) fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let parts: Vec<&str> = name.split('.').skip(1).collect();
@@ -59,7 +59,7 @@ pub struct ConfigArgs {
 
 impl ConfigArgs {
     /// Where the configuration is that was saved from `source`, unless the caller names it: in the same installation, or that very
-    /// file, where it was of neither layout.
+    /// file, if it was of neither layout.
     pub(crate) fn of_saved(&self, source: &Path, layout: Layout) -> Self {
         let mut config = self.clone();
         if self.config.is_none() && self.product.install_dir.is_none() {
@@ -121,6 +121,6 @@ pub(crate) fn present(path: &Path) -> Result<bool, Failure> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(error) => Err(Failure::io("look for the configuration file", path, &error)),
+        Err(error) => Err(Failure::io("find the configuration file", path, &error)),
     }
 }

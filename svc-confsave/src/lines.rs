@@ -15,7 +15,7 @@ pub(crate) struct Lines {
 
 #[derive(Debug, Clone)]
 struct Line {
-    /// All of the line that comes before its value; the whole line where there is none.
+    /// All of the line that comes before its value; the whole line if there is none.
     head: String,
     value: String,
     /// Blanks after the value, and the line end.
@@ -105,7 +105,7 @@ impl Lines {
         }
     }
 
-    /// Where a new line of this key goes: behind the last one of its section, which is made where it is missing.
+    /// Where a new line of this key goes: behind the last one of its section, which is made if it is missing.
     fn place_for(&mut self, path: &Path) -> usize {
         let section = path.split_last().and_then(|(_, section)| section.first()).cloned();
         if let Some(last) = self.lines.iter().rposition(|line| line.section == section && line.kind != Kind::Silent) {

@@ -52,7 +52,7 @@ pub struct Decision {
     pub path: Path,
     /// What becomes of it.
     pub outcome: Outcome,
-    /// Why it is not carried; `None` where it is.
+    /// Why it is not carried; `None` if it is.
     pub reason: Option<Reason>,
 }
 

@@ -44,16 +44,16 @@ pub struct Restored {
     pub sha256: String,
     /// The size of both.
     pub size_bytes: u64,
-    /// Where the file of other content that was there before, the shipped one, is kept; `null` where there was none.
+    /// Where the file of other content that was there before, the shipped one, is; `null` if there was none.
     pub previous: Option<String>,
-    /// What is done; empty where it was so already.
+    /// What is done; empty if it was so already.
     pub plan: Vec<Action>,
 }
 
 /// What a save has recorded of a file: owner, group, mode and ACL. (Its other attributes come from the file in place.)
 type Recorded = (u32, u32, u32, Option<Vec<u8>>);
 
-/// Owner and group by name where this host has the name, since a service that is installed again may have another number.
+/// Owner and group by name if this host has the name, since a service that is installed again may have another number.
 fn recorded(saved: &Saved) -> Result<Recorded, Failure> {
     let user = saved.owner.as_deref().and_then(|name| User::from_name(name).ok().flatten());
     let group = saved.group.as_deref().and_then(|name| Group::from_name(name).ok().flatten());
@@ -140,7 +140,7 @@ fn plan<'a>(copy: &'a Copy, place: &Path) -> Result<Plan<'a>, Failure> {
     let is_so = |now: &Content| {
         now.bytes == copy.content.bytes && wanted(recorded.as_ref(), Some(&now.rights), &now.rights) == now.rights
     };
-    // The link is enough where what it led to is as it was saved.
+    // The link is enough if what it led to is as it was saved.
     let link = copy.saved.as_ref().and_then(|saved| saved.link.as_deref()).filter(|_| !place.is_symlink()).map(PathBuf::from);
     let link = link.filter(|link| {
         let target = fs::canonicalize(file::folder_of(place).join(link)).ok();
@@ -148,7 +148,7 @@ fn plan<'a>(copy: &'a Copy, place: &Path) -> Result<Plan<'a>, Failure> {
     });
     let previous = old.as_ref().filter(|old| old.bytes != copy.content.bytes).map(shipped).transpose()?;
     let mut actions: Vec<Action> =
-        previous.iter().map(|kept| Action::file(&path, format!("keep as {}", kept.display()))).collect();
+        previous.iter().map(|previous| Action::file(&path, format!("previous file: {}", previous.display()))).collect();
     if let Some(link) = &link {
         actions.push(Action::file(&path, format!("link to {}", link.display())));
     } else if !old.as_ref().is_some_and(is_so) {
@@ -181,7 +181,11 @@ impl Plan<'_> {
 
     fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
         let folder = file::folder_of(&self.path);
-        fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
+        if !folder.exists() {
+            fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
+            call.effects().happened();
+            call.effects().stays();
+        }
         let (old, previous) = (self.old.as_ref(), self.previous.as_ref());
         if let Some(link) = &self.link {
             put(call, &self.path, old, previous, || make_link(link, &self.path))?;

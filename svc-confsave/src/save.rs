@@ -29,7 +29,7 @@ pub struct SaveArgs {
     /// The copy, or the folder that it goes into; default: SVC_BACKUP_DIR
     #[arg(long, value_name = "FILE|DIR")]
     to: Option<PathBuf>,
-    /// Replace a copy of other content, which is kept as FILE.1
+    /// Replace a copy of other content, whose previous file is FILE.1
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -46,15 +46,15 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
         Some(old) if old.bytes == source.bytes => None,
         Some(old) if args.force => Some(Previous::plan(&old.path, &old.bytes, |number| format!(".{number}"))?),
         Some(_) => {
-            let message = format!("{} is a saved copy of other content and is kept.", copy.display());
-            let hint = "It may be the customised configuration. Name another place with --to; --force keeps it as FILE.1.";
+            let message = format!("{} is a saved copy of other content.", copy.display());
+            let hint = "It may be the customised configuration. Name another place with --to; --force replaces it, and the previous one is FILE.1.";
             return Err(Failure::refused("copy_exists", message).hint(hint).into());
         }
         None => None,
     };
     let is_saved = old.is_some() && previous.is_none();
     let mut actions: Vec<Action> =
-        previous.iter().map(|kept| Action::file(&copy, format!("keep as {}", kept.display()))).collect();
+        previous.iter().map(|previous| Action::file(&copy, format!("previous file: {}", previous.display()))).collect();
     match &old {
         Some(old) if is_saved && old.rights.mode() == PRIVATE => {}
         Some(_) if is_saved => actions.push(Action::file(&copy, "set the mode to 0600")),
@@ -102,7 +102,7 @@ fn inspect(copy: &Path, source: &Content) -> Result<Option<Content>, Failure> {
         return Err(Failure::refused("same_file", format!("{} is the configuration file itself.", copy.display()))
             .hint("Name another place with --to."));
     }
-    old.refuse_foreign()?;
+    old.refuse_other_owner()?;
     Ok(Some(old))
 }
 

@@ -20,7 +20,7 @@ pub struct Saved {
     pub source: String,
     /// Its layout.
     pub layout: Layout,
-    /// Where the source leads to, being a symbolic link; `null` where it is none.
+    /// Where the source leads to, being a symbolic link; `null` if it is none.
     pub link: Option<String>,
     /// The copy.
     pub path: String,
@@ -28,23 +28,23 @@ pub struct Saved {
     pub sha256: String,
     /// The size of both.
     pub size_bytes: u64,
-    /// The source's owner; `null` where the number has no name.
+    /// The source's owner; `null` if the number has no name.
     pub owner: Option<String>,
     /// The source's owner as a number.
     pub uid: u32,
-    /// The source's group; `null` where the number has no name.
+    /// The source's group; `null` if the number has no name.
     pub group: Option<String>,
     /// The source's group as a number.
     pub gid: u32,
     /// The source's permission bits, in octal.
     pub mode: String,
-    /// The source's POSIX ACL as the kernel keeps it, in hex; `null` where it has none.
+    /// The source's POSIX ACL as the kernel keeps it, in hex; `null` if it has none.
     pub acl: Option<String>,
     /// When the source was last changed.
     pub modified_at: Time,
-    /// Where the previous copy, of other content, is kept; `null` where there was none.
+    /// Where the previous copy, of other content, is; `null` if there was none.
     pub previous: Option<String>,
-    /// What is done; empty where the copy was there already.
+    /// What is done; empty if the copy was there already.
     pub plan: Vec<Action>,
 }
 
@@ -52,7 +52,7 @@ pub struct Saved {
 pub(crate) struct Copy {
     pub content: Content,
     pub layout: Layout,
-    /// What its save has recorded, where that is at hand.
+    /// What its save has recorded, if that is at hand.
     pub saved: Option<Saved>,
 }
 

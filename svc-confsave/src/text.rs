@@ -24,7 +24,7 @@ pub enum Format {
     Text,
 }
 
-/// A text that was read by key, or as such where that is not possible.
+/// A text that was read by key, or as such if that is not possible.
 #[derive(Debug)]
 pub struct Text {
     /// Without a byte-order mark.
@@ -34,7 +34,7 @@ pub struct Text {
     flat: Flat,
     /// Of a text that is read line by line.
     lines: Option<Lines>,
-    /// The first line that is not understood, from 1; `None` where it is read by key.
+    /// The first line that is not understood, from 1; `None` if it is read by key.
     pub(crate) unknown_line: Option<usize>,
 }
 
@@ -80,7 +80,7 @@ impl Text {
         self.layout
     }
 
-    /// Its values by key; none where it is read as text.
+    /// Its values by key; none if it is read as text.
     #[must_use]
     pub const fn flat(&self) -> &Flat {
         &self.flat
@@ -138,7 +138,7 @@ impl Text {
     }
 
     /// This text with the values `wanted`, each changed one written as it is in `mine`, and nothing else touched.
-    /// `None` where that cannot be done: the text is read again by the strict reader and must say exactly what is wanted.
+    /// `None` if that cannot be done: the text is read again by the strict reader and must say exactly what is wanted.
     fn with(&self, wanted: &Flat, mine: &Self) -> Option<String> {
         if *wanted == self.flat {
             return Some(self.whole(&self.text));
@@ -157,7 +157,7 @@ impl Text {
         text.map(|text| self.whole(&text))
     }
 
-    /// With the byte-order mark where the text had one.
+    /// With the byte-order mark if the text had one.
     fn whole(&self, text: &str) -> String {
         if self.marked { format!("{MARK}{text}") } else { text.to_owned() }
     }
@@ -190,7 +190,7 @@ pub struct ConfigFile {
     pub layout: Layout,
     /// How it is read.
     pub format: Format,
-    /// The first line that is not understood, from 1; `null` where it is read by key.
+    /// The first line that is not understood, from 1; `null` if it is read by key.
     pub unknown_line: Option<u64>,
     /// Its SHA-256.
     pub sha256: String,

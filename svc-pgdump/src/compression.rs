@@ -34,7 +34,7 @@ pub enum Compression {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packed {
+pub struct CompressedFile {
     pub compression: Compression,
     pub size_bytes: u64,
     pub sha256: String,
@@ -66,7 +66,7 @@ const ZSTD_LEVEL: i32 = 3;
 const GZIP_LEVEL: u32 = 3;
 
 /// Hashes SQL, and writes it into `out`: as it is, or compressed.
-pub(crate) struct Packer<W> {
+pub(crate) struct CompressingWriter<W> {
     out: W,
     compression: Option<Compression>,
     text_hash: Sha256,
@@ -75,14 +75,7 @@ pub(crate) struct Packer<W> {
     size: u64,
 }
 
-pub(crate) struct Written {
-    /// The SHA-256 of the SQL, in hex.
-    pub(crate) text_sha256: String,
-    /// The file, if it is compressed; else it is the SQL.
-    pub(crate) packed: Option<Packed>,
-}
-
-impl<W: Write> Packer<W> {
+impl<W: Write> CompressingWriter<W> {
     pub(crate) fn new(compression: Option<Compression>, out: W) -> Self {
         Self { out, compression, text_hash: Sha256::new(), text: Vec::new(), hash: Sha256::new(), size: 0 }
     }
@@ -102,14 +95,14 @@ impl<W: Write> Packer<W> {
         Ok(())
     }
 
-    /// All text was written; the last frame goes out.
-    pub(crate) fn finish(mut self) -> io::Result<Written> {
+    /// All text was written; the last frame goes out. Gives the SHA-256 of the SQL, and the file if it is compressed: else it is the SQL.
+    pub(crate) fn finish(mut self) -> io::Result<(String, Option<CompressedFile>)> {
         if let Some(compression) = self.compression.filter(|_| !self.text.is_empty()) {
             self.frame(compression)?;
         }
         let sha256 = file::hex(&self.hash.finalize());
-        let packed = self.compression.map(|compression| Packed { compression, size_bytes: self.size, sha256 });
-        Ok(Written { text_sha256: file::hex(&self.text_hash.finalize()), packed })
+        let compressed = self.compression.map(|compression| CompressedFile { compression, size_bytes: self.size, sha256 });
+        Ok((file::hex(&self.text_hash.finalize()), compressed))
     }
 
     fn frame(&mut self, compression: Compression) -> io::Result<()> {
@@ -142,13 +135,13 @@ const SMALLEST: u64 = 256 * 1024;
 
 /// A file from some place on, whoever else reads it; it is hashed on the way where that is wanted.
 #[derive(Debug)]
-struct Onward<'a> {
+struct HashingReader<'a> {
     file: &'a File,
     at: u64,
     hash: Option<Sha256>,
 }
 
-impl Read for Onward<'_> {
+impl Read for HashingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let size = self.file.read_at(buffer, self.at)?;
         self.at += size as u64;
@@ -167,7 +160,7 @@ pub(crate) struct Start {
 }
 
 /// The text of a file.
-pub(crate) struct Frames<'a> {
+pub(crate) struct FrameReader<'a> {
     /// `None`: it is plain.
     compression: Option<Compression>,
     state: State<'a>,
@@ -175,7 +168,7 @@ pub(crate) struct Frames<'a> {
     starts: Vec<Start>,
 }
 
-type Input<'a> = BufReader<Onward<'a>>;
+type Input<'a> = BufReader<HashingReader<'a>>;
 
 enum State<'a> {
     Between(Input<'a>),
@@ -184,11 +177,11 @@ enum State<'a> {
     Lost,
 }
 
-impl<'a> Frames<'a> {
+impl<'a> FrameReader<'a> {
     /// The text of the frames from that place of the file on.
     pub(crate) fn from(compression: Option<Compression>, file: &'a File, at: u64, hashed: bool) -> Self {
-        let onward = Onward { file, at, hash: hashed.then(Sha256::new) };
-        let state = State::Between(BufReader::with_capacity(CHUNK, onward));
+        let reader = HashingReader { file, at, hash: hashed.then(Sha256::new) };
+        let state = State::Between(BufReader::with_capacity(CHUNK, reader));
         Self { compression, state, text: 0, starts: Vec::new() }
     }
 
@@ -218,7 +211,7 @@ impl<'a> Frames<'a> {
     }
 }
 
-impl Read for Frames<'_> {
+impl Read for FrameReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let size = match (&mut self.state, self.compression) {
@@ -247,26 +240,25 @@ impl Read for Frames<'_> {
     }
 }
 
-/// A file with a frame of more text than this is read from its beginning only.
+/// A frame of more text than this is not worth being decompressed for one place in it.
 const LONGEST_FRAME: u64 = 8 * 1024 * 1024;
 /// How many frames beyond one for each core are cached.
 const CACHED: usize = 4;
 
 /// Where the frames of a file begin, and the text of the last ones that were asked for.
 #[derive(Debug)]
-pub(crate) struct Segments {
+pub(crate) struct FrameIndex {
     compression: Compression,
     starts: Vec<Start>,
     size: u64,
     cached: Mutex<VecDeque<(usize, Arc<Vec<u8>>)>>,
 }
 
-impl Segments {
+impl FrameIndex {
     pub(crate) fn new(compression: Compression, starts: Vec<Start>, size: u64) -> Self {
         Self { compression, starts, size, cached: Mutex::default() }
     }
 
-    /// Whether no frame is longer than what is worth being decompressed for one place in it.
     pub(crate) fn are_short(&self) -> bool {
         let ends = self.starts.iter().skip(1).map(|start| start.text).chain([self.size]);
         self.starts.iter().zip(ends).all(|(start, end)| end - start.text <= LONGEST_FRAME)
@@ -293,7 +285,7 @@ impl Segments {
         // Two threads may decompress the same one, which is better than one of them waiting for another frame's.
         let end = self.starts.get(number + 1).map_or(self.size, |next| next.text);
         let mut text = vec![0; usize::try_from(end - start.text).unwrap_or_default()];
-        Frames::from(Some(self.compression), file, start.file, false).read_exact(&mut text)?;
+        FrameReader::from(Some(self.compression), file, start.file, false).read_exact(&mut text)?;
         let text = Arc::new(text);
         let mut cached = self.cached();
         cached.push_back((number, Arc::clone(&text)));

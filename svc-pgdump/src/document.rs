@@ -8,38 +8,60 @@ use svc_step::action::Action;
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, file};
 
-use crate::check::Contents;
+use crate::check::{Contents, Dump};
 use crate::compression::Compression;
+
+/// A dump's file, and what wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DumpFacts {
+    /// The dump's absolute path.
+    pub path: String,
+    /// The size of that file; `null` in a dry run of a dump, as are the next ones.
+    pub size_bytes: Option<u64>,
+    /// The SHA-256 of that file.
+    pub sha256: Option<String>,
+    /// How it is compressed; `null` if it is plain.
+    pub compression: Option<Compression>,
+    /// The size of the SQL in it, which is the file itself if that is plain.
+    pub text_size_bytes: Option<u64>,
+    /// The SHA-256 of the SQL in it.
+    pub text_sha256: Option<String>,
+    /// The version of the server that was dumped, such as `15.18 (Debian 15.18-0+deb12u1)`.
+    pub server_version: Option<String>,
+    /// The version of the pg_dump that wrote it.
+    pub pg_dump_version: Option<String>,
+}
+
+impl DumpFacts {
+    pub fn of(dump: &Dump, path: &Path) -> Self {
+        Self {
+            path: path.display().to_string(),
+            size_bytes: Some(dump.file_size_bytes()),
+            sha256: Some(dump.file_sha256().to_owned()),
+            compression: dump.compressed.as_ref().map(|file| file.compression),
+            text_size_bytes: Some(dump.size_bytes),
+            text_sha256: Some(dump.sha256.clone()),
+            server_version: dump.server_version.clone(),
+            pg_dump_version: dump.pg_dump_version.clone(),
+        }
+    }
+}
 
 /// A complete dump.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Dumped {
-    /// The dump's absolute path.
-    pub path: String,
-    /// The size of that file; `null` in a dry run.
-    pub size_bytes: Option<u64>,
-    /// The SHA-256 of that file; `null` in a dry run.
-    pub sha256: Option<String>,
-    /// How it is compressed; `null` where it is plain.
-    pub compression: Option<Compression>,
-    /// The size of the SQL in it, which is the file itself where that is plain; `null` in a dry run.
-    pub text_size_bytes: Option<u64>,
-    /// The SHA-256 of the SQL in it; `null` in a dry run.
-    pub text_sha256: Option<String>,
+    #[serde(flatten)]
+    pub dump: DumpFacts,
     /// The database.
     pub database: String,
     /// The host, or the folder of the socket, of the server.
     pub server_host: String,
     /// The server's port.
     pub server_port: u16,
-    /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.
-    pub server_version: String,
-    /// The same as a number, such as 150018.
+    /// The server's version as a number, such as 150018.
     pub server_version_num: u32,
-    /// The cluster's own number, in digits; `null` where the database user may not ask for it.
+    /// The cluster's own number, in digits; `null` if the database user may not ask for it.
     pub system_identifier: Option<String>,
-    /// The version of pg_dump.
-    pub pg_dump_version: String,
     /// The file of the database's own properties.
     pub properties_path: String,
     /// Its SHA-256; `null` in a dry run.
@@ -55,26 +77,12 @@ pub struct Dumped {
 /// What a dump is and needs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {
-    /// The dump's absolute path.
-    pub path: String,
+    #[serde(flatten)]
+    pub dump: DumpFacts,
     /// Whether it is complete; `false` only in the document of a failure (7).
     pub complete: bool,
     /// `true` it is what its document says, `false` it is not (then the call failed), `null` there was no document.
     pub as_documented: Option<bool>,
-    /// The size of that file.
-    pub size_bytes: u64,
-    /// The SHA-256 of that file.
-    pub sha256: String,
-    /// How it is compressed; `null` where it is plain.
-    pub compression: Option<Compression>,
-    /// The size of the SQL in it, which is the file itself where that is plain.
-    pub text_size_bytes: u64,
-    /// The SHA-256 of the SQL in it.
-    pub text_sha256: String,
-    /// The version of the server that it is of.
-    pub server_version: Option<String>,
-    /// The version of the pg_dump that wrote it.
-    pub pg_dump_version: Option<String>,
     #[serde(flatten)]
     pub contents: Contents,
     /// Commands to psql, such as `\connect`; a dump by svc-pgdump has none.
@@ -107,7 +115,7 @@ impl DumpArg {
         let from = self.from.from.as_deref().unwrap_or(Path::new(""));
         let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
         let dump: Dumped = received.result()?;
-        let path = file::absolute(&received.locate(Path::new(&dump.path)))?;
+        let path = file::absolute(&received.locate(Path::new(&dump.dump.path)))?;
         let properties = received.locate(Path::new(&dump.properties_path));
         Ok((path, Some((dump, properties))))
     }

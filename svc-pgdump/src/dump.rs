@@ -14,12 +14,13 @@ use svc_step::common::DryRun;
 use svc_step::file::{self, Existing, WholeFile};
 use svc_step::lock::Lock;
 use svc_step::progress::Unit;
-use svc_step::{Call, Failure, StepResult, Stopped, deadline};
+use svc_step::work::joined;
+use svc_step::{Call, Failure, StepResult, deadline};
 
 use crate::check::{Dump, Examiner};
 use crate::compression::Compression;
-use crate::document::Dumped;
-use crate::pg::{self, ConnectionArgs, DatabaseArg, Target, identify};
+use crate::document::{DumpFacts, Dumped};
+use crate::pg::{self, ConnectionArgs, DatabaseArgs, Target, identify};
 use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
 use crate::space;
@@ -32,7 +33,7 @@ const WAITING: usize = 8;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Dump options")]
 pub struct DumpArgs {
-    /// Write the dump here; default: DBNAME.backup.sql, with .zst or .gz where it is compressed
+    /// Write the dump here; default: DBNAME.backup.sql, with .zst or .gz if it is compressed
     #[arg(short = 'f', long, visible_alias = "file", value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace a dump that is there already
@@ -44,43 +45,47 @@ pub struct DumpArgs {
     /// Give up when a table stays locked by others for this long
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = deadline::parse)]
     lock_wait_timeout: Duration,
-    /// The pg_dump to run; default: the one on the PATH, or of the server's own version where that is another one
+    /// The pg_dump to run; default: the packaged one of the server's major version, else the one on the PATH
     #[arg(long, value_name = "PROGRAM")]
     pg_dump: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) dry: DryRun,
     #[command(flatten)]
-    database: DatabaseArg,
+    database: DatabaseArgs,
+    /// `SVC_DB_USER`.
+    #[arg(long, value_name = "ROLE", env = "SVC_DB_USER", help_heading = "Connection options")]
+    db_user: Option<String>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
 
 pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
-    let database = args.database.name()?;
+    let database = args.database.name(None)?;
     let path = output(args.output.as_deref(), &database, args.compress)?;
     existing(&path, args.force)?;
-    let target = args.connection.resolve(call, Some(&args.database.owner()))?;
+    let target = args.connection.resolve(call, Some(&args.database.owner(args.db_user.as_deref())))?;
     let mut client = target.connect(call, &database)?;
-    // Nothing here is to wait for others; pg_dump has its own limit.
-    client
-        .batch_execute("SET lock_timeout = '5s'; SET statement_timeout = '60s'")
-        .map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
+    client.batch_execute(pg::BEFORE_DUMP).map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
     let server = identify(&mut client)?;
     let mut properties = Properties::read(&mut client)?;
     let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;
     let estimate = space::estimate(&mut client, &path, args.compress)?;
     drop(client);
     let properties_path = Properties::path_of(&path);
-    let result = Dumped {
+    let facts = DumpFacts {
         path: path.display().to_string(),
         compression: args.compress,
+        server_version: Some(server.version),
+        pg_dump_version: Some(program.version.clone()),
+        ..DumpFacts::default()
+    };
+    let result = Dumped {
+        dump: facts,
         database: database.clone(),
         server_host: target.host.clone(),
         server_port: target.port,
-        server_version: server.version,
         server_version_num: server.version_num,
         system_identifier: server.system_identifier,
-        pg_dump_version: program.version.clone(),
         properties_path: properties_path.display().to_string(),
         expected_bytes: Some(estimate.bytes),
         plan: vec![
@@ -94,7 +99,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
         return Ok(result);
     }
     space::check(call, &path, estimate);
-    let _lock = Lock::take(call, "file", &path.display().to_string())?;
+    let _lock = Lock::take(call, "file", &resolved(&path)?)?;
     // Another run may have written it while this one asked for a password or waited for the server.
     let existing = existing(&path, args.force)?;
     let mut partial = WholeFile::create(&path, 0o600)?;
@@ -104,10 +109,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     properties.text_sha256 = Some(dump.sha256.clone());
     let text = properties.to_text()?;
     let result = Dumped {
-        size_bytes: Some(dump.file_size_bytes()),
-        sha256: Some(dump.file_sha256().to_owned()),
-        text_size_bytes: Some(dump.size_bytes),
-        text_sha256: Some(dump.sha256),
+        dump: DumpFacts::of(&dump, &path),
         properties_sha256: Some(file::hex(&Sha256::digest(&text))),
         contents: dump.contents,
         ..result
@@ -129,6 +131,13 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
             .hint("Name a file in a folder that is there, with --output."));
     }
     Ok(path)
+}
+
+/// By whatever name it is written, a file has one lock.
+fn resolved(path: &Path) -> Result<String, Failure> {
+    let folder = file::folder_of(path);
+    let resolved = std::fs::canonicalize(folder).map_err(|error| Failure::io("find the folder of the dump", folder, &error))?;
+    Ok(resolved.join(path.file_name().unwrap_or_default()).display().to_string())
 }
 
 fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
@@ -177,7 +186,7 @@ fn write(
         // Where it failed, pg_dump is ended before the writer is waited for.
         let passed = passed.map(|()| running);
         drop(send);
-        let written = writer.join().map_err(|_| Failure::failed("internal", "A thread panicked."))?.map_err(fault);
+        let written = joined(writer)?.map_err(fault);
         match passed {
             // Of a signal or the time limit that is the reason; else a file that takes no more.
             Err(failure) if failure.code != "internal" => Err(failure),
@@ -195,15 +204,22 @@ fn write(
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
         call.warn("pg_dump_said", line.to_owned());
     }
-    let mut dump = examiner.finish(written.text_sha256);
-    dump.packed = written.packed;
-    dump.require_complete(path).map_err(|failure| {
+    let (sha256, compressed) = written;
+    let mut dump = examiner.finish(sha256);
+    dump.compressed = compressed;
+    let dump = dump.require_complete(path).map_err(|failure| {
         failure.hint("pg_dump said that it succeeded: check the disk and the server's log, then run the same command again.")
-    })
+    })?;
+    let Some(command) = dump.commands.first() else { return Ok(dump) };
+    let message =
+        format!("pg_dump wrote a command for psql, which could do anything, and which svc-pgrestore refuses: {command}.");
+    Err(Failure::invalid("dump_has_commands", message).hint(
+        "Look for an object of the database whose definition has that line, and change it; then run the same command again.",
+    ))
 }
 
-/// Gives both files their names. A first dump comes after its properties, which are nothing without it; one that replaces another
-/// comes before them, and until they are there, those of the other do not belong to it.
+/// Gives both files their names. A first dump gets its name after its properties. A dump that replaces another gets it before them; until
+/// the new properties are published, the old ones do not match its hash and are ignored.
 fn publish(
     call: &Call,
     mut partial: WholeFile,
@@ -218,30 +234,28 @@ fn publish(
     let mut own = WholeFile::create(&properties_path, 0o600)?;
     let written = own.write_all(properties.as_bytes()).and_then(|()| own.file().sync_all());
     written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;
-    if existing == Existing::Keep {
-        let was_there = properties_path.exists();
-        own.publish(Existing::Replace)?;
-        call.effects().happened();
-        let Err(failure) = partial.publish(existing) else { return Ok(result) };
-        let without_dump = failure.code == "file_exists" || !path.exists();
-        if without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
-            call.effects().undone();
-        }
-        return Err(call.stopped(failure, result));
+    let first = existing == Existing::Keep;
+    let was_there = properties_path.exists();
+    let properties = |call: &Call| give_name(call, own, &properties_path, Existing::Replace);
+    let named = match first {
+        true => properties(call).and_then(|()| give_name(call, partial, path, existing)),
+        false => give_name(call, partial, path, existing).and_then(|()| properties(call)),
+    };
+    let Err(failure) = named else { return Ok(result) };
+    let without_dump = failure.code == "file_exists" || !path.exists();
+    if first && without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
+        call.effects().undone();
     }
-    let before = inode(path);
-    if let Err(failure) = partial.publish(existing) {
-        // If only the last sync failed, the new dump is there.
-        if inode(path) != before {
-            call.effects().happened();
-        }
-        return Err(call.stopped(failure, result));
-    }
-    call.effects().happened();
-    own.publish(existing).map_err(|failure| Stopped::with(failure, result.clone()))?;
-    Ok(result)
+    Err(call.stopped(failure, result))
 }
 
-fn inode(path: &Path) -> Option<u64> {
-    std::fs::symlink_metadata(path).ok().map(|meta| meta.ino())
+/// If only the last sync fails, the file has its name all the same.
+fn give_name(call: &Call, file: WholeFile, path: &Path, existing: Existing) -> Result<(), Failure> {
+    let inode = || std::fs::symlink_metadata(path).ok().map(|meta| meta.ino());
+    let before = inode();
+    let published = file.publish(existing);
+    if published.is_ok() || inode() != before {
+        call.effects().happened();
+    }
+    published
 }

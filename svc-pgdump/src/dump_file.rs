@@ -5,17 +5,18 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
-use svc_step::progress::Unit;
+use svc_step::reporter::shell_quoted;
+use svc_step::work::joined;
 use svc_step::{Call, Failure, file};
 
-use crate::check::lexer::Piece;
+use crate::check::lexer::Unit;
 use crate::check::{Dump, Examiner};
-use crate::compression::{Compression, Frames, Packed, Segments};
+use crate::compression::{CompressedFile, Compression, FrameIndex, FrameReader};
 
 /// How much of a dump's text is examined at once.
 const CHUNK: usize = 256 * 1024;
@@ -29,7 +30,7 @@ pub struct DumpFile {
     opened: Stamp,
     compression: Option<Compression>,
     /// Where the frames of a compressed one are, once it was examined.
-    segments: OnceLock<Segments>,
+    frames: OnceLock<FrameIndex>,
 }
 
 /// What tells that a file was written to: its size and the time of its last change.
@@ -47,36 +48,58 @@ impl DumpFile {
         let mut start = [0; 4];
         let size = file.read_at(&mut start, 0).map_err(fault)?;
         let compression = Compression::of_start(start.get(..size).unwrap_or_default());
-        Ok(Self { path: path.to_owned(), file, opened, compression, segments: OnceLock::new() })
+        Ok(Self { path: path.to_owned(), file, opened, compression, frames: OnceLock::new() })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its text, once it was examined.
-    pub fn text(&self) -> DumpText<'_> {
-        let stream = (!self.is_read_anywhere()).then(|| Mutex::new((0, Frames::from(self.compression, &self.file, 0, false))));
-        DumpText { file: self, stream }
+    /// Refuses (3) one that is compressed in one piece, after it was examined: its text can be read from the beginning only.
+    pub fn require_frames(&self) -> Result<(), Failure> {
+        let Some(compression) = self.compression.filter(|_| !self.frames.get().is_some_and(FrameIndex::are_short)) else {
+            return Ok(());
+        };
+        let program = if compression == Compression::Gzip { "gunzip -k" } else { "zstd -dk" };
+        let message =
+            format!("{} is compressed in one piece, and cannot be loaded over several connections.", self.path.display());
+        Err(Failure::refused("dump_in_one_piece", message).hint(format!(
+            "Decompress it, and restore the result: {program} {}",
+            shell_quoted(&[self.path.display().to_string()])
+        )))
     }
 
-    /// Whether its text is read at any place; that of a dump which is compressed in one piece is read from its beginning on.
-    pub fn is_read_anywhere(&self) -> bool {
-        self.compression.is_none() || self.segments.get().is_some_and(Segments::are_short)
+    /// Fills the buffer with text from that place on, after it was examined.
+    pub fn read_exact_at(&self, mut buffer: &mut [u8], mut at: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let read = match self.frames.get() {
+                Some(frames) => frames.read_at(&self.file, buffer, at),
+                None => self.file.read_at(buffer, at),
+            };
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    buffer = buffer.get_mut(read..).unwrap_or_default();
+                    at += read as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
-    /// Reads it through, once; `take` is given the pieces too. Reading with decompressing has its own thread, and so has hashing. An
+    /// Reads it through, once; `take` is given the units too. Reading with decompressing has its own thread, and so has hashing. An
     /// incomplete dump is no failure here: [`Dump::reason`] tells.
-    pub fn examine(&self, call: &Call, take: &mut impl FnMut(Piece<'_>)) -> Result<Dump, Failure> {
+    pub fn examine(&self, call: &Call, take: &mut impl FnMut(&Unit<'_>)) -> Result<Dump, Failure> {
         let (size, _) = self.opened;
         // The size of the SQL in a compressed file is not known yet.
         let total = if self.compression.is_some() { 0 } else { size };
-        let progress = call.progress("verify", Unit::Bytes);
+        let progress = call.progress("verify", svc_step::Unit::Bytes);
         let mut examiner = Examiner::default();
         let (send, pieces) = sync_channel(WAITING);
-        let fault = |_| Failure::failed("internal", "A thread panicked.");
         let (read, sha256) = thread::scope(|scope| {
-            let (hash, hashed) = sync_channel::<Piecemeal>(WAITING);
+            let (hash, hashed) = sync_channel::<SharedChunk>(WAITING);
             let hasher = scope.spawn(move || sha256(hashed));
             let reader = scope.spawn(move || self.read_through(&[send, hash]));
             // If this ends early, so does the reader, whose pieces are not taken.
@@ -85,20 +108,20 @@ impl DumpFile {
                 examiner.feed(&piece, take);
                 progress.set(examiner.size_bytes(), total);
             }
-            Ok::<_, Failure>((reader.join().map_err(fault)?, hasher.join().map_err(fault)?))
+            Ok::<_, Failure>((joined(reader)?, joined(hasher)?))
         })?;
-        let (damage, packed) = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
+        let (damage, compressed) = read.map_err(|error| Failure::io("read the dump", &self.path, &error))?;
         let mut dump = examiner.finish(sha256);
         if let Some(damage) = damage {
             dump.reason = Some(damage);
         }
-        dump.packed = packed;
+        dump.compressed = compressed;
         Ok(dump)
     }
 
     /// What is wrong with its compression, as a clause; and the compressed file.
-    fn read_through(&self, takers: &[SyncSender<Piecemeal>]) -> io::Result<(Option<String>, Option<Packed>)> {
-        let mut text = Frames::from(self.compression, &self.file, 0, self.compression.is_some());
+    fn read_through(&self, takers: &[SyncSender<SharedChunk>]) -> io::Result<(Option<String>, Option<CompressedFile>)> {
+        let mut text = FrameReader::from(self.compression, &self.file, 0, self.compression.is_some());
         let mut size = 0;
         let damage = loop {
             let mut piece = Vec::with_capacity(CHUNK);
@@ -123,61 +146,24 @@ impl DumpFile {
         };
         let Some(compression) = self.compression else { return Ok((None, None)) };
         let (size_bytes, sha256, starts) = text.finish()?;
-        let _ = self.segments.set(Segments::new(compression, starts, size));
-        Ok((damage, Some(Packed { compression, size_bytes, sha256 })))
+        let _ = self.frames.set(FrameIndex::new(compression, starts, size));
+        Ok((damage, Some(CompressedFile { compression, size_bytes, sha256 })))
     }
 
     /// Refuses (7) a file that was written to since it was opened: what was loaded may not be what was examined.
-    pub fn unaltered(&self) -> Result<(), Failure> {
+    pub fn unchanged(&self) -> Result<(), Failure> {
         if stamp(&self.file).is_ok_and(|now| now == self.opened) {
             return Ok(());
         }
-        Err(Failure::invalid("dump_altered", format!("{} was written to while it was loaded.", self.path.display()))
+        Err(Failure::invalid("dump_changed", format!("{} was written to while it was loaded.", self.path.display()))
             .hint("Stop what writes to the dump, and run the same command again."))
     }
 }
 
-/// The text of a dump.
-pub struct DumpText<'a> {
-    file: &'a DumpFile,
-    /// Of a dump that is compressed in one piece: how much was read, and the rest.
-    stream: Option<Mutex<(u64, Frames<'a>)>>,
-}
-
-impl DumpText<'_> {
-    /// Fills the buffer from that place on; of a dump that is not read anywhere, in ascending order.
-    pub fn read_exact_at(&self, mut buffer: &mut [u8], at: u64) -> io::Result<()> {
-        if let Some(stream) = &self.stream {
-            let (begun, text) = &mut *stream.lock().unwrap_or_else(PoisonError::into_inner);
-            let skipped = at.checked_sub(*begun).ok_or(ErrorKind::Unsupported)?;
-            io::copy(&mut text.take(skipped), &mut io::sink())?;
-            *begun = at + buffer.len() as u64;
-            return text.read_exact(buffer);
-        }
-        let mut at = at;
-        while !buffer.is_empty() {
-            let read = match self.file.segments.get() {
-                Some(segments) => segments.read_at(&self.file.file, buffer, at),
-                None => self.file.file.read_at(buffer, at),
-            };
-            match read {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => {
-                    buffer = buffer.get_mut(read..).unwrap_or_default();
-                    at += read as u64;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
 /// A piece of text for several threads.
-type Piecemeal = Arc<Vec<u8>>;
+type SharedChunk = Arc<Vec<u8>>;
 
-fn sha256(pieces: Receiver<Piecemeal>) -> String {
+fn sha256(pieces: Receiver<SharedChunk>) -> String {
     let mut hash = Sha256::new();
     pieces.into_iter().for_each(|piece| hash.update(&*piece));
     file::hex(&hash.finalize())

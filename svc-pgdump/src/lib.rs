@@ -23,8 +23,8 @@ use svc_step::tool::Tool;
 
 pub use check::{Dump, TableRows};
 pub use compression::Compression;
-pub use document::{DumpArg, Dumped};
-pub use dump_file::{DumpFile, DumpText};
+pub use document::{DumpArg, DumpFacts, Dumped};
+pub use dump_file::DumpFile;
 pub use pg_dump::PgDump;
 pub use properties::Properties;
 

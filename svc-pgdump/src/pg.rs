@@ -8,8 +8,10 @@ mod password;
 mod redact;
 mod tls;
 
-pub use self::args::{ConnectionArgs, DatabaseArg, database_name, given};
-pub use self::connection::{Listener, SESSION_SETTINGS, Server, Target, identify};
-pub use self::error::{MAINTENANCE, chain, of_query, timed, words};
-pub use self::redact::{Said, severity};
+pub use self::args::{ConnectionArgs, DatabaseArgs, given};
+pub use self::connection::{
+    BEFORE_DUMP, BEFORE_RESTORE, CONNECTION_CHECKS, LOAD, Listener, Server, Target, VERIFY, identify, reset,
+};
+pub use self::error::{ENDED, MAINTENANCE, chain, describe, of_query, timed};
+pub use self::redact::{ServerMessage, severity};
 pub use postgres_protocol::escape::{escape_identifier, escape_literal};

@@ -11,9 +11,6 @@ use svc_step::{Call, Failure};
 use crate::check::major;
 use crate::pg::{self, Server, Target};
 
-/// The one that the PATH finds.
-const ON_PATH: &str = "pg_dump";
-
 /// A `pg_dump` that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PgDump {
@@ -23,20 +20,11 @@ pub struct PgDump {
 }
 
 impl PgDump {
-    /// The `pg_dump` that is named; else the one on the PATH, unless that is of another version than the server and a package has
-    /// put the server's own somewhere: what a newer one writes may not load into that server again.
-    pub(crate) fn find(call: &Call, named: Option<&Path>, server: &Server) -> Result<Self, Failure> {
-        let program = match named {
-            Some(path) => Self::ask(call, path, server.major())?,
-            None => {
-                let on_path = Self::ask(call, Path::new(ON_PATH), server.major());
-                let fits = on_path.as_ref().is_ok_and(|program| major(&program.version) == Some(server.major()));
-                match packaged(server.major()).filter(|_| !fits) {
-                    Some(path) => Self::ask(call, &path, server.major())?,
-                    None => on_path?,
-                }
-            }
-        };
+    /// The given pg_dump; else the packaged one of the server's major version, since what a newer one writes may not load into that server
+    /// again; else the one on the PATH.
+    pub(crate) fn find(call: &Call, given: Option<&Path>, server: &Server) -> Result<Self, Failure> {
+        let path = given.map_or_else(|| packaged(&[server.major()]), Path::to_owned);
+        let program = Self::ask(call, &path, server.major())?;
         let own = major(&program.version).unwrap_or_default();
         // pg_dump refuses newer servers itself, after it has connected.
         if own < server.major() {
@@ -54,7 +42,7 @@ impl PgDump {
                 "pg_dump_newer",
                 format!(
                     "pg_dump {} is newer than the server, which is {}: what it writes may, seldom, not load into that server again. \
-                     The package postgresql-client-{} has one that fits.",
+                     The package postgresql-client-{} has a compatible one.",
                     program.version,
                     server.version,
                     server.major()
@@ -115,10 +103,7 @@ impl PgDump {
     /// The one that writes what is in a database besides its rows: of the version that wrote a dump (`writer`) or, if that is newer, of
     /// the server's; else the one on the PATH. `None` if there is none that can dump that server.
     pub fn for_schema(call: &Call, server_major: u32, writer: &str) -> Option<Self> {
-        let path = [major(writer).unwrap_or_default().max(server_major), server_major]
-            .into_iter()
-            .find_map(packaged)
-            .unwrap_or_else(|| ON_PATH.into());
+        let path = packaged(&[major(writer).unwrap_or_default().max(server_major), server_major]);
         let program = Self::ask(call, &path, server_major).ok()?;
         (major(&program.version)? >= server_major).then_some(program)
     }
@@ -144,10 +129,12 @@ impl PgDump {
     }
 }
 
-/// Where Debian's packages, and those of postgresql.org for Red Hat's systems, put the `pg_dump` of a major version.
-fn packaged(major: u32) -> Option<PathBuf> {
-    let places = [format!("/usr/lib/postgresql/{major}/bin/pg_dump"), format!("/usr/pgsql-{major}/bin/pg_dump")];
-    places.into_iter().map(PathBuf::from).find(|path| path.exists())
+/// The first `pg_dump` of these major versions where Debian's packages, and those of postgresql.org for Red Hat's systems, put it; else
+/// the one on the PATH.
+fn packaged(majors: &[u32]) -> PathBuf {
+    let places = |major: &u32| [format!("/usr/lib/postgresql/{major}/bin/pg_dump"), format!("/usr/pgsql-{major}/bin/pg_dump")];
+    let found = majors.iter().flat_map(places).map(PathBuf::from).find(|path| path.exists());
+    found.unwrap_or_else(|| "pg_dump".into())
 }
 
 /// Statements that read no row of all that pg_dump reads, with the rights and the locks that this takes.

@@ -39,7 +39,7 @@ WHERE d.datname = pg_catalog.current_database()";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Properties {
     pub database: String,
-    /// The SHA-256 of the SQL of the dump that they belong to; `null` for those that `svc-pgrestore --in-place` keeps.
+    /// The SHA-256 of the SQL of the dump that they belong to; `null` for those that `svc-pgrestore --in-place` saves.
     pub text_sha256: Option<String>,
     pub owner: String,
     pub encoding: String,
@@ -85,7 +85,7 @@ pub struct Setting {
     /// For this role only; `null` is for all.
     pub role: Option<String>,
     pub name: String,
-    /// Its value, as the server keeps it; that of a list setting (`search_path`) is a list of quoted names.
+    /// Its value, as the server stores it; that of a list setting (`search_path`) is a list of quoted names.
     pub value: String,
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::check::incomplete;
-use crate::document::{DumpArg, Dumped, Verified};
+use crate::document::{DumpArg, DumpFacts, Dumped, Verified};
 use crate::dump_file::DumpFile;
 use crate::properties::Properties;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let dump = DumpFile::open(&path)?.examine(call, &mut |_| ())?;
     if let Some(first) = dump.commands.first() {
         let count = dump.commands.len();
-        call.warn(
+        call.review(
             "dump_has_commands",
             format!(
                 "The dump holds commands to psql ({count}), which could lead anywhere, and svc-pgrestore refuses it: {first}."
@@ -36,16 +36,9 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let properties_path =
         recorded.as_ref().map(|(_, properties)| properties.clone()).or_else(|| own.map(|_| Properties::path_of(&path)));
     let mut verified = Verified {
-        path: path.display().to_string(),
+        dump: DumpFacts::of(&dump, &path),
         complete: dump.is_complete(),
         as_documented: None,
-        size_bytes: dump.file_size_bytes(),
-        sha256: dump.file_sha256().to_owned(),
-        compression: dump.packed.as_ref().map(|packed| packed.compression),
-        text_size_bytes: dump.size_bytes,
-        text_sha256: dump.sha256,
-        server_version: dump.server_version,
-        pg_dump_version: dump.pg_dump_version,
         contents: dump.contents,
         commands: dump.commands,
         properties_path: properties_path.map(|path| path.display().to_string()),
@@ -59,7 +52,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     match difference {
         None => Ok(verified),
         Some(difference) => Err(Stopped::with(
-            Failure::invalid("dump_altered", format!("{} is not the dump of its document.", path.display()))
+            Failure::invalid("dump_changed", format!("{} is not the dump of its document.", path.display()))
                 .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
                 .cause(difference),
             verified,
@@ -69,10 +62,11 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
 
 /// How a dump and its properties differ from what their document says.
 fn difference(found: &Verified, document: &Dumped, properties: &Path) -> Result<Option<String>, Failure> {
-    let own = (Path::new(&found.path), found.sha256.clone(), &document.sha256);
-    let files = [own, (properties, file::digest(properties)?.1, &document.properties_sha256)];
-    let other = files.into_iter().find(|(_, sha256, wanted)| wanted.as_ref() != Some(sha256));
+    let own = (Path::new(&found.dump.path), found.dump.sha256.clone(), &document.dump.sha256);
+    let files = [own, (properties, Some(file::digest(properties)?.1), &document.properties_sha256)];
+    let said = |sha256: &Option<String>| sha256.clone().unwrap_or_else(|| "nothing".to_owned());
+    let other = files.into_iter().find(|(_, sha256, wanted)| *wanted != sha256);
     Ok(other.map(|(path, sha256, wanted)| {
-        format!("the SHA-256 of {} is {sha256}, the document says {}", path.display(), wanted.as_deref().unwrap_or("nothing"))
+        format!("the SHA-256 of {} is {}, the document says {}", path.display(), said(&sha256), said(wanted))
     }))
 }

@@ -1,71 +1,48 @@
-//! The writer of a dump: hashes, compresses and writes the SQL, and syncs it while more is coming, so that little is left for the
-//! last sync. It has its own thread, so that pg_dump waits neither for it nor for the check of the SQL.
+//! The writer of a dump: hashes, compresses and writes the SQL. It has its own thread, so that pg_dump waits neither for it nor for the
+//! check of the SQL.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::sync::mpsc::Receiver;
 
-use crate::compression::{Compression, Packer, Written};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
-/// A sync begins after so many bytes, unless the one before is still running.
-const SYNC_EVERY: usize = 128 << 20;
+use crate::compression::{CompressedFile, CompressingWriter, Compression};
 
-pub(crate) fn write(pieces: Receiver<Vec<u8>>, file: &File, compression: Option<Compression>) -> io::Result<Written> {
-    synced(file, |file| {
-        let mut packer = Packer::new(compression, file);
-        pieces.into_iter().try_for_each(|piece| packer.write(&piece))?;
-        packer.finish()
-    })
+/// After so many bytes their way to the disk begins.
+const WRITE_BACK: i64 = 8 << 20;
+
+pub(crate) fn write(
+    pieces: Receiver<Vec<u8>>,
+    file: &File,
+    compression: Option<Compression>,
+) -> io::Result<(String, Option<CompressedFile>)> {
+    let mut writer = CompressingWriter::new(compression, WriteBack { file, begun: 0, written: 0 });
+    pieces.into_iter().try_for_each(|piece| writer.write(&piece))?;
+    writer.finish()
 }
 
-/// The last sync is the caller's. One that fails must not be lost: the system reports it once only.
-fn synced<T>(file: &File, write: impl FnOnce(BackgroundSync<'_>) -> io::Result<T>) -> io::Result<T> {
-    thread::scope(|scope| {
-        let (ask, asked) = sync_channel(1);
-        let syncing = scope.spawn(move || asked.into_iter().try_for_each(|()| file.sync_data()));
-        let written = write(BackgroundSync { file, unsynced: 0, ask });
-        let synced = syncing.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
-        // A sync that failed has the better reason.
-        synced.and(written)
-    })
-}
-
-struct BackgroundSync<'a> {
+/// Lets the system write to the disk while more is coming, so that little is left for the sync at the end, which reports every fault.
+struct WriteBack<'a> {
     file: &'a File,
-    unsynced: usize,
-    ask: SyncSender<()>,
+    begun: i64,
+    written: i64,
 }
 
-impl Write for BackgroundSync<'_> {
+impl Write for WriteBack<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.unsynced += written;
-        if self.unsynced >= SYNC_EVERY && self.ask.try_send(()).is_ok() {
-            self.unsynced = 0;
+        let size = self.file.write(bytes)?;
+        self.written += i64::try_from(size).unwrap_or_default();
+        let unwritten = self.written - self.begun;
+        if unwritten >= WRITE_BACK {
+            // The system begins to write what is said to be needed no more, and drops only what was written long ago.
+            let _ = posix_fadvise(self.file, self.begun, unwritten, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+            self.begun = self.written;
         }
-        Ok(written)
+        Ok(size)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sync_that_fails_while_more_is_written_is_an_error() {
-        let mut file = tempfile::tempfile().unwrap();
-        let piece = vec![7; 1 << 20];
-        synced(&file, |mut sync| (0..130).try_for_each(|_| sync.write_all(&piece))).unwrap();
-        assert_eq!(io::Seek::stream_position(&mut file).unwrap(), 130 << 20);
-        // A socket cannot be synced.
-        let (_reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
-        let socket = File::from(std::os::fd::OwnedFd::from(writer));
-        let more = |sync: BackgroundSync<'_>| BackgroundSync { unsynced: SYNC_EVERY, ..sync }.write_all(b"more");
-        synced(&socket, more).unwrap_err();
     }
 }

@@ -1,15 +1,17 @@
 //! The administrator's sessions, what he does with them (locks, drops, closes, ends), and what the server says about itself and its
 //! databases.
 
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Row};
-use svc_pgdump::pg::{self, MAINTENANCE, Target, identify};
+use svc_pgdump::pg::{self, MAINTENANCE, Server, Target, identify};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
+use svc_step::work::joined;
 use svc_step::{Call, Failure, Status};
 
 use crate::args::AdminArgs;
@@ -21,8 +23,8 @@ use crate::names::drop_if_exists;
 const POLL: Duration = Duration::from_millis(50);
 /// A lock of the session, which the server gives back when it ends it.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended($1, 0))";
-/// The sessions of others in a database; the server's own processes have no user.
-const OTHERS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = $1 AND usesysid IS NOT NULL AND pid <> ALL ($2)";
+/// The sessions of others in databases; the server's own processes have no user.
+const OTHERS: &str = "SELECT pid, usesysid IS NOT NULL FROM pg_stat_activity WHERE datid = ANY ($1) AND pid <> ALL ($2)";
 /// How often the server is told again to end sessions, if it could not be told.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long sessions that are ended may take.
@@ -31,11 +33,15 @@ const END_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Admin {
-    pub(crate) target: Target,
+    pub(crate) target: Arc<Target>,
     /// A connection to the maintenance database for all of the step, so that it can clean up after a signal too.
     pub(crate) client: Client,
     pub(crate) server: Server,
-    /// The options that lead to this server, if they were given on the command line.
+    /// The cluster's own number.
+    pub(crate) system_identifier: String,
+    pub(crate) superuser: bool,
+    pub(crate) data_directory: Option<String>,
+    /// The options that lead to this server and to the records of this host, if they were given on the command line.
     options: Vec<String>,
 }
 
@@ -43,28 +49,48 @@ impl Admin {
     pub(crate) fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
-        let server = server(&mut client)?;
-        let options = if args.names_server() { args.options(&target) } else { Vec::new() };
-        Ok(Self { target, client, server, options })
+        let server = identify(&mut client)?;
+        let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
+        let user: String = row.get(0);
+        let refused = |what: &str| Failure::refused("not_administrator", format!("The database user {user} may not {what}."));
+        if !row.get::<_, bool>(2) {
+            return Err(refused("create databases")
+                .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
+        }
+        let system_identifier = server.system_identifier.clone().ok_or_else(|| {
+            refused("get the server's identifier")
+                .hint("Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_control_system() to that user.")
+        })?;
+        let mut options = if args.given().is_empty() { Vec::new() } else { args.options(&target) };
+        options.extend(call.state_dir_option());
+        Ok(Self {
+            target: Arc::new(target),
+            client,
+            server,
+            system_identifier,
+            superuser: row.get(1),
+            data_directory: row.get(3),
+            options,
+        })
     }
 
     /// The command for a run on the same server, as it is typed.
     pub(crate) fn command(&self, step: &str, run: &str) -> String {
-        let words = ["svc-pgrestore", step, "--run", run].map(str::to_owned);
-        shell_quoted(&words.into_iter().chain(self.options.iter().cloned()).collect::<Vec<_>>())
+        let arguments = ["svc-pgrestore", step, "--run", run].map(str::to_owned);
+        shell_quoted(&[&arguments[..], &self.options].concat())
     }
 
     /// Refuses (3) another server than that of a document, unless `--other-server` is given.
     pub(crate) fn check_server(&self, other: OtherServer, documented: &str) -> Result<(), Failure> {
         let place = format!("the one at {}", self.target.place());
-        other.check(documented, &self.server.system_identifier, &place, "--host and --port (SVC_DB_HOST, SVC_DB_PORT)")
+        other.check(documented, &self.system_identifier, &place, "--host and --port (SVC_DB_HOST, SVC_DB_PORT)")
     }
 
     /// The lock of one database of this server, on this host and on the server; none in a dry run. The host's lock dies with the process
     /// that held it, but a server ends its statement before it notices: a database that a killed call was about to create would
     /// appear after the next call has listed them.
     pub(crate) fn lock(&mut self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
-        let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.server.system_identifier), dry_run)?;
+        let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.system_identifier), dry_run)?;
         let (key, until) = (format!("svc-tools/{database}"), Instant::now() + LOCK_TIMEOUT);
         while lock.is_some() && !query_one::<bool>(&mut self.client, "lock the database", LOCK, &[&key])? {
             if Instant::now() >= until {
@@ -78,7 +104,7 @@ impl Admin {
 
     /// Connects again after the connection was lost or given up, even if the step is to end.
     pub(crate) fn reconnect(&mut self) -> Result<(), Failure> {
-        self.client = self.target.connect_at_last(MAINTENANCE)?;
+        self.client = self.target.connect_for_cleanup(MAINTENANCE)?;
         Ok(())
     }
 
@@ -121,15 +147,7 @@ impl Admin {
         let (Some(close), Some(oid)) = (creation.close(), copy.oid) else { return Ok(()) };
         self.alter(call, &close.sql, "close the copy")?;
         let until = Instant::now() + END_TIMEOUT;
-        loop {
-            let others = query(&mut self.client, "list the sessions", OTHERS, &[&oid, &own])?;
-            if others.is_empty() {
-                return Ok(());
-            }
-            for row in &others {
-                // One that may not be ended, or has ended, is listed again or not.
-                let _ = self.client.execute("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]);
-            }
+        while end_sessions(&mut self.client, &[oid], own)?.0 > 0 {
             if Instant::now() >= until {
                 let message = format!("Sessions stay in the copy {}, which no other client may change.", copy.name);
                 let failure = Failure::unavailable("database_in_use", message)
@@ -138,6 +156,7 @@ impl Admin {
             }
             call.pause(POLL)?;
         }
+        Ok(())
     }
 
     fn end(&mut self, call: &Call, pids: &[i32]) -> bool {
@@ -173,11 +192,8 @@ impl Admin {
                     due = if self.end(call, pids) { None } else { Some(Instant::now() + RETRY) };
                 }
             }
-            let result = worker.join().map_err(|_| Failure::failed("internal", "A thread panicked."));
-            match stopped {
-                Some(failure) => Err(failure),
-                None => result?,
-            }
+            let result = joined(worker);
+            stopped.map_or_else(|| result?, Err)
         })
     }
 }
@@ -186,58 +202,58 @@ pub(crate) fn session_pid(client: &mut Client) -> Result<i32, Failure> {
     query_one(client, "get the process of the session", "SELECT pg_backend_pid()", &[])
 }
 
-/// Up to so many connections, and at least one: fewer if the server has no more.
-pub(crate) fn up_to(wanted: usize, connect: impl Fn() -> Result<Client, Failure>) -> Result<(Client, Vec<Client>), Failure> {
-    let first = connect()?;
-    let mut others = Vec::new();
-    while others.len() + 1 < wanted {
-        match connect() {
-            Ok(client) => others.push(client),
-            Err(failure) if failure.code == "postgres_busy" => break,
-            Err(failure) => return Err(failure),
+/// Ends the sessions in these databases but our `own`, one by one: one that we may not end (a superuser's) does not protect the others.
+/// Gives how many users' sessions there were, and why the server last did not end one, in its own words.
+pub(crate) fn end_sessions(client: &mut Client, oids: &[u32], own: &[i32]) -> Result<(usize, Option<String>), Failure> {
+    let others = query(client, "list the sessions", OTHERS, &[&oids, &own])?;
+    let mut refused = None;
+    for row in &others {
+        if let Err(error) = client.query_one("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]) {
+            refused = error.as_db_error().map(pg::describe).or(refused);
         }
     }
-    Ok((first, others))
+    Ok((others.iter().filter(|row| row.get(1)).count(), refused))
 }
 
-/// The server, and what the administrator may do on it.
-pub(crate) struct Server {
-    /// `server_version_num`, such as 150018.
-    pub(crate) version_num: u32,
-    pub(crate) version: String,
-    pub(crate) system_identifier: String,
-    pub(crate) superuser: bool,
-    pub(crate) data_directory: Option<String>,
+/// Connections that work together on a copy.
+pub(crate) struct Sessions {
+    /// The one for what runs alone.
+    pub(crate) first: Client,
+    pub(crate) others: Vec<Client>,
+    /// Their processes on the server.
+    pub(crate) pids: Vec<i32>,
 }
 
+impl Sessions {
+    /// Up to so many, and at least one: fewer if the server has no more, of which one is left for the pg_dump of the verification.
+    pub(crate) fn open(wanted: usize, connect: impl Fn() -> Result<Client, Failure>) -> Result<Self, Failure> {
+        let mut sessions = Self { first: connect()?, others: Vec::new(), pids: Vec::new() };
+        while sessions.others.len() + 1 < wanted {
+            match connect() {
+                Ok(client) => sessions.others.push(client),
+                Err(failure) if failure.code == "postgres_busy" => {
+                    sessions.others.pop();
+                    break;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        sessions.pids = sessions.all().map(session_pid).collect::<Result<_, _>>()?;
+        Ok(sessions)
+    }
+
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
+        std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+}
+
+/// Who the administrator is, and what he may do.
 const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rolcreatedb, \
     CASE WHEN r.rolsuper OR pg_has_role('pg_read_all_settings', 'member') THEN current_setting('data_directory') END \
     FROM pg_roles r WHERE r.rolname = current_user";
 
 const SESSIONS: &str = "SELECT format('process %s of %s (%s), %s', pid, usename, application_name, state) FROM pg_stat_activity \
     WHERE datid = ANY($1) AND pid <> pg_backend_pid() ORDER BY pid LIMIT 10";
-
-fn server(client: &mut Client) -> Result<Server, Failure> {
-    let identity = identify(client)?;
-    let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
-    let user: String = row.get(0);
-    let refused = |what: &str| Failure::refused("not_administrator", format!("The database user {user} may not {what}."));
-    if !row.get::<_, bool>(2) {
-        return Err(refused("create databases")
-            .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
-    }
-    let system_identifier = identity.system_identifier.ok_or_else(|| {
-        refused("get the server's identifier")
-            .hint("Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_control_system() to that user.")
-    })?;
-    Ok(Server {
-        version_num: identity.version_num,
-        version: identity.version,
-        system_identifier,
-        superuser: row.get(1),
-        data_directory: row.get(3),
-    })
-}
 
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 

@@ -3,12 +3,23 @@
 use std::path::PathBuf;
 
 use clap::{Args, value_parser};
-use svc_pgdump::pg::{ConnectionArgs, Target, database_name, given};
-use svc_step::settings::ServiceArg;
+use svc_pgdump::DumpArg;
+use svc_pgdump::pg::{ConnectionArgs, DatabaseArgs, Target, given};
+use svc_step::from::OtherServer;
 use svc_step::user::OsUser;
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, file};
 
-use crate::prepare::InputArgs;
+/// Which dump.
+#[derive(Debug, Clone, clap::Args)]
+pub struct InputArgs {
+    #[command(flatten)]
+    pub(crate) dump: DumpArg,
+    #[command(flatten)]
+    pub(crate) other: OtherServer,
+    /// Try although the disk has too little space for a second copy
+    #[arg(long)]
+    pub(crate) ignore_disk_space: bool,
+}
 
 /// What staging and restoring need to know.
 #[derive(Debug, Args)]
@@ -30,42 +41,7 @@ pub struct RestoreArgs {
 
 impl RestoreArgs {
     pub(crate) fn owner(&self) -> String {
-        given(self.owner.as_deref()).unwrap_or(&self.database.service.name).to_owned()
-    }
-}
-
-/// The database that is restored.
-#[derive(Debug, Clone, Args)]
-pub struct DatabaseArgs {
-    /// The live database; default: that of the --from document, else NAME_db
-    #[arg(long = "dbname", value_name = "NAME", env = "SVC_DATABASE")]
-    dbname: Option<String>,
-    #[command(flatten)]
-    service: ServiceArg,
-}
-
-impl DatabaseArgs {
-    /// The database's name; `recorded` is that of the document. A connection string is refused (2).
-    pub(crate) fn name(&self, recorded: Option<&str>) -> Result<String, Failure> {
-        database_name(self.named().or(given(recorded)), &self.service.name)
-    }
-
-    /// The one that `--dbname` or `SVC_DATABASE` names.
-    pub(crate) fn named(&self) -> Option<&str> {
-        given(self.dbname.as_deref())
-    }
-
-    /// Refuses (2) an option that names another database than the document.
-    pub(crate) fn check(&self, recorded: &str) -> Result<(), Failure> {
-        self.name(Some(recorded))?;
-        match self.named() {
-            Some(named) if named != recorded => Err(Failure::usage(
-                "dbname_invalid",
-                format!("The document is about the database {recorded}, not about {named}."),
-            )
-            .hint(format!("Omit --dbname (SVC_DATABASE), or pass --dbname {recorded}."))),
-            _ => Ok(()),
-        }
+        self.database.owner(self.owner.as_deref())
     }
 }
 
@@ -112,22 +88,27 @@ impl AdminArgs {
         connection.resolve(call, None)
     }
 
-    pub(crate) const fn names_server(&self) -> bool {
-        self.host.is_some() || self.port.is_some()
-    }
-
     /// The options that lead to the same server as the same administrator from any shell.
     pub(crate) fn options(&self, target: &Target) -> Vec<String> {
-        let mut options = vec!["--host".to_owned(), target.host.clone(), "--port".to_owned(), target.port.to_string()];
-        let mut add =
-            |flag: &str, value: Option<String>| options.extend(value.into_iter().flat_map(|value| [flag.to_owned(), value]));
-        add("--as", target.os_user.as_ref().map(|user| user.name.clone()));
-        add("--username", given(self.username.as_deref()).map(str::to_owned));
-        add("--password-file", self.password_file.as_ref().map(|path| path.display().to_string()));
-        options
+        let os_user = target.os_user.as_ref().map(|user| user.name.clone());
+        Self { host: Some(target.host.clone()), port: Some(target.port), as_user: os_user, ..self.clone() }.given()
     }
 
-    /// The OS user to become: the flag; none where an administrator with a password is named; the variable; postgres when root.
+    /// The options as they are typed; none if the settings alone lead to the server.
+    pub(crate) fn given(&self) -> Vec<String> {
+        // The folder in which the hint is typed may be another one.
+        let absolute = |path: &PathBuf| file::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+        let pairs = [
+            ("--host", self.host.clone()),
+            ("--port", self.port.map(|port| port.to_string())),
+            ("--as", self.as_user.clone()),
+            ("--username", given(self.username.as_deref()).map(str::to_owned)),
+            ("--password-file", self.password_file.as_ref().map(absolute)),
+        ];
+        pairs.into_iter().flat_map(|(flag, value)| value.into_iter().flat_map(|value| [flag.to_owned(), value])).collect()
+    }
+
+    /// The OS user to become: the flag; none if an administrator with a password is named; the variable; postgres when root.
     fn acting(&self, variable: Option<&str>, root: bool) -> Option<String> {
         let named = given(self.as_user.as_deref());
         if named.is_none() && given(self.username.as_deref()).is_some() {
@@ -140,20 +121,6 @@ impl AdminArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_flag_names_the_database_then_the_document_then_the_product() {
-        let service = ServiceArg { name: "svc".to_owned() };
-        let named = |dbname: Option<&str>| DatabaseArgs { dbname: dbname.map(str::to_owned), service: service.clone() };
-        assert_eq!(named(Some("a")).name(Some("b")).unwrap(), "a");
-        assert_eq!(named(None).name(Some("b")).unwrap(), "b");
-        assert_eq!(named(Some("")).name(None).unwrap(), "svc_db");
-        let secret = named(Some("postgresql://u:s3cret@h/d"));
-        for refused in [secret.name(None).unwrap_err(), secret.check("b").unwrap_err()] {
-            assert!(refused.code == "dbname_invalid" && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
-        }
-        assert_eq!(named(Some("a")).check("b").unwrap_err().code, "dbname_invalid");
-    }
 
     fn admin(as_user: Option<&str>, username: Option<&str>) -> AdminArgs {
         AdminArgs {
@@ -171,6 +138,14 @@ mod tests {
         assert_eq!(admin(None, None).acting(None, false), None);
         assert_eq!(admin(None, None).acting(Some("pgadmin"), true).as_deref(), Some("pgadmin"));
         assert_eq!(admin(Some("dba"), None).acting(Some("pgadmin"), true).as_deref(), Some("dba"));
+    }
+
+    #[test]
+    fn what_was_given_is_repeated_and_a_file_by_its_absolute_path() {
+        assert_eq!(admin(None, None).given(), [""; 0]);
+        let file = AdminArgs { password_file: Some("pw".into()), ..admin(None, Some("dba")) };
+        let absolute = std::env::current_dir().unwrap().join("pw").display().to_string();
+        assert_eq!(file.given(), ["--username", "dba", "--password-file", &absolute]);
     }
 
     #[test]

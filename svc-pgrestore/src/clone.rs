@@ -4,13 +4,14 @@
 use postgres::Client;
 use postgres::error::SqlState;
 use svc_pgdump::Properties;
-use svc_pgdump::pg::{self, MAINTENANCE};
+use svc_pgdump::pg::{self, DatabaseArgs, MAINTENANCE};
 use svc_step::common::DryRun;
 use svc_step::progress::Unit;
+use svc_step::reporter::bytes;
 use svc_step::{Call, Failure, StepResult, swaps};
 
 use crate::admin::{Admin, databases, oid_of, query_one, session_pid, sessions};
-use crate::args::{AdminArgs, DatabaseArgs};
+use crate::args::AdminArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Cloned, Named};
 use crate::names;
@@ -66,7 +67,7 @@ fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation)
         properties: Some(properties),
         server: admin.server.version_num,
         // No client may write to it before it is complete. An administrator who is no superuser would lock himself out too.
-        closed: admin.server.superuser,
+        closed: admin.superuser,
         opened_by_swap: true,
     };
     let closed = creation.close().into_iter().collect();
@@ -74,7 +75,7 @@ fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation)
     let clone = Cloned {
         run: call.run_id().to_string(),
         database: database.to_owned(),
-        system_identifier: admin.server.system_identifier.clone(),
+        system_identifier: admin.system_identifier.clone(),
         server_version: admin.server.version.clone(),
         owner: creation.owner.clone(),
         clone: Named { name: creation.name.clone(), oid: None },
@@ -118,11 +119,12 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned
 }
 
 fn check_disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
-    let free = admin.server.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
+    let free = admin.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
     let Some((folder, free)) = free.filter(|(_, free)| *free < needed) else { return Ok(()) };
-    Err(Failure::refused("out_of_space", format!("A clone takes {needed} bytes at {folder}, and {free} bytes are free.")).hint(
-        "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
-    ))
+    Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free)))
+        .hint(
+            "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
+        ))
 }
 
 /// Records the clone before it makes it, so that the next call finds what a killed one left; a failure or a signal leaves nothing.
@@ -137,7 +139,7 @@ fn act(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) 
 
 fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned) -> Result<(), Failure> {
     let progress = call.progress("clone", Unit::Bytes);
-    progress.at(&format!("{} of {} bytes", creation.name, clone.size_bytes));
+    progress.at(&format!("{} of {}", creation.name, bytes(clone.size_bytes)));
     // The session that holds the lock of the database makes the clone: if this call is killed, the next one waits until the server
     // has ended that statement.
     let mut maker = admin.target.connect(call, MAINTENANCE)?;
@@ -184,7 +186,7 @@ fn failed(error: &postgres::Error, database: &str) -> Failure {
             let message = format!("The database {database} is in use, and cannot be cloned meanwhile.");
             Failure::unavailable(IN_USE, message)
                 .hint("Stop the service (svc-unit stop) and what else is connected, then run the same command again; the causes name them.")
-                .cause(pg::words(said))
+                .cause(pg::describe(said))
         }
         _ => pg::of_query(error, "clone the database"),
     }

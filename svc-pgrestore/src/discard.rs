@@ -1,5 +1,6 @@
 //! `discard`: drops what was staged, cloned or replaced, and nothing else.
 
+use svc_pgdump::pg::DatabaseArgs;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::from::OtherServer;
@@ -8,7 +9,7 @@ use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::admin::{Admin, databases};
-use crate::args::{AdminArgs, DatabaseArgs};
+use crate::args::AdminArgs;
 use crate::document::{Discarded, Named};
 use crate::names::{drop_statement, is_before};
 use crate::record::{Recorded, SCHEMAS};
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     let (drop, absent) = sort(&recorded.database, &copies(&recorded), &databases(&mut admin.client)?)?;
     let mut discarded = Discarded {
         database: recorded.database,
-        system_identifier: admin.server.system_identifier.clone(),
+        system_identifier: admin.system_identifier.clone(),
         dropped: if args.dry.dry_run { drop.clone() } else { Vec::new() },
         absent,
         plan: drop.iter().map(|one| Action::statement(drop_statement(&one.name))).collect(),

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_pgdump::Compression;
+use svc_pgdump::DumpFacts;
 use svc_step::action::Action;
 
 /// A database of the server, identified by its OID, which it keeps when it is renamed.
@@ -12,25 +12,6 @@ pub struct Named {
     pub name: String,
     /// Its OID; `null` while it has not been created.
     pub oid: Option<u32>,
-}
-
-/// The dump that is restored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Source {
-    /// Its absolute path.
-    pub path: String,
-    /// The size of that file.
-    pub size_bytes: u64,
-    /// The SHA-256 of that file.
-    pub sha256: String,
-    /// How it is compressed; `null` if it is plain.
-    pub compression: Option<Compression>,
-    /// The size of the SQL in it.
-    pub text_size_bytes: u64,
-    /// The version of the server that was dumped, by the dump's header.
-    pub server_version: String,
-    /// The version of the pg_dump that wrote it, by the dump's header.
-    pub pg_dump_version: String,
 }
 
 /// Where the properties come from that a dump does not hold (encoding, locale, settings, privileges, comment, connection limit).
@@ -87,7 +68,7 @@ pub struct Staged {
     /// What was compared; `null` while it is not verified.
     pub verification: Option<Verification>,
     /// The dump.
-    pub dump: Source,
+    pub dump: DumpFacts,
     /// Where the properties come from that a dump does not hold.
     pub properties_from: PropertiesFrom,
     /// Over how many connections it loads.

@@ -12,9 +12,12 @@ pub(crate) fn copy_name(database: &str, kind: &str, run: &RunId) -> String {
     fit(&format!("{database}_{kind}_{run}"), LONGEST)
 }
 
-/// Whether the swap of some run has replaced it.
+/// Whether the swap of some run may have replaced it.
 pub(crate) fn is_before(database: &str, name: &str) -> bool {
-    name.strip_prefix(database).is_some_and(|rest| rest.starts_with("_before_"))
+    let before = format!("{database}_before_");
+    // Of a long name, what came behind it was cut, and a hash stands there.
+    let cut = |name: &str| name.len() + 3 >= LONGEST && name.rsplit_once('-').is_some_and(|(head, _)| before.starts_with(head));
+    name.starts_with(&before) || cut(name)
 }
 
 /// Refuses (2) a database that the server itself relies on.
@@ -47,6 +50,10 @@ mod tests {
         let names = ["staged", "before"].map(|kind| copy_name(long, kind, &run));
         assert!(names.iter().all(|name| name.len() <= LONGEST), "{names:?}");
         assert_ne!(names[0], names[1]);
+        for database in [long, "svc_db", "a_database_whose_name_is_rather_long_but_not_too_much"] {
+            assert!(is_before(database, &copy_name(database, "before", &run)), "{database}");
+            assert!(!is_before(database, "mine") && !is_before(database, &copy_name("other", "before", &run)));
+        }
         assert_eq!(of_the_service("postgres").unwrap_err().code, "dbname_invalid");
     }
 }

@@ -4,43 +4,46 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use postgres::Client;
-use svc_pgdump::pg::{escape_identifier, escape_literal};
+use svc_pgdump::pg::{self, escape_identifier, escape_literal};
 use svc_pgdump::{Dump, TableRows};
+use svc_step::reporter::bytes;
 use svc_step::{Call, Failure};
 
-use crate::admin::{Admin, Live, files, missing_extensions, missing_roles, tablespace};
+use crate::admin::{Admin, Live, files, missing_extensions, missing_roles, query_one, tablespace};
 use crate::document::DiskSpace;
 
 /// The server is not older than that of the dump, and has its roles and extensions.
 pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
+    let refused = |message: String, hint: String| Err(Failure::refused("server_incompatible", message).hint(hint));
     let (server, major) = (&admin.server, dump.server_major().unwrap_or_default());
-    if major > server.version_num / 10_000 {
+    if major > server.major() {
         let version = dump.server_version.as_deref().unwrap_or_default();
-        let message =
-            format!("The dump is of a server of version {version}, and this one is {}, which is older.", server.version);
-        return Err(Failure::refused("server_incompatible", message)
-            .hint(format!("Restore it on a PostgreSQL {major} or later: --host and --port.")));
+        return refused(
+            format!("The dump is of a server of version {version}, and this one is {}, which is older.", server.version),
+            format!("Restore it on a PostgreSQL {major} or later: --host and --port."),
+        );
     }
     if !missing_roles(&mut admin.client, &[owner.to_owned()])?.is_empty() {
-        let message = format!("The database is to belong to {owner}, a role that the server does not have.");
-        return Err(Failure::refused("server_incompatible", message).hint(format!(
-            "Pass its owner with --owner (SVC_DB_USER), or create the role first: CREATE ROLE {} LOGIN;",
-            escape_identifier(owner)
-        )));
+        let create = format!("CREATE ROLE {} LOGIN;", escape_identifier(owner));
+        return refused(
+            format!("The database is to belong to {owner}, a role that the server does not have."),
+            format!("Pass its owner with --owner (SVC_DB_USER), or create the role first: {create}"),
+        );
     }
     let missing = missing_roles(&mut admin.client, &dump.contents.roles)?;
     if let Some(first) = missing.first() {
         let message = format!("The dump needs roles that the server does not have: {}.", missing.join(", "));
-        return Err(Failure::refused("server_incompatible", message)
-            .hint(format!("Create them first: CREATE ROLE {};", escape_identifier(first))));
+        return refused(message, format!("Create them first: CREATE ROLE {};", escape_identifier(first)));
     }
     let missing = missing_extensions(&mut admin.client, &dump.contents.extensions)?;
     if missing.is_empty() {
         return Ok(());
     }
-    let message = format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", "));
-    Err(Failure::refused("server_incompatible", message)
-        .hint("Install their packages on that host (on Debian postgresql-contrib, postgresql-VERSION-NAME)."))
+    let hint = "Install their packages on that host (on Debian postgresql-contrib, postgresql-VERSION-NAME).";
+    refused(
+        format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", ")),
+        hint.to_owned(),
+    )
 }
 
 /// Nothing of the live database would be lost or would stop the swap.
@@ -63,7 +66,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
 
 /// The folder that the database's files will lie in, if the server tells it.
 pub(crate) fn folder(admin: &mut Admin, tablespace_name: Option<&str>) -> Result<Option<String>, Failure> {
-    let own = admin.server.data_directory.clone();
+    let own = admin.data_directory.clone();
     let Some(name) = tablespace_name else { return Ok(own) };
     let location = tablespace(&mut admin.client, name)?.ok_or_else(|| {
         let message = format!("The database was in the tablespace {name}, which the server does not have.");
@@ -75,8 +78,15 @@ pub(crate) fn folder(admin: &mut Admin, tablespace_name: Option<&str>) -> Result
     Ok(if location.is_empty() { own } else { Some(location) })
 }
 
-/// Disk space for the dump, if the server's disk is this host's. About 2.5 times its text, for the tables, their indexes, and the
-/// write-ahead log of the load: a dump was 0.63 of its database in one case, 4.6 times it in another, so this is an estimate only.
+/// About what a copy takes, with its indexes and the write-ahead log of the load: 2.5 times the dump's text; less if the live database
+/// is much smaller, since text may be ten times what the server makes of it. One that has lost its rows tells nothing.
+fn needed(text: u64, live: Option<u64>, max_wal_size: u64) -> u64 {
+    let by_text = text.saturating_mul(5) / 2;
+    let by_live = |size: u64| (size.saturating_mul(3) / 2).max(text / 4).saturating_add(max_wal_size.saturating_mul(2));
+    live.map_or(by_text, |size| by_live(size).min(by_text))
+}
+
+/// Disk space for the copy, if the server's disk is this host's.
 pub(crate) fn disk_space(
     admin: &mut Admin,
     dump: &Dump,
@@ -87,24 +97,31 @@ pub(crate) fn disk_space(
     let Some((folder, free_bytes)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else {
         return Ok(None);
     };
+    let live = files(&mut admin.client, database)?;
     let mut released = 0;
-    if in_place && let Some((location, size_bytes)) = files(&mut admin.client, database)? {
-        let location = if location.is_empty() { admin.server.data_directory.clone() } else { Some(location) };
-        if !location.is_some_and(|location| are_on_two_disks(Path::new(&location), Path::new(folder))) {
+    if in_place && let Some((location, size_bytes)) = &live {
+        let location = if location.is_empty() { admin.data_directory.as_ref() } else { Some(location) };
+        if !location.is_some_and(|location| are_on_two_disks(Path::new(location), Path::new(folder))) {
             let Some(size_bytes) = size_bytes else { return Ok(None) };
-            released = size_bytes;
+            released = *size_bytes;
         }
     }
-    let needed_bytes = dump.size_bytes.saturating_mul(5) / 2;
+    let sql = "SELECT pg_size_bytes(current_setting('max_wal_size'))";
+    let max_wal_size: i64 = query_one(&mut admin.client, "get the size of the write-ahead log", sql, &[])?;
+    let live_size = live.and_then(|(_, size_bytes)| size_bytes);
+    let needed_bytes = needed(dump.size_bytes, live_size, u64::try_from(max_wal_size).unwrap_or_default());
     if free_bytes.saturating_add(released) >= needed_bytes {
         return Ok((!in_place).then(|| DiskSpace { folder: folder.to_owned(), needed_bytes, free_bytes }));
     }
     let (frees, hint) = if in_place {
-        (format!(", and dropping the live database frees {released}"), "but if it is right, the live database is lost.")
+        (
+            format!(", and dropping the live database frees {}", bytes(released)),
+            "if it is right, that load fails, and the live database is lost.",
+        )
     } else {
         (String::new(), "svc-pgrestore --in-place restores without a second copy.")
     };
-    let message = format!("The copy needs about {needed_bytes} bytes at {folder}: {free_bytes} bytes are free{frees}.");
+    let message = format!("The copy needs about {} at {folder}: {} are free{frees}.", bytes(needed_bytes), bytes(free_bytes));
     let hint = format!("Free disk space; --ignore-disk-space if the estimate is wrong; {hint}");
     Err(Failure::refused("out_of_space", message).hint(hint))
 }
@@ -116,42 +133,35 @@ fn are_on_two_disks(one: &Path, other: &Path) -> bool {
 
 /// How many tables are named.
 const NAMED: usize = 5;
-/// This check must not wait for others.
-const SETTINGS: &str =
-    "SET search_path = ''; SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET default_transaction_read_only = on";
 /// Tables of the live database that no COPY block names, neither themselves nor by a root above them, the largest first; without
 /// those of extensions.
-const NOT_IN_DUMP: &str = "WITH named AS MATERIALIZED (SELECT to_regclass(name)::oid AS oid FROM unnest($1::text[]) name) \
-    SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+const NOT_IN_DUMP: &str = "WITH RECURSIVE named AS (SELECT to_regclass(name)::oid AS oid FROM unnest($1::text[]) name \
+    UNION SELECT i.inhrelid FROM named JOIN pg_inherits i ON i.inhparent = named.oid JOIN pg_class c ON c.oid = i.inhrelid \
+    WHERE c.relispartition) SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' \
     AND NOT EXISTS (SELECT FROM named WHERE named.oid = c.oid) \
-    AND NOT EXISTS (SELECT FROM pg_partition_ancestors(c.oid) a JOIN named ON named.oid = a.relid) \
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
     ORDER BY c.relpages DESC, 1 LIMIT 1000";
 
-/// Warns of tables with rows in the live database that the dump does not have: it may be of a part of the database only
+/// Tables with rows in the live database that the dump does not have, as a sentence: it may be of a part of the database only
 /// (`pg_dump --schema-only`, `--table`), which the dump does not tell, or older than they are.
-pub(crate) fn warn_of_missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: &str) {
+pub(crate) fn missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: &str) -> Option<String> {
     // The tables of INSERT statements are not known.
     if dump.has_inserts {
-        return;
+        return None;
     }
-    let client = admin.target.connect(call, database);
-    let found = client.ok().and_then(|mut client| not_in_dump(call, &mut client, dump).ok()).unwrap_or_default();
-    if found.is_empty() {
-        return;
-    }
+    let mut client = admin.target.connect(call, database).ok()?;
+    let found = not_in_dump(call, &mut client, dump).ok().filter(|found| !found.is_empty())?;
     let more = if found.len() > NAMED { " and others" } else { "" };
     let names = found.get(..NAMED).unwrap_or(&found).join(", ");
-    let message = format!(
+    Some(format!(
         "The live database {database} has rows in tables of which the dump has none: {names}{more}. The dump is older than these \
          tables, or of a part of the database only (--schema-only, --table)."
-    );
-    call.warn("dump_lacks_tables", message);
+    ))
 }
 
 fn not_in_dump(call: &Call, client: &mut Client, dump: &Dump) -> Result<Vec<String>, postgres::Error> {
-    client.batch_execute(SETTINGS)?;
+    client.batch_execute(pg::BEFORE_RESTORE)?;
     let named: Vec<String> = dump.contents.tables.iter().map(TableRows::quoted).collect();
     let mut found = Vec::new();
     for row in client.query(NOT_IN_DUMP, &[&named])? {
@@ -166,4 +176,16 @@ fn not_in_dump(call: &Call, client: &mut Client, dump: &Dump) -> Result<Vec<Stri
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_live_database_that_is_much_smaller_than_the_text_of_its_dump_bounds_the_estimate() {
+        for (text, live, wanted) in [(1000, None, 2500), (1000, Some(4000), 2500), (1000, Some(200), 320), (1000, Some(0), 270)] {
+            assert_eq!(needed(text, live, 10), wanted, "{text} {live:?}");
+        }
+    }
 }

@@ -2,33 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use svc_pgdump::check::lexer::Piece;
-use svc_pgdump::{Dump, DumpArg, DumpFile, Dumped, Properties};
+use svc_pgdump::check::lexer::Unit;
+use svc_pgdump::{Dump, DumpFacts, DumpFile, Dumped, Properties};
 use svc_step::action::Action;
-use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, file};
 
 use crate::admin::{self, Admin};
-use crate::args::RestoreArgs;
+use crate::args::{InputArgs, RestoreArgs};
 use crate::create::{Creation, Statement};
-use crate::document::{Named, PropertiesFrom, Source, Staged};
+use crate::document::{Named, PropertiesFrom, Staged};
 use crate::load::{self, Plan, Planner};
 use crate::verify::Objects;
 use crate::{names, preflight};
-
-/// Which dump.
-#[derive(Debug, Clone, clap::Args)]
-pub struct InputArgs {
-    #[command(flatten)]
-    dump: DumpArg,
-    #[command(flatten)]
-    other: OtherServer,
-    /// Try although the disk has too little space for a second copy
-    #[arg(long)]
-    pub(crate) ignore_disk_space: bool,
-}
 
 /// The dump, opened with the rights of the caller.
 pub(crate) struct Input {
@@ -64,9 +51,9 @@ impl Input {
     fn examine(&mut self, call: &Call) -> Result<(Dump, Plan, Objects), Failure> {
         let path = self.dump.path();
         let (mut planner, mut objects) = (Planner::default(), Objects::default());
-        let mut take = |piece: Piece<'_>| {
-            planner.piece(piece);
-            objects.piece(piece);
+        let mut take = |unit: &Unit<'_>| {
+            planner.unit(unit);
+            objects.unit(unit);
         };
         let dump = self.dump.examine(call, &mut take)?.require_complete(path)?;
         match &self.recorded {
@@ -79,22 +66,8 @@ impl Input {
                 Failure::refused("dump_has_commands", message).hint("Dump one database without --create: svc-pgdump does.")
             );
         }
-        let plan = planner.finish();
-        let plan = if self.dump.is_read_anywhere() { plan } else { plan.in_order() };
-        Ok((dump, plan, objects))
-    }
-
-    fn source(&self, dump: &Dump) -> Source {
-        let version = |version: &Option<String>| version.clone().unwrap_or_else(|| "unknown".to_owned());
-        Source {
-            path: self.dump.path().display().to_string(),
-            size_bytes: dump.file_size_bytes(),
-            sha256: dump.file_sha256().to_owned(),
-            compression: dump.packed.as_ref().map(|packed| packed.compression),
-            text_size_bytes: dump.size_bytes,
-            server_version: version(&dump.server_version),
-            pg_dump_version: version(&dump.pg_dump_version),
-        }
+        self.dump.require_frames()?;
+        Ok((dump, planner.finish(), objects))
     }
 }
 
@@ -110,11 +83,11 @@ fn check_properties(dump: &Dumped, path: &Path) -> Result<(), Failure> {
 }
 
 fn check_dump(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
-    let sha256 = dump.file_sha256();
+    let (sha256, recorded) = (dump.file_sha256(), &recorded.dump);
     if recorded.sha256.as_deref() == Some(sha256) && recorded.size_bytes == Some(dump.file_size_bytes()) {
         return Ok(());
     }
-    Err(Failure::invalid("dump_altered", format!("{} is not the dump of the document.", path.display()))
+    Err(Failure::invalid("dump_changed", format!("{} is not the dump of the document.", path.display()))
         .hint("Use the dump of the document; another copy of it may be intact.")
         .cause(format!("the document says {}, the file has {sha256}", recorded.sha256.as_deref().unwrap_or("nothing"))))
 }
@@ -123,6 +96,8 @@ fn check_dump(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure
 pub(crate) enum Aim {
     Copy,
     Swap,
+    /// What is replaced is dropped.
+    SwapAndDrop,
     Place,
 }
 
@@ -179,17 +154,23 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         properties,
         server: admin.server.version_num,
         // Who is no superuser would lock himself out too.
-        closed: admin.server.superuser,
+        closed: admin.superuser,
         opened_by_swap: aim != Aim::Place,
     };
     let missing = admin::missing_roles(&mut admin.client, &Vec::from_iter(creation.roles()))?;
     if !missing.is_empty() {
-        call.warn("roles_missing", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
+        call.review("roles_missing", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
         creation.without_roles(&missing);
     }
     warn(call, &dump, &creation);
-    if is_live {
-        preflight::warn_of_missing_tables(call, &admin, &dump, &database);
+    if is_live && let Some(message) = preflight::missing_tables(call, &admin, &dump, &database) {
+        // A dump of svc-pgdump is of all that there was.
+        if matches!(aim, Aim::SwapAndDrop | Aim::Place) && input.recorded.is_none() && input.properties.is_none() {
+            return Err(Failure::refused("dump_lacks_tables", message).hint(
+                "Restore it without --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.",
+            ));
+        }
+        call.warn("dump_lacks_tables", message);
     }
     let mut actions = Vec::new();
     if aim == Aim::Place && is_live {
@@ -206,13 +187,13 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     actions.extend(shown(creation.after_load()));
     let staged = Staged {
         database,
-        system_identifier: admin.server.system_identifier.clone(),
+        system_identifier: admin.system_identifier.clone(),
         server_version: admin.server.version.clone(),
         owner: creation.owner.clone(),
         staged: Named { name: creation.name.clone(), oid: None },
         verified: false,
         verification: None,
-        dump: input.source(&dump),
+        dump: DumpFacts::of(&dump, input.dump.path()),
         properties_from,
         jobs_count,
         disk_space,
@@ -280,7 +261,7 @@ fn properties(
 
 fn warn(call: &Call, dump: &Dump, creation: &Creation) {
     if dump.has_subscriptions {
-        call.warn(
+        call.review(
             "subscriptions_left_out",
             "The subscriptions of the dump are not restored, since a database with one cannot be dropped: CREATE SUBSCRIPTION again if they are wanted.",
         );

@@ -3,7 +3,6 @@
 
 use serde::Serialize;
 use svc_step::from::Received;
-use svc_step::reporter::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
@@ -45,8 +44,8 @@ pub(crate) struct Recorded {
     /// What was staged or cloned; of a swap, what comes in.
     pub(crate) copy: Named,
     pub(crate) verified: bool,
-    /// The command that makes it again.
-    pub(crate) again: String,
+    /// The command that makes it again; empty for a swap.
+    pub(crate) again: Vec<String>,
     pub(crate) swapped: Option<Swapped>,
 }
 
@@ -55,7 +54,8 @@ impl Recorded {
         let (staged, swapped) = match received.step() {
             "clone" => {
                 let Cloned { run, database, system_identifier, verified, clone: copy, .. } = received.result()?;
-                let (run, again) = (run_of(&run)?, "svc-pgrestore clone".to_owned());
+                let again = ["svc-pgrestore", "clone", "--dbname", &database].map(str::to_owned).to_vec();
+                let run = run_of(&run)?;
                 return Ok(Self { run, database, system_identifier, copy, verified, again, swapped: None });
             }
             "stage" => (received.result()?, None),
@@ -68,14 +68,15 @@ impl Recorded {
         if let Some(swapped) = swapped {
             return Self::of_swap(swapped);
         }
-        let Staged { database, system_identifier, verified, staged: copy, dump, .. } = staged;
-        let (run, again) = (run_of(received.run_id())?, shell_quoted(&["svc-pgrestore", "stage", &dump.path]));
+        let Staged { database, system_identifier, owner, verified, staged: copy, dump, .. } = staged;
+        let run = run_of(received.run_id())?;
+        let again = ["svc-pgrestore", "stage", "--dbname", &database, "--owner", &owner, &dump.path].map(str::to_owned).to_vec();
         Ok(Self { run, database, system_identifier, copy, verified, again, swapped: None })
     }
 
     fn of_swap(swapped: Swapped) -> Result<Self, Failure> {
         let Swapped { run, database, system_identifier, incoming: copy, .. } = swapped.clone();
-        let (run, again) = (run_of(&run)?, String::new());
+        let (run, again) = (run_of(&run)?, Vec::new());
         Ok(Self { run, database, system_identifier, copy, verified: true, again, swapped: Some(swapped) })
     }
 }
@@ -93,7 +94,7 @@ impl Admin {
     pub(crate) fn remove_unfinished(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
         for received in swaps::all(call, &[STAGE, CLONE]) {
             let Ok(left) = Recorded::of(&received) else { continue };
-            let is_ours = left.database == database && left.system_identifier == self.server.system_identifier;
+            let is_ours = left.database == database && left.system_identifier == self.system_identifier;
             if is_ours && !left.verified && left.copy.name != database {
                 self.remove_unfinished_copy(call, &left)?;
             }
@@ -113,19 +114,15 @@ impl Admin {
     }
 
     /// Drops a copy that failed; if that fails too, the document says what is left.
-    pub(crate) fn undo(&mut self, call: &Call, copy: &str, mut failure: Failure) -> Failure {
-        match self.take_back(copy) {
-            Ok(()) => {
-                // A record of what is not there any more is harmless.
-                let _ = swaps::remove(call, call.run_id());
-                call.effects().undone();
-            }
-            Err(error) => {
-                failure = failure.cause(error.message);
-                failure.causes.extend(error.causes);
-                failure.hint = Some(format!("{} removes what is left: {copy}.", self.command("discard", call.run_id().as_str())));
-            }
-        }
-        failure
+    pub(crate) fn undo(&mut self, call: &Call, copy: &str, failure: Failure) -> Failure {
+        let Err(error) = self.take_back(copy) else {
+            // A record of what is not there any more is harmless.
+            let _ = swaps::remove(call, call.run_id());
+            call.effects().undone();
+            return failure;
+        };
+        let discard = self.command("discard", call.run_id().as_str());
+        let failure = failure.further_hint(format!("{discard} removes what is left: {copy}.")).cause(error.message);
+        error.causes.into_iter().fold(failure, Failure::cause)
     }
 }

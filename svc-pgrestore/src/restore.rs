@@ -38,7 +38,8 @@ pub(crate) fn run(args: &Args, call: &Call) -> StepResult<Restored> {
     if args.in_place {
         return in_place(&args.restore, args.dry.dry_run, call);
     }
-    let mut prepared = prepare(&args.restore, Aim::Swap, args.dry.dry_run, call)?;
+    let aim = if args.drop_old { Aim::SwapAndDrop } else { Aim::Swap };
+    let mut prepared = prepare(&args.restore, aim, args.dry.dry_run, call)?;
     if args.dry.dry_run {
         let swap = swap_of(&prepared.staged, call);
         // The copy has no OID yet.
@@ -125,9 +126,7 @@ fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Fail
         }
         Err(error) => call.warn("not_removed", format!("The empty database {name} could not be dropped: {}", error.message)),
     }
-    created.map_err(|failure| {
-        failure.hint(format!("The database {} was not changed. Fix the cause on the server.", staged.database))
-    })?;
+    created.map_err(|failure| failure.further_hint(format!("The database {} was not changed.", staged.database)))?;
     accepted
 }
 
@@ -152,7 +151,7 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
     }
     fill(prepared, call).map_err(|failure| {
         let again = command(args, prepared);
-        failure.hint(format!("The database {database} is incomplete. When the cause is fixed, restore it again: {again}"))
+        failure.further_hint(format!("The database {database} is incomplete. When the cause is fixed, restore it again: {again}"))
     })?;
     remove_saved(&saved, call);
     Ok(())

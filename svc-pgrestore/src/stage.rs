@@ -4,14 +4,14 @@ use postgres::error::{DbError, SqlState};
 use svc_pgdump::check::major;
 use svc_pgdump::{Dump, pg};
 use svc_step::common::DryRun;
-use svc_step::progress::Unit;
 use svc_step::{Call, Failure, StepResult, swaps};
 
-use crate::admin::{Admin, databases, oid_of, session_pid, up_to};
+use crate::admin::{Admin, databases, oid_of};
 use crate::args::RestoreArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Restored, Staged};
 use crate::load::{self, Load};
+use crate::names::drop_statement;
 use crate::prepare::{Aim, Prepared, prepare};
 use crate::record::{self, SCHEMAS};
 use crate::verify::verify;
@@ -47,8 +47,11 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
             Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
             _ => {
                 let message = format!("There is a database {name} already, of another dump.");
-                let discard = prepared.admin.command("discard", call.run_id().as_str());
-                Err(Failure::refused("name_conflict", message).hint(format!("{discard} drops it, or pass another run ID.")))
+                let drops = match swaps::find(call, call.run_id(), &SCHEMAS)? {
+                    Some(_) => prepared.admin.command("discard", call.run_id().as_str()),
+                    None => drop_statement(&name),
+                };
+                Err(Failure::refused("name_conflict", message).hint(format!("{drops} drops it, or pass another run ID.")))
             }
         };
     }
@@ -85,19 +88,11 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     try_properties(admin, call, creation, &place)?;
     call.check()?;
     let load = Load { server: admin.server.version_num, database: &creation.name, file: &input.dump, dump };
-    load::load(call, admin, &load, plan, staged.jobs_count)
+    let mut sessions = load::load(call, admin, &load, plan, staged.jobs_count)
         .map_err(|failure| hint_of_client(failure, dump, load.server / 10_000))?;
-    input.dump.unaltered()?;
-    let progress = call.progress("verify", Unit::Items("tables"));
-    let objects_count = objects.compare(call, admin, &creation.name, &staged.dump.pg_dump_version)?;
-    let (first, mut clients) =
-        up_to(staged.jobs_count.min(dump.contents.tables.len()), || admin.target.connect(call, &creation.name))?;
-    clients.push(first);
-    let own = clients.iter_mut().map(session_pid).collect::<Result<Vec<_>, _>>()?;
-    admin.close(call, creation, &staged.staged, &own)?;
-    let verification =
-        admin.supervised(call, &own, &|| false, || verify(&mut clients, dump, objects, objects_count, &progress))?;
-    drop(clients);
+    input.dump.unchanged()?;
+    let verification = verify(call, admin, &mut sessions, dump, objects, creation, &staged.staged)?;
+    drop(sessions);
     for statement in creation.after_load() {
         admin.alter(call, &statement.sql, "give the database its recorded properties")?;
     }
@@ -121,15 +116,15 @@ fn hint_of_client(failure: Failure, dump: &Dump, server: u32) -> Failure {
 /// Tries each recorded property on the empty database, in a transaction that is rolled back. Then gives it those that hold during the
 /// load, and connects once: some of them only a new session reads. `place` is where they are recorded.
 pub(crate) fn try_properties(admin: &mut Admin, call: &Call, creation: &Creation, place: &str) -> Result<(), Failure> {
-    let told = |error: postgres::Error| pg::of_query(&error, "try the recorded properties of the database");
-    admin.client.batch_execute("BEGIN").map_err(told)?;
+    let failed = |error: postgres::Error| pg::of_query(&error, "try the recorded properties of the database");
+    admin.client.batch_execute("BEGIN").map_err(failed)?;
     let tried = creation.before_load().into_iter().chain(creation.after_load()).try_for_each(|statement| {
         admin.client.batch_execute(&statement.sql).map_err(|error| match error.as_db_error() {
             Some(said) => rejected(&statement, said, place),
-            None => told(error),
+            None => failed(error),
         })
     });
-    let ended = admin.client.batch_execute("ROLLBACK").map_err(told);
+    let ended = admin.client.batch_execute("ROLLBACK").map_err(failed);
     tried.and(ended)?;
     for statement in creation.before_load() {
         admin.alter(call, &statement.sql, "give the database its recorded properties")?;
@@ -159,7 +154,7 @@ fn rejected(statement: &Statement, said: &DbError, place: &str) -> Failure {
         format!("Fix the cause on the server; or {remove}.")
     };
     // The server repeats a value, which may be a secret.
-    let cause = if statement.is_shown() { pg::words(said) } else { said.code().code().to_owned() };
+    let cause = if statement.is_shown() { pg::describe(said) } else { said.code().code().to_owned() };
     let message = format!("The server rejects a recorded property of the database: {}.", statement.shown());
     Failure::refused("property_rejected", message).hint(hint).cause(cause)
 }

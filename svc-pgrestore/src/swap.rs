@@ -2,16 +2,17 @@
 
 mod rename;
 
-use svc_pgdump::pg::escape_identifier;
+use svc_pgdump::pg::{DatabaseArgs, escape_identifier};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::from::{OtherServer, Received};
+use svc_step::reporter::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
 use crate::admin::{Admin, databases, live};
-use crate::args::{AdminArgs, DatabaseArgs};
+use crate::args::AdminArgs;
 use crate::document::{Named, Swapped};
 use crate::names::{copy_name, drop_statement};
 use crate::record::{Recorded, SCHEMAS, run_of};
@@ -45,11 +46,12 @@ pub struct SwapArgs {
 }
 
 pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
-    let mut swap = swap_of(&args.given.read(call, &SCHEMAS)?, args.back)?;
+    let options = [args.admin.given(), call.state_dir_option()].concat();
+    let mut swap = swap_of(&args.given.read(call, &SCHEMAS)?, args.back, &options)?;
     args.database.check(&swap.database)?;
     let mut admin = Admin::connect(&args.admin, call)?;
     admin.check_server(args.other, &swap.system_identifier)?;
-    swap.system_identifier.clone_from(&admin.server.system_identifier);
+    swap.system_identifier.clone_from(&admin.system_identifier);
     let _lock = admin.lock(call, &swap.database, args.dry.dry_run)?;
     if args.unused {
         check_unused(&mut admin, call, &swap)?;
@@ -70,7 +72,7 @@ fn check_unused(admin: &mut Admin, call: &Call, swap: &Swapped) -> Result<(), Fa
 }
 
 /// The swap that a document or a record asks for. Only what was loaded and verified is ever swapped in, and it cannot go back before.
-fn swap_of(received: &Received, back: bool) -> Result<Swapped, Failure> {
+fn swap_of(received: &Received, back: bool, options: &[String]) -> Result<Swapped, Failure> {
     let Recorded { run, database, system_identifier, copy, verified, again, swapped } = Recorded::of(received)?;
     if let Some(swapped) = swapped {
         // A record is never ok. That of a way back is resumed, so that the same `--run RUN --back` again does not go forward. An
@@ -88,6 +90,7 @@ fn swap_of(received: &Received, back: bool) -> Result<Swapped, Failure> {
             .hint("Pass the document of the swap, or omit --back."));
     }
     if !verified {
+        let again = shell_quoted(&[&again[..], options].concat());
         return Err(Failure::refused("not_swappable", format!("The copy {} is incomplete.", copy.name))
             .hint(format!("Do it again, which removes what is left of this one:\n  {again}")));
     }
@@ -164,14 +167,11 @@ fn drop_previous(admin: &mut Admin, call: &Call, previous: &Named, is_known: boo
 }
 
 /// A failed swap names the command that resumes it.
-pub(crate) fn with_hint(mut failure: Failure, admin: &Admin, run: &str) -> Failure {
-    let resume = format!("{} resumes it.", admin.command("swap", run));
-    failure.hint = Some(match failure.hint {
-        Some(hint) if hint.contains("--run ") => hint,
-        Some(hint) => format!("{hint} {resume}"),
-        None => resume,
-    });
-    failure
+pub(crate) fn with_hint(failure: Failure, admin: &Admin, run: &str) -> Failure {
+    match &failure.hint {
+        Some(hint) if hint.contains("--run ") => failure,
+        _ => failure.further_hint(format!("{} resumes it.", admin.command("swap", run))),
+    }
 }
 
 /// Whether a swap has taken place.
@@ -182,7 +182,7 @@ pub(crate) struct SwapState {
     pub(crate) previous: Option<Named>,
 }
 
-/// Before its state is known, `previous` has the name that the live database is to have, and its OID only if that is known.
+/// Until the server was asked, `previous` is the name that the live database will get; its OID is unknown.
 impl Swapped {
     pub(crate) fn new(run: &RunId, database: &str, system_identifier: &str, incoming: &Named) -> Self {
         Self {

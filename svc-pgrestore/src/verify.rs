@@ -1,31 +1,31 @@
 //! The verification after the load: the rows of the dump have arrived, and its objects are there. With the planner's statistics, without which the first queries of the service would be planned badly.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use postgres::Client;
-use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
-use svc_pgdump::pg;
+use svc_pgdump::check::lexer::{Kind, Unit, Units};
+use svc_pgdump::pg::{self, Target};
 use svc_pgdump::{Dump, PgDump, TableRows};
-use svc_step::progress::Progress;
+use svc_step::progress::{Progress, Unit::Items};
+use svc_step::work::joined;
 use svc_step::{Call, Failure};
 
-use crate::admin::{Admin, names, query, query_one};
-use crate::document::Verification;
+use crate::admin::{Admin, Sessions, names, query, query_one};
+use crate::create::Creation;
+use crate::document::{Named, Verification};
 
 /// How many differences are named.
 const NAMED: usize = 10;
 pub(crate) const ROWS: &str = "does not hold the rows of the dump";
 
-/// Each ANALYZE need not wait for the disk: [`ON_DISK`] does.
-const SETTINGS: &str = "SET search_path = ''; SET row_security = off; SET synchronous_commit = off";
-
 /// The tables of COPY blocks, their rows in the dump, and whether there may be more (an extension may have put some into its own).
 /// Rows of a partition are counted with the topmost table of which a block names rows too; those of foreign tables lie elsewhere.
 const COPIED: &str = "
     WITH named AS (SELECT to_regclass(name)::oid AS oid, sum(rows) AS rows FROM unnest($1::text[], $2::int8[]) t(name, rows) GROUP BY 1),
-    rooted AS (SELECT rows, coalesce((SELECT a.relid::oid FROM pg_partition_ancestors(named.oid) WITH ORDINALITY a(relid, n)
-        JOIN named above ON above.oid = a.relid ORDER BY a.n DESC LIMIT 1), named.oid) AS oid FROM named)
+    above AS (SELECT DISTINCT ON (named.oid) named.oid, a.relid::oid FROM named CROSS JOIN pg_partition_ancestors(named.oid) WITH ORDINALITY
+        a(relid, n) JOIN named root ON root.oid = a.relid ORDER BY named.oid, a.n DESC),
+    rooted AS (SELECT rows, coalesce(relid, named.oid) AS oid FROM named LEFT JOIN above ON above.oid = named.oid)
     SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relkind = 'p', sum(r.rows)::int8,
         EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
     FROM rooted r JOIN pg_class c ON c.oid = r.oid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -43,7 +43,7 @@ const ANALYZED: &str = "
         AND c.oid NOT IN (SELECT inhparent FROM above)
         AND NOT (c.relispartition AND EXISTS (SELECT FROM pg_catalog.pg_inherits i
             WHERE i.inhrelid = c.oid AND i.inhparent NOT IN (SELECT inhparent FROM above)))
-    ORDER BY pg_total_relation_size(c.oid) DESC, c.oid";
+    ORDER BY c.relpages DESC, c.oid";
 /// So many are one statement each; of the others, so many are one statement together.
 const LARGE: usize = 32;
 const TOGETHER: usize = 50;
@@ -51,36 +51,48 @@ const TOGETHER: usize = 50;
 /// A transaction that waits for the disk, and so for all that the server wrote before it.
 const ON_DISK: &str = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'svc-pgrestore', 'verified')";
 
-/// The rows were compared when they were loaded.
+/// The rows were compared when they were loaded. Statistics are gathered while a pg_dump lists the objects; then the copy is closed, so
+/// that it stays what is verified.
 pub(crate) fn verify(
-    clients: &mut [Client],
+    call: &Call,
+    admin: &mut Admin,
+    sessions: &mut Sessions,
     dump: &Dump,
-    objects: &Objects,
-    objects_count: Option<u64>,
-    progress: &Progress,
+    objects: &mut Objects,
+    creation: &Creation,
+    copy: &Named,
 ) -> Result<Verification, Failure> {
-    for client in clients.iter_mut() {
-        client.batch_execute(SETTINGS).map_err(|error| pg::of_query(&error, "prepare the verification"))?;
-    }
-    let [first, ..] = clients else { return Err(Failure::failed("internal", "There is no connection to verify on.")) };
-    if objects.may_change_rows {
-        count_rows(first, &dump.contents.tables)?;
-    }
-    let counted: i64 = query_one(first, "count the large objects", "SELECT count(*) FROM pg_largeobject_metadata", &[])?;
-    let large_objects_count = u64::try_from(counted).unwrap_or_default();
-    if large_objects_count != objects.large_objects_count {
-        let difference = format!("{} in the dump, {large_objects_count} in the database", objects.large_objects_count);
-        return Err(differs("does not hold the large objects of the dump", vec![difference]));
-    }
-    let analyzed = names(first, "list the tables to analyze", ANALYZED, &[])?;
-    analyze(clients, &analyzed, progress)?;
+    let progress = call.progress("verify", Items("tables"));
+    sessions.all().try_for_each(|client| pg::reset(client, pg::VERIFY))?;
+    let analyzed = names(&mut sessions.first, "list the tables to analyze", ANALYZED, &[])?;
+    let (own, target, major) = (sessions.pids.clone(), Arc::clone(&admin.target), admin.server.major());
+    let objects_count = std::thread::scope(|scope| {
+        let compared = scope.spawn(|| objects.compare(call, &target, major, &copy.name, dump));
+        let gathered = admin.supervised(call, &own, &|| false, || analyze(sessions, &analyzed, &progress));
+        let compared = joined(compared)?;
+        gathered.and(compared)
+    })?;
+    admin.close(call, creation, copy, &own)?;
+    admin.supervised(call, &own, &|| false, || check_rows(&mut sessions.first, dump, objects))?;
     let tables: BTreeSet<String> = dump.contents.tables.iter().map(TableRows::quoted).collect();
     Ok(Verification {
         tables_count: u64::try_from(tables.len()).unwrap_or(u64::MAX),
-        rows_count: dump.contents.tables.iter().map(|table| table.row_count).sum(),
+        rows_count: dump.contents.row_count,
         objects_count,
-        large_objects_count,
+        large_objects_count: objects.large_objects_count,
     })
+}
+
+fn check_rows(client: &mut Client, dump: &Dump, objects: &Objects) -> Result<(), Failure> {
+    if objects.may_change_rows {
+        count_rows(client, &dump.contents.tables)?;
+    }
+    let counted: i64 = query_one(client, "count the large objects", "SELECT count(*) FROM pg_largeobject_metadata", &[])?;
+    if u64::try_from(counted).is_ok_and(|counted| counted == objects.large_objects_count) {
+        return Ok(());
+    }
+    let difference = format!("{} in the dump, {counted} in the database", objects.large_objects_count);
+    Err(differs("does not hold the large objects of the dump", vec![difference]))
 }
 
 /// Counts the rows once more if the dump has statements that may have changed them since their COPY.
@@ -107,64 +119,37 @@ pub(crate) fn differs(how: &str, differences: Vec<String>) -> Failure {
     differences.into_iter().take(NAMED).fold(failure, Failure::cause)
 }
 
-fn analyze(clients: &mut [Client], tables: &[String], progress: &Progress) -> Result<(), Failure> {
+fn analyze(sessions: &mut Sessions, tables: &[String], progress: &Progress) -> Result<(), Failure> {
     let (large, small) = tables.split_at_checked(LARGE).unwrap_or((tables, &[]));
     let groups = Mutex::new(large.chunks(1).chain(small.chunks(TOGETHER)));
-    let fault = || Failure::failed("internal", "A thread panicked.");
-    let next = || groups.lock().map_err(|_| fault()).map(|mut groups| groups.next());
+    let next = || groups.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = |client: &mut Client| {
-        while let Some(tables) = next()? {
+        while let Some(tables) = next() {
             progress.at(&format!("ANALYZE {}", tables.first().map_or("", String::as_str)));
             if let Err(error) = client.batch_execute(&format!("ANALYZE {}", tables.join(", "))) {
                 // The others end too.
-                while next()?.is_some() {}
+                while next().is_some() {}
                 return Err(pg::of_query(&error, "gather statistics (ANALYZE)"));
             }
         }
         client.batch_execute(ON_DISK).map_err(|error| pg::of_query(&error, "wait for the server's disk"))
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = clients.iter_mut().map(|client| scope.spawn(|| work(client))).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| fault())?)
+        let workers: Vec<_> = sessions.all().map(|client| scope.spawn(|| work(client))).collect();
+        workers.into_iter().try_for_each(|worker| joined(worker)?)
     })
 }
 
 const HEADING: &[u8] = b"-- Name: ";
-/// Rows; what a database is given and not what is in it; what is left out; and what the server of another version may have already.
-const NOT_COMPARED: [&str; 12] = [
-    "ACL",
-    "BLOB",
-    "BLOB METADATA",
-    "BLOBS",
-    "DEFAULT ACL",
-    "MATERIALIZED VIEW DATA",
-    "SECURITY LABEL",
-    "SEQUENCE SET",
-    "STATISTICS DATA",
-    "SUBSCRIPTION",
-    "SUBSCRIPTION TABLE",
-    "TABLE DATA",
-];
+/// Headings that are not compared: data, privileges, what the restore leaves out, and what another server version writes differently.
+const NOT_COMPARED: &str = "ACL;BLOB;BLOB METADATA;BLOBS;DEFAULT ACL;MATERIALIZED VIEW DATA;SECURITY LABEL;SEQUENCE SET;STATISTICS DATA;\
+    SUBSCRIPTION;SUBSCRIPTION TABLE;TABLE DATA";
 /// The comments of these.
 const NOT_COMMENTED: [&str; 5] = ["EXTENSION ", "SCHEMA public", "SUBSCRIPTION ", "LARGE OBJECT ", "DATABASE "];
 const LARGE_OBJECT: &[u8] = b"SELECT pg_catalog.lo_create('";
 /// Statements that pg_dump writes besides COPY, none of which changes how many rows a table has.
-const KEEP_ROWS: [&[u8]; 14] = [
-    b"ALTER ",
-    b"BEGIN;",
-    b"COMMENT ON ",
-    b"COMMIT;",
-    b"COPY ",
-    b"CREATE ",
-    b"GRANT ",
-    b"REFRESH MATERIALIZED VIEW ",
-    b"RESET ",
-    b"REVOKE ",
-    b"SECURITY LABEL ",
-    b"SELECT * FROM pg_catalog.",
-    b"SELECT pg_catalog.",
-    b"SET ",
-];
+const KEEP_ROWS: &str = "ALTER ;BEGIN;COMMENT ON ;COMMIT;COPY ;CREATE ;GRANT ;REFRESH MATERIALIZED VIEW ;RESET ;REVOKE ;SECURITY LABEL ;\
+    SELECT * FROM pg_catalog.;SELECT pg_catalog.;SET ";
 
 /// What a dump holds besides rows, by pg_dump's own headings (`-- Name: …; Type: …; Schema: …`), as it passes by: each object of the dump
 /// is to be in a `pg_dump --schema-only` of the copy too.
@@ -175,48 +160,32 @@ pub(crate) struct Objects {
     pub(crate) large_objects_count: u64,
     /// Whether a statement may have changed rows (DELETE, a function of the dump), so that those of COPY do not tell.
     pub(crate) may_change_rows: bool,
-    encoding: Option<String>,
-    unit: Vec<u8>,
 }
 
 impl Objects {
-    pub(crate) fn piece(&mut self, piece: Piece<'_>) {
-        const LONGEST: usize = 4096;
-        if !matches!(piece.kind, Kind::Comment | Kind::Statement) {
-            return;
+    pub(crate) fn unit(&mut self, unit: &Unit<'_>) {
+        if unit.kind == Kind::Comment {
+            self.headings.extend(compared(unit.bytes));
+        } else if unit.kind == Kind::Statement {
+            self.large_objects_count += u64::from(unit.bytes.starts_with(LARGE_OBJECT));
+            self.may_change_rows |= !KEEP_ROWS.split(';').any(|start| unit.bytes.starts_with(start.as_bytes()));
         }
-        let free = LONGEST.saturating_sub(self.unit.len());
-        self.unit.extend(piece.bytes.iter().take(free));
-        if !piece.last {
-            return;
-        }
-        let unit = self.unit.as_slice();
-        if piece.kind == Kind::Comment {
-            self.headings.extend(compared(unit));
-        } else {
-            self.large_objects_count += u64::from(unit.starts_with(LARGE_OBJECT));
-            self.may_change_rows |= !KEEP_ROWS.iter().any(|start| unit.starts_with(start));
-            if self.encoding.is_none() {
-                let named = unit.strip_prefix(b"SET client_encoding = '").and_then(|rest| rest.strip_suffix(b"';"));
-                self.encoding = named.map(|name| String::from_utf8_lossy(name).into_owned());
-            }
-        }
-        self.unit.clear();
     }
 
     /// Compares with the copy; how many objects both have, `None` if there is no pg_dump that could tell.
-    pub(crate) fn compare(&mut self, call: &Call, admin: &Admin, copy: &str, writer: &str) -> Result<Option<u64>, Failure> {
-        let Some(program) = PgDump::for_schema(call, admin.server.version_num / 10_000, writer) else {
-            call.warn(
+    fn compare(&mut self, call: &Call, target: &Target, major: u32, copy: &str, dump: &Dump) -> Result<Option<u64>, Failure> {
+        let writer = dump.pg_dump_version.as_deref().unwrap_or_default();
+        let Some(program) = PgDump::for_schema(call, major, writer) else {
+            call.review(
                 "objects_not_compared",
                 "The objects of the copy were not compared with those of the dump: there is no pg_dump of the server's version or newer.",
             );
             return Ok(None);
         };
-        let (mut lexer, mut found) = (Lexer::default(), Self::default());
-        program.schema(call, &admin.target, copy, self.encoding.as_deref(), |bytes| {
-            lexer.feed(bytes, &mut |piece| {
-                found.piece(piece);
+        let (mut units, mut found) = (Units::default(), Self::default());
+        program.schema(call, target, copy, dump.encoding.as_deref(), |bytes| {
+            units.feed(bytes, &mut |unit| {
+                found.unit(&unit);
                 Ok(())
             })
         })?;
@@ -248,7 +217,7 @@ fn compared(comment: &[u8]) -> Option<Box<[u8]>> {
     let at = memchr::memmem::rfind(heading, b"; Type: ")?;
     let (name, rest) = heading.split_at_checked(at)?;
     let kind = rest.strip_prefix(b"; Type: ")?.split(|byte| *byte == b';').next()?;
-    let left_out = NOT_COMPARED.iter().any(|left_out| left_out.as_bytes() == kind)
+    let left_out = NOT_COMPARED.split(';').any(|left_out| left_out.as_bytes() == kind)
         || (kind == b"COMMENT" && NOT_COMMENTED.iter().any(|start| name.starts_with(start.as_bytes())))
         || (kind == b"SCHEMA" && name == b"public");
     (!left_out).then(|| heading.into())
@@ -259,18 +228,18 @@ mod tests {
     use super::*;
 
     fn objects(dump: &str) -> Objects {
-        let (mut lexer, mut objects) = (Lexer::default(), Objects::default());
+        let (mut units, mut objects) = (Units::default(), Objects::default());
         for chunk in dump.as_bytes().chunks(7) {
-            let mut take = |piece: Piece<'_>| {
-                objects.piece(piece);
+            let mut take = |unit: Unit<'_>| {
+                objects.unit(&unit);
                 Ok::<(), ()>(())
             };
-            lexer.feed(chunk, &mut take).unwrap();
+            units.feed(chunk, &mut take).unwrap();
         }
         objects
     }
 
-    const DUMP: &str = "SET client_encoding = 'LATIN1';\n-- Name: a; Type: TABLE; Schema: public; Owner: svc\n\
+    const DUMP: &str = "-- Name: a; Type: TABLE; Schema: public; Owner: svc\n\
         -- Name: a; Type: TABLE; Schema: public; Owner: svc\n-- Name: we;ird; Type: TABLE; Type: INDEX; Schema: s; Owner: x; Tablespace: t\n\
         -- Data for Name: a; Type: TABLE DATA; Schema: public; Owner: svc\n-- Name: EXTENSION e; Type: COMMENT; Schema: -; Owner: \n\
         -- Name: TABLE a; Type: ACL; Schema: public; Owner: svc\nCOMMENT ON TABLE a IS '\n-- Name: x; Type: TABLE; Schema: p; Owner: o\n';\n\
@@ -279,7 +248,7 @@ mod tests {
     #[test]
     fn objects_are_told_by_name_type_and_schema_and_what_may_differ_is_left_out() {
         let mut dump = objects(DUMP);
-        assert_eq!((dump.headings.len(), dump.large_objects_count, dump.encoding.as_deref()), (3, 2, Some("LATIN1")));
+        assert_eq!((dump.headings.len(), dump.large_objects_count), (3, 2));
         assert!(dump.missing(objects(DUMP)).is_empty());
         let deletes = format!("{DUMP}DELETE FROM a;\n");
         assert_eq!((dump.may_change_rows, objects(&deletes).may_change_rows), (false, true));

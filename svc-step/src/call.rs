@@ -16,6 +16,7 @@ use crate::failure::{Failure, StepResult, Stopped};
 use crate::progress::{Progress, Unit};
 use crate::reporter::Reporter;
 use crate::run_id::RunId;
+use crate::settings;
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::watch::Watch;
@@ -95,6 +96,17 @@ impl Call {
     #[must_use]
     pub fn state_dir(&self) -> &Path {
         &self.state_dir
+    }
+
+    /// The option that leads another call to the same state folder; none where the settings do.
+    #[must_use]
+    pub fn state_dir_option(&self) -> Vec<String> {
+        let set = settings::variable("SVC_STATE_DIR").unwrap_or_else(|| settings::default_of("SVC_STATE_DIR", ""));
+        if self.state_dir == Path::new(&set) {
+            return Vec::new();
+        }
+        let absolute = std::path::absolute(&self.state_dir).unwrap_or_else(|_| self.state_dir.clone());
+        vec!["--state-dir".to_owned(), absolute.display().to_string()]
     }
 
     /// When the call started.

@@ -120,6 +120,14 @@ impl Failure {
         self
     }
 
+    /// Adds what helps too, behind the hint that it has.
+    #[must_use]
+    pub fn further_hint(self, hint: impl Into<String>) -> Self {
+        let hint = hint.into();
+        let hint = self.hint.as_ref().map_or(hint.clone(), |first| format!("{first} {hint}"));
+        self.hint(hint)
+    }
+
     /// Adds what lay behind it; a program that has said nothing adds nothing.
     #[must_use]
     pub fn cause(mut self, cause: impl Into<String>) -> Self {

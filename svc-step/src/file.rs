@@ -4,9 +4,9 @@ mod previous;
 mod rights;
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 /// How much of a file is read at once to be hashed.
 const HASHED_AT_ONCE: usize = 256 * 1024;
 
-/// An unfinished file: it is beside its destination as `<name>.partial`, private to its owner, until it is whole.
+/// An unfinished file: it is beside its destination as `<name>.partial`, private to its owner and locked, until it is whole.
 ///
 /// Dropped without [`WholeFile::publish`], it is removed.
 #[derive(Debug)]
@@ -50,17 +50,33 @@ impl WholeFile {
     /// A `.partial` that a killed run left is removed; a planted link of that name is removed too, never followed.
     ///
     /// # Errors
-    /// See [`Failure::io`].
+    /// Another run writes it (8), by whatever name or state folder. See [`Failure::io`].
     pub fn create(path: &Path, mode: u32) -> Result<Self, Failure> {
         let partial = beside(path, ".partial");
+        let abandoned = open_no_link("inspect an unfinished file", &partial).ok();
+        if abandoned.as_ref().is_some_and(is_locked) {
+            return Err(in_use(path));
+        }
         match fs::remove_file(&partial) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(Failure::io("remove an unfinished file", &partial, &error));
             }
             _ => {}
         }
-        let file = create_new(&partial, mode)?;
-        Ok(Self { file, partial, path: path.to_owned(), published: false })
+        let file = create_new(&partial, mode).map_err(|failure| match failure.code.as_str() {
+            "file_exists" => in_use(path),
+            _ => failure,
+        })?;
+        let this = Self { file, partial, path: path.to_owned(), published: false };
+        // Another run may have taken it for an abandoned one before it was locked.
+        if is_locked(&this.file) || !this.is_own() { Err(in_use(path)) } else { Ok(this) }
+    }
+
+    /// Whether the partial name still leads to this file.
+    fn is_own(&self) -> bool {
+        let identity = |meta: io::Result<Metadata>| meta.ok().map(|meta| (meta.dev(), meta.ino()));
+        let own = identity(self.file.metadata());
+        own.is_some() && own == identity(fs::symlink_metadata(&self.partial))
     }
 
     /// The file, to be written.
@@ -71,8 +87,8 @@ impl WholeFile {
     /// Makes it durable and gives it its name, at once.
     ///
     /// # Errors
-    /// The disk did not take it (1), something of that name appeared meanwhile and is to be kept (3), or the rights of a file in use
-    /// cannot be kept (3).
+    /// The disk did not take it (1), something of that name appeared meanwhile and is to be kept (3), the rights of a file in use
+    /// cannot be kept (3), or another file has taken the partial name (8).
     pub fn publish(mut self, existing: Existing) -> Result<(), Failure> {
         let fault = |error: io::Error| Failure::io("finish the file", &self.path, &error);
         if existing == Existing::ReplaceInUse && fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file()) {
@@ -82,6 +98,9 @@ impl WholeFile {
             rights.give(&self.file, &self.path)?;
         }
         self.file.sync_all().map_err(fault)?;
+        if !self.is_own() {
+            return Err(in_use(&self.path));
+        }
         match existing {
             Existing::Replace | Existing::ReplaceInUse => fs::rename(&self.partial, &self.path).map_err(fault)?,
             Existing::Keep => {
@@ -122,10 +141,20 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        if !self.published {
+        if !self.published && self.is_own() {
             let _ = fs::remove_file(&self.partial);
         }
     }
+}
+
+/// Takes the lock of a file that is being written, until it is closed; whether another one holds it. Some file systems have no locks.
+fn is_locked(file: &File) -> bool {
+    matches!(file.try_lock(), Err(TryLockError::WouldBlock))
+}
+
+fn in_use(path: &Path) -> Failure {
+    Failure::locked("locked", format!("Another run writes {}.", path.display()))
+        .hint("Wait until it has ended, then run the same command again.")
 }
 
 /// The refusal of a name that is taken.
@@ -206,21 +235,26 @@ pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failur
     text_of(open_regular(action, path)?, action, path, limit)
 }
 
+/// The content of a small file that is open.
+///
+/// # Errors
+/// See [`Failure::io`]; larger than `limit` bytes is 7.
+pub fn bytes_of(file: &File, action: &str, path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    if bytes.len() as u64 <= limit {
+        return Ok(bytes);
+    }
+    Err(Failure::invalid("file_too_large", format!("Cannot {action}: {} is larger than {limit} bytes.", path.display()))
+        .hint("Check that this is the right file."))
+}
+
 /// The text of a small file that is open.
 ///
 /// # Errors
 /// As [`read_text`].
 pub fn text_of(file: File, action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
-    if bytes.len() as u64 > limit {
-        return Err(Failure::invalid(
-            "file_too_large",
-            format!("Cannot {action}: {} is larger than {limit} bytes.", path.display()),
-        )
-        .hint("Check that this is the right file."));
-    }
-    String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes_of(&file, action, path, limit)?).map_err(|error| {
         Failure::invalid("not_text", format!("Cannot {action}: {} is not UTF-8 text.", path.display()))
             .hint("Check that this is the right file.")
             .cause(error.utf8_error().to_string())
@@ -317,6 +351,24 @@ mod tests {
         file.write_all(b"half").unwrap();
         drop(file);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_has_one_writer_and_publishes_nothing_but_what_it_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, partial) = (dir.path().join("f"), dir.path().join("f.partial"));
+        fs::write(&partial, "left by a killed run").unwrap();
+        let mut first = WholeFile::create(&path, 0o600).unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        for name in [&path, &link.join("f")] {
+            assert_eq!(WholeFile::create(name, 0o600).unwrap_err().exit_code(), 8);
+        }
+        first.write_all(b"first").unwrap();
+        fs::remove_file(&partial).unwrap();
+        fs::write(&partial, "half").unwrap();
+        assert_eq!(first.publish(Existing::Keep).unwrap_err().code, "locked");
+        assert!(!path.exists() && fs::read(&partial).unwrap() == b"half");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::failure::Failure;
+
 /// Work that was begun; it ends by itself, or with the process.
 #[derive(Debug)]
 pub struct Work<T>(Receiver<T>);
@@ -34,6 +36,14 @@ impl<T: Send + 'static> Work<T> {
             Err(RecvTimeoutError::Disconnected) => Err(Lost),
         }
     }
+}
+
+/// What a thread of a scope gives; a panic of it is a failure of ours.
+///
+/// # Errors
+/// It panicked (1).
+pub fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, Failure> {
+    thread.join().map_err(|_| Failure::failed("internal", "A thread panicked."))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) fn running(call: &Call, unit: &Unit) -> Result<Vec<String>, Failure> 
     let mut asked = vec![unit.name.clone()];
     while !asked.is_empty() {
         let mut found = BTreeSet::new();
-        for shown in show(call, unit.manager, &asked, STOPPED_WITH)? {
+        for shown in show(call, "status", unit.manager, &asked, STOPPED_WITH)? {
             if shown.name != unit.name && !shown.name.ends_with(".target") && shown.state.is_running() {
                 running.push(shown.name);
             }
@@ -38,9 +38,9 @@ pub(crate) fn running(call: &Call, unit: &Unit) -> Result<Vec<String>, Failure> 
 
 /// Whether a unit that `unit` requires is not active, nor done: systemd then fails the start of `unit` and leaves no trace of it.
 pub(crate) fn requirement_failed(call: &Call, unit: &Unit) -> Result<bool, Failure> {
-    let shown = show(call, unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?;
+    let shown = show(call, "status", unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?;
     let required: Vec<String> = shown.into_iter().flat_map(|shown| shown.related).collect();
-    let required = show(call, unit.manager, &required, "")?;
+    let required = show(call, "status", unit.manager, &required, "")?;
     Ok(required.iter().any(|shown| !shown.state.is_active() && !shown.state.has_done_its_work()))
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn stopped(call: &Call, report: &mut Report) -> Result<(), Failure> {
 
 /// Of these dependents of a unit, those that do not run.
 pub(crate) fn down(call: &Call, unit: &Unit, dependents: &[String]) -> Result<Vec<Unit>, Failure> {
-    let shown = show(call, unit.manager, dependents, "")?.into_iter().filter(|shown| !shown.state.is_running());
+    let shown = show(call, "status", unit.manager, dependents, "")?.into_iter().filter(|shown| !shown.state.is_running());
     Ok(shown.map(|shown| Unit { name: shown.name, manager: unit.manager }).collect())
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn down(call: &Call, unit: &Unit, dependents: &[String]) -> Result<Ve
 /// runs all the same.
 pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<Unit>) -> Result<(), Failure> {
     for unit in down {
-        let mut own = Report::new(call, unit)?;
+        let mut own = Report::new(call, "start", unit)?;
         let why = match request(call, &mut own, "start") {
             Ok(answer) if own.after.is_running() || (answer.status.success() && own.after.has_done_its_work()) => {
                 report.dependents.push(own.unit.name);

@@ -48,7 +48,7 @@ enum Step {
     Status {
         #[command(flatten)]
         unit: UnitArgs,
-        /// Fail (3) where the unit is not so: inactive (or failed, with no job pending), or active
+        /// Fail (3) if the unit is not so: inactive (or failed, with no job pending), or active
         #[arg(long, value_name = "STATE", value_enum)]
         expect: Option<Goal>,
     },

@@ -27,7 +27,7 @@ pub(crate) fn until(
     let progress = call.progress(&format!("{doing} {}", report.unit.name), Items("s"));
     let started = Instant::now();
     loop {
-        report.after = systemctl::state(call, &report.unit)?;
+        report.after = systemctl::state(call, "status", &report.unit)?;
         progress.set(started.elapsed().as_secs(), 0);
         progress.at(&report.after.phrase());
         match left(report)? {
@@ -81,7 +81,7 @@ fn until_stable(call: &Call, report: &mut Report, wanted: Duration, by_others: b
 /// The failure of a unit that did not start or did not stay active.
 pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
     let (unit, flag, now) = (&report.unit.name, report.unit.manager.flag(), &report.after);
-    // Nothing of the result is of this request: systemd leaves the former one where it refuses a further start.
+    // Nothing of the result is of this request: systemd leaves the former one if it refuses a further start.
     let is_former = report.requested_at.is_some() && now.invocation_id == report.before.invocation_id;
     let was_refused = is_former && now.active_state == "failed";
     let (code, what) = match (was_refused, was_active) {

@@ -32,11 +32,11 @@ pub(crate) struct Report {
     pub(crate) before: State,
     /// Its state when the step ended, as it was read last.
     pub(crate) after: State,
-    /// When systemd was asked to act, RFC 3339 in UTC; `null` where it was not.
+    /// When systemd was asked to act, RFC 3339 in UTC; `null` if it was not.
     pub(crate) requested_at: Option<Time>,
     /// The same in milliseconds since 1970.
     pub(crate) requested_epoch_ms: Option<u64>,
-    /// Why there was nothing to do; `null` where there was.
+    /// Why there was nothing to do; `null` if there was.
     pub(crate) skipped: Option<Skipped>,
     /// Units that require this one, are bound to it or are part of it: of `status` those that run, of `stop` those that were
     /// stopped along with it, of `start --from` those that were started again.
@@ -48,9 +48,11 @@ pub(crate) struct Report {
     pub(crate) plan: Vec<Action>,
 }
 
+type Done = Result<(), Failure>;
+
 /// Runs a step on the unit. A failure of the unit comes with its journal.
-pub(crate) fn of(call: &Call, unit: Unit, act: impl FnOnce(&mut Report) -> Result<(), Failure>) -> StepResult<Report> {
-    let mut report = Report::new(call, unit)?;
+pub(crate) fn of(call: &Call, step: &str, unit: Unit, act: impl FnOnce(&mut Report) -> Done) -> StepResult<Report> {
+    let mut report = Report::new(call, step, unit)?;
     let ended = act(&mut report);
     if ended.as_ref().is_err_and(|failure| failure.status == Status::Failed && failure.signal.is_none()) {
         report.add_journal(call);
@@ -59,8 +61,8 @@ pub(crate) fn of(call: &Call, unit: Unit, act: impl FnOnce(&mut Report) -> Resul
 }
 
 impl Report {
-    pub(crate) fn new(call: &Call, unit: Unit) -> Result<Self, Failure> {
-        let before = systemctl::state(call, &unit)?;
+    pub(crate) fn new(call: &Call, step: &str, unit: Unit) -> Result<Self, Failure> {
+        let before = systemctl::state(call, step, &unit)?;
         Ok(Self { unit, after: before.clone(), before, ..Self::default() })
     }
 

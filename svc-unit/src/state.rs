@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(crate) result: String,
     /// `simple`, `exec`, `forking`, `notify`, `oneshot`; `null` for a unit that is no service.
     pub(crate) service_type: Option<String>,
-    /// The main process; `null` where there is none.
+    /// The main process; `null` if there is none.
     pub(crate) main_pid: Option<u32>,
     /// How the main process ended last; `null` while it has not.
     pub(crate) exec_main_code: Option<Exit>,
@@ -44,7 +44,7 @@ pub(crate) struct State {
     pub(crate) exec_main_status: Option<i32>,
     /// How often systemd has restarted it by itself since it was started.
     pub(crate) n_restarts: u64,
-    /// `enabled`, `disabled`, `static`, `masked`; `null` where there is no unit file.
+    /// `enabled`, `disabled`, `static`, `masked`; `null` if there is no unit file.
     pub(crate) unit_file_state: Option<String>,
     /// A new one each time it starts; `null` before.
     pub(crate) invocation_id: Option<String>,

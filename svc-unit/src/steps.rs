@@ -22,7 +22,7 @@ pub(crate) enum Goal {
 }
 
 pub(crate) fn status(call: &Call, unit: Unit, expected: Option<Goal>) -> StepResult<Report> {
-    report::of(call, unit, |report| {
+    report::of(call, "status", unit, |report| {
         if report.before.is_missing() {
             return Err(not_found(&report.unit));
         }
@@ -50,7 +50,7 @@ fn not_found(unit: &Unit) -> Failure {
 }
 
 pub(crate) fn stop(call: &Call, unit: Unit, dry_run: bool) -> StepResult<Report> {
-    report::of(call, unit, |report| {
+    report::of(call, "stop", unit, |report| {
         if report.before.is_inactive() {
             report.skipped = Some(if report.before.is_missing() { Skipped::NotThere } else { Skipped::AlreadySo });
             return Ok(());
@@ -122,7 +122,7 @@ pub(crate) fn start(args: &StartArgs, call: &Call) -> StepResult<Report> {
     let ready = args.ready.ready()?;
     let then = received(args, call)?;
     let unit = then.as_ref().map_or_else(|| args.unit.unit(), |then| then.unit.clone());
-    report::of(call, unit, |report| {
+    report::of(call, "start", unit, |report| {
         let down = dependents::down(call, &report.unit, then.as_ref().map_or(&[], |then| &then.dependents))?;
         let before = &report.before;
         if args.dependents {
@@ -165,7 +165,7 @@ fn received(args: &StartArgs, call: &Call) -> Result<Option<Report>, Failure> {
 
 pub(crate) fn restart(call: &Call, unit: Unit, ready: &ReadyArgs, dry_run: bool) -> StepResult<Report> {
     let ready = ready.ready()?;
-    report::of(call, unit, |report| {
+    report::of(call, "restart", unit, |report| {
         startable(&report.unit, &report.before)?;
         report.plan = vec![plan(&report.unit, "restart")];
         if dry_run { Ok(()) } else { act(call, report, "restart", &ready) }
@@ -199,8 +199,8 @@ fn act(call: &Call, report: &mut Report, verb: &str, ready: &Ready) -> Result<()
     Ok(())
 }
 
-/// A restart that systemd refused (or never got to) leaves the former run active, which looks as good as a new one: only its
-/// invocation tells the two apart. While the request still waits in the queue, so does this.
+/// A restart that systemd refuses leaves the previous run active; only its invocation ID differs from that of a new run. This waits as
+/// long as the request is in systemd's queue.
 fn send(call: &Call, report: &mut Report, verb: &str) -> Result<(), Failure> {
     let answer = request(call, report, verb)?;
     if !answer.status.success() && report.after.is_inactive() {
@@ -223,7 +223,7 @@ fn send(call: &Call, report: &mut Report, verb: &str) -> Result<(), Failure> {
 
 pub(crate) fn wait(call: &Call, unit: Unit, goal: Goal, ready: &ReadyArgs) -> StepResult<Report> {
     let ready = ready.ready()?;
-    report::of(call, unit, |report| {
+    report::of(call, "wait", unit, |report| {
         let waited = match goal {
             Goal::Active => {
                 if !report.before.is_active() {

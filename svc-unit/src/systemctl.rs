@@ -24,7 +24,7 @@ use crate::{dependents, ready};
 const STATE: &str = "LoadState,LoadError,ActiveState,SubState,Result,Type,MainPID,ExecMainCode,ExecMainStatus,\
 NRestarts,UnitFileState,InvocationID,NeedDaemonReload,Job,ActiveEnterTimestamp,ActiveEnterTimestampMonotonic,\
 InactiveEnterTimestamp,InactiveEnterTimestampMonotonic";
-/// systemctl's exit status where the request was not permitted, as that of an init script (LSB).
+/// systemctl's exit status if the request was not permitted, as that of an init script (LSB).
 const NOT_PERMITTED: i32 = 4;
 
 fn arguments<'a>(manager: Manager, verb: &[&'a str], units: &'a [String]) -> Vec<&'a str> {
@@ -59,13 +59,13 @@ pub(crate) struct Shown {
     pub(crate) related: Vec<String>,
 }
 
-pub(crate) fn state(call: &Call, unit: &Unit) -> Result<State, Failure> {
-    let shown = show(call, unit.manager, std::slice::from_ref(&unit.name), "")?.pop();
-    shown.map(|shown| shown.state).ok_or_else(|| no_answer(unit.manager, &unit.name, ""))
+pub(crate) fn state(call: &Call, step: &str, unit: &Unit) -> Result<State, Failure> {
+    let shown = show(call, step, unit.manager, std::slice::from_ref(&unit.name), "")?.pop();
+    shown.map(|shown| shown.state).ok_or_else(|| no_answer(unit.manager, step, &unit.name, ""))
 }
 
 /// The units in their order. The manager must answer for each of them (5), and is not another user's (3).
-pub(crate) fn show(call: &Call, manager: Manager, units: &[String], relations: &str) -> Result<Vec<Shown>, Failure> {
+pub(crate) fn show(call: &Call, step: &str, manager: Manager, units: &[String], relations: &str) -> Result<Vec<Shown>, Failure> {
     let Some(first) = units.first() else { return Ok(Vec::new()) };
     let properties = format!("{STATE},{relations}");
     let ended = capture(call, "systemctl", arguments(manager, &["show", "--property", &properties], units))?;
@@ -73,7 +73,7 @@ pub(crate) fn show(call: &Call, manager: Manager, units: &[String], relations: &
     let blocks = text.split("\n\n").map(|block| block.lines().filter_map(|line| line.split_once('=')).collect());
     let shown: Vec<BTreeMap<&str, &str>> = blocks.collect();
     if shown.len() != units.len() || shown.iter().any(|one| !one.contains_key("ActiveState")) {
-        return Err(no_answer(manager, first, ended.stderr.trim()));
+        return Err(no_answer(manager, step, first, ended.stderr.trim()));
     }
     let of = |(name, properties): (&String, &BTreeMap<&str, &str>)| {
         let named = relations.split(',').filter_map(|relation| properties.get(relation));
@@ -97,14 +97,14 @@ fn no_rights(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure 
         Manager::System => format!("sudo svc-unit {step} {unit}"),
         Manager::User => format!("Run svc-unit {step} {unit} --user as the user who owns that manager."),
     };
-    Failure::refused("no_rights", format!("The calling user may not {step} {unit}.")).hint(hint).cause(stderr)
+    Failure::refused("no_rights", format!("The calling user has no right to svc-unit {step} {unit}.")).hint(hint).cause(stderr)
 }
 
-fn no_answer(manager: Manager, unit: &str, stderr: &str) -> Failure {
+fn no_answer(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure {
     // A user manager hangs up on other users, and without a bus the system manager on all but root.
     let is_booted = manager == Manager::User || Path::new("/run/systemd/system").exists();
     if is_booted && is_of_another_user(manager) {
-        return no_rights(manager, "status", unit, stderr);
+        return no_rights(manager, step, unit, stderr);
     }
     let failure = match manager {
         Manager::System => Failure::unavailable("manager_unreachable", "No system manager of systemd answers on this host.")
@@ -118,8 +118,8 @@ fn no_answer(manager: Manager, unit: &str, stderr: &str) -> Failure {
 /// Asks systemd to `verb` the unit and waits until its job has ended, keeping `report.after` up to date. An exit status of 0 says
 /// that the job ended well, or that there was nothing to do; what is on stderr is for people.
 ///
-/// `changed` is true where the unit was seen to change; an interrupted request counts as soon as it is seen in systemd's queue.
-/// It is unknown where the request failed and nothing shows that it had no effect: a unit that it requires failed to start, or
+/// `changed` is true if the unit was seen to change; an interrupted request counts as soon as it is seen in systemd's queue.
+/// It is unknown if the request failed and nothing shows that it had no effect: a unit that it requires failed to start, or
 /// the manager did not answer in time.
 pub(crate) fn request(call: &Call, report: &mut Report, verb: &str) -> Result<Captured, Failure> {
     let (unit, before) = (report.unit.clone(), report.before.clone());
@@ -138,7 +138,7 @@ pub(crate) fn request(call: &Call, report: &mut Report, verb: &str) -> Result<Ca
         });
         request.join().unwrap_or_else(|_| Err(Failure::failed("systemctl_lost", "The thread that ran systemctl broke off.")))
     });
-    let ended = ended.and_then(|answer| Ok((answer, state(call, &unit)?)));
+    let ended = ended.and_then(|answer| Ok((answer, state(call, verb, &unit)?)));
     let (answer, after) = ended.inspect_err(|_| {
         if changed || report.after.job_pending {
             call.effects().happened();

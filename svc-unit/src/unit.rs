@@ -71,7 +71,7 @@ pub(crate) struct UnitArgs {
     /// The unit; default: SVC_UNIT, else NAME.service. The prefix user: means the user manager
     #[arg(value_name = "UNIT")]
     unit: Option<Unit>,
-    /// The unit that is meant where none is named; apart from UNIT, so that a --from document comes before it
+    /// The unit that is meant if none is named; apart from UNIT, so that a --from document comes before it
     #[arg(long, value_name = "UNIT", env = "SVC_UNIT", hide = true)]
     default_unit: Option<Unit>,
     #[command(flatten)]
@@ -87,7 +87,7 @@ impl UnitArgs {
         self.unit.clone().map(|unit| self.of_manager(unit))
     }
 
-    /// The unit that is meant where no document names one.
+    /// The unit that is meant if no document names one.
     pub(crate) fn unit(&self) -> Unit {
         let derived = || Unit { name: settings::default_of("SVC_UNIT", &self.service.name), manager: Manager::System };
         self.named().unwrap_or_else(|| self.of_manager(self.default_unit.clone().unwrap_or_else(derived)))

@@ -221,7 +221,7 @@ fn a_dry_run_of_a_carry_says_exactly_what_the_real_one_does_and_changes_nothing(
     assert_eq!(site.files(), before);
     let changes: Vec<&str> =
         dry.result()["plan"].as_array().unwrap().iter().map(|action| action["change"].as_str().unwrap()).collect();
-    assert!(changes[0].starts_with("keep as "), "{changes:?}");
+    assert!(changes[0].starts_with("previous file: "), "{changes:?}");
     let wanted = ["set database.pool.size to \"32\"", "set session.secret to \"<redacted>\"", "remove session.lifetime_minutes"];
     assert_eq!(changes[1..], wanted);
     let real = carry().run().ok().changed();

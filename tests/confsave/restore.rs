@@ -224,6 +224,23 @@ fn whoever_cannot_give_the_file_to_its_owner_is_refused() {
 }
 
 #[test]
+fn a_folder_that_was_made_for_a_file_that_then_cannot_be_written_is_a_change() {
+    let site = Site::new();
+    fs::write(site.yaml(), SHIPPED).unwrap();
+    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let folder = site.yaml().parent().unwrap().to_owned();
+    fs::remove_dir_all(&folder).unwrap();
+    let daemon = os::system_user("daemon").unwrap();
+    for path in [site.dir.path(), &site.path("svc.yaml"), folder.parent().unwrap()] {
+        chown(path, Some(daemon.uid.as_raw()), None).unwrap();
+    }
+    // Only root may give the file to root again.
+    let restore = site.tool("restore").env("SVC_STATE_DIR", site.path("state of daemon")).as_user("daemon");
+    restore.args(["--from", "-"]).stdin(save.text()).run().fails(1, "rights_not_kept").changed();
+    assert!(folder.exists() && !site.yaml().exists());
+}
+
+#[test]
 fn the_acl_comes_back_with_the_file_and_what_the_folder_would_add_does_not() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();

@@ -32,7 +32,10 @@ fn without_systemctl_or_without_a_manager_it_is_unavailable() {
 fn the_manager_of_another_user_is_refused() {
     let systemd = manager();
     let user = os::system_user("svc-unit-test").unwrap();
-    tool(&systemd, "status").args(["--user", "svc"]).as_user(&user.name).run().refused("no_rights");
+    for step in ["status", "stop"] {
+        let ran = tool(&systemd, step).args(["--user", "svc"]).as_user(&user.name).run().refused("no_rights");
+        assert!(ran.text().contains(&format!("Run svc-unit {step} svc.service --user as")), "{ran}");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn edits(from: &Flat, to: &Flat) -> (Vec<Path>, BTreeSet<Path>) {
     (in_order.filter(|path| left_to_set.remove(path)).collect(), removed)
 }
 
-/// The text of `new` with the leaves of `to` instead of `from`, each written as in `mine`. `None` where a key is
+/// The text of `new` with the leaves of `to` instead of `from`, each written as in `mine`. `None` if a key is
 /// not found as the strict reader found it (behind an alias, say). With `keep_aliases` an
 /// alias in the place of a value stays: what it names is edited too, and says the same.
 pub(crate) fn edited(new: &str, mine: &str, (from, to): (&Flat, &Flat), keep_aliases: bool) -> Option<String> {
@@ -146,7 +146,7 @@ fn has_alias(value: &YamlNode) -> bool {
     }
 }
 
-/// A value on one line, as it must be written inside of braces and brackets; `None` where no such line says the same.
+/// A value on one line, as it must be written inside of braces and brackets; `None` if no such line says the same.
 fn one_line(tree: &Tree) -> Option<String> {
     let listed = |parts: Option<Vec<String>>| Some(parts?.join(", "));
     Some(match tree {

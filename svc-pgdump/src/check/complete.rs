@@ -12,19 +12,14 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 
 use super::encoding::Text;
-use super::lexer::{Ended, Kind, Lexer, Piece};
+use super::lexer::{Ended, Kind, Unit, Units};
 use super::tokens::{self, Token, copy_target};
-use crate::compression::Packed;
-
-/// The longest statement whose text is read: a COPY of 1,600 columns with the longest names fits.
-const LONGEST_STATEMENT: usize = 256 * 1024;
-/// The longest comment or command whose text is read.
-const LONGEST_LINE: usize = 4096;
+use crate::compression::CompressedFile;
 
 /// One COPY block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableRows {
-    /// Its schema, unquoted; `null` where the dump names none.
+    /// Its schema, unquoted; `null` if the dump names none.
     pub schema: Option<String>,
     /// Its name, unquoted.
     pub name: String,
@@ -65,7 +60,7 @@ pub struct Dump {
     pub size_bytes: u64,
     pub sha256: String,
     /// Its file, where that is compressed; else it is the text.
-    pub packed: Option<Packed>,
+    pub compressed: Option<CompressedFile>,
     /// Why it is incomplete, as a clause ("it ends inside a COPY block").
     pub reason: Option<String>,
     /// The server that it is of, as its header says: `15.18 (Debian 15.18-0+deb12u1)`.
@@ -79,6 +74,8 @@ pub struct Dump {
     /// Whether it holds INSERT statements (`--inserts`), whose rows are not counted.
     pub has_inserts: bool,
     pub has_subscriptions: bool,
+    /// The encoding that it names first.
+    pub encoding: Option<String>,
 }
 
 impl Dump {
@@ -91,11 +88,11 @@ impl Dump {
     }
 
     pub fn file_size_bytes(&self) -> u64 {
-        self.packed.as_ref().map_or(self.size_bytes, |packed| packed.size_bytes)
+        self.compressed.as_ref().map_or(self.size_bytes, |file| file.size_bytes)
     }
 
     pub fn file_sha256(&self) -> &str {
-        self.packed.as_ref().map_or(&self.sha256, |packed| &packed.sha256)
+        self.compressed.as_ref().map_or(&self.sha256, |file| &file.sha256)
     }
 
     pub fn require_complete(self, path: &Path) -> Result<Self, Failure> {
@@ -108,7 +105,7 @@ impl Dump {
 
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
     Failure::invalid("dump_incomplete", format!("The dump {} is incomplete: {reason}.", path.display()))
-        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
+        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump --force.")
 }
 
 /// The major version in `15.18 (Debian …)`, `18beta1`.
@@ -119,21 +116,21 @@ pub fn major(version: &str) -> Option<u32> {
 
 #[derive(Debug, Default)]
 pub struct Examiner {
-    lexer: Lexer,
+    units: Units,
     seen: Seen,
 }
 
 impl Examiner {
-    /// `take` is given the pieces too.
-    pub fn feed(&mut self, bytes: &[u8], take: &mut impl FnMut(Piece<'_>)) {
+    /// `take` is given the units too.
+    pub fn feed(&mut self, bytes: &[u8], take: &mut impl FnMut(&Unit<'_>)) {
         self.seen.dump.size_bytes += bytes.len() as u64;
         if self.seen.start.len() < 8 {
             self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
         }
         let seen = &mut self.seen;
-        let Ok(()) = self.lexer.feed(bytes, &mut |piece| {
-            seen.piece(piece);
-            take(piece);
+        let Ok(()) = self.units.feed(bytes, &mut |unit| {
+            seen.unit(&unit);
+            take(&unit);
             Ok::<(), Infallible>(())
         });
     }
@@ -148,9 +145,8 @@ impl Examiner {
 
     /// All bytes have passed; whoever let them pass has hashed them.
     pub fn finish(self, sha256: String) -> Dump {
-        let Self { lexer, seen } = self;
-        let Ok(ended) = lexer.finish(&mut |_| Ok::<(), Infallible>(()));
-        let reason = seen.reason(ended);
+        let Self { units, seen } = self;
+        let reason = seen.reason(units.finish());
         let contents = Contents {
             row_count: seen.dump.contents.tables.iter().map(|table| table.row_count).sum(),
             roles: seen.roles.into_iter().collect(),
@@ -165,7 +161,6 @@ impl Examiner {
 #[derive(Debug, Default)]
 struct Seen {
     start: Vec<u8>,
-    unit: Vec<u8>,
     encoding: Text,
     header: bool,
     /// How many lines of the last comment have been seen, with nothing but it behind them: all are 2.
@@ -180,31 +175,18 @@ struct Seen {
 }
 
 impl Seen {
-    fn piece(&mut self, piece: Piece<'_>) {
-        let longest = match piece.kind {
-            Kind::Space | Kind::RowsEnd | Kind::Unread => return,
+    fn unit(&mut self, unit: &Unit<'_>) {
+        let text = || self.encoding.decode(unit.bytes);
+        match unit.kind {
             Kind::Rows => {
-                let rows = memchr::memchr_iter(b'\n', piece.bytes).count() as u64;
                 if let Some(table) = self.dump.contents.tables.last_mut() {
-                    table.row_count += rows;
+                    table.row_count += unit.lines;
                 }
-                return;
             }
-            Kind::Statement => LONGEST_STATEMENT,
-            Kind::Comment | Kind::Command => LONGEST_LINE,
-        };
-        let free = longest.saturating_sub(self.unit.len());
-        self.unit.extend(piece.bytes.iter().take(free));
-        if !piece.last {
-            return;
-        }
-        let unit = std::mem::take(&mut self.unit);
-        let complete = unit.len() < longest;
-        let text = self.encoding.decode(&unit);
-        match piece.kind {
-            Kind::Comment => self.comment(text.trim_end()),
-            Kind::Command => self.command(text.trim_end()),
-            _ => self.statement(&text, complete),
+            Kind::Comment => self.comment(text().trim_end()),
+            Kind::Command => self.command(text().trim_end()),
+            Kind::Statement => self.statement(&text(), unit.is_whole()),
+            Kind::Space | Kind::RowsEnd | Kind::Unread => {}
         }
     }
 
@@ -246,12 +228,17 @@ impl Seen {
             self.unexpected =
                 Some("it sets standard_conforming_strings, or a parameter that cannot be told, otherwise than pg_dump does");
         }
+        if tokens::is_of_server(text) {
+            self.unexpected =
+                Some("it changes databases, roles or tablespaces of the server, which a dump without --create does not");
+        }
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {
             self.dump.has_inserts = true;
         } else if starts("SET client_encoding") {
-            let named = tokens::tokens(text).into_iter().find_map(|token| token.text().map(Text::named));
-            self.encoding = named.unwrap_or_default();
+            let named = tokens::tokens(text).into_iter().find_map(|token| token.text().map(str::to_owned));
+            self.encoding = named.as_deref().map(Text::named).unwrap_or_default();
+            self.dump.encoding = self.dump.encoding.take().or(named);
         } else if starts("CREATE SUBSCRIPTION ") {
             self.dump.has_subscriptions = true;
         } else if tokens::starts_with_word(text, "COPY") {

@@ -6,13 +6,14 @@
 //! Bytes are pushed in as they come ([`Lexer::feed`]) and handed on as pieces of units; memory does not grow with the dump.
 //! The pieces, joined, are the input.
 
+use std::convert::Infallible;
 use std::fmt;
 
 use memchr::memmem;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// White space between units, and a byte-order mark before the first one.
+    /// White space between units.
     Space,
     Comment,
     /// A statement to its semicolon; comments inside of it belong to it.
@@ -35,9 +36,8 @@ pub struct Position {
 impl Position {
     pub const START: Self = Self { byte: 0, line: 1 };
 
-    pub fn behind(self, bytes: &[u8]) -> Self {
-        let lines = memchr::memchr_iter(b'\n', bytes).count();
-        Self { byte: self.byte + bytes.len() as u64, line: self.line + lines as u64 }
+    pub const fn behind(self, bytes: u64, lines: u64) -> Self {
+        Self { byte: self.byte + bytes, line: self.line + lines }
     }
 }
 
@@ -53,6 +53,73 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
     pub last: bool,
     pub at: Position,
+    /// How many lines end in it.
+    pub lines: u64,
+}
+
+/// More of a unit is not kept: a COPY of 1,600 columns with the longest names fits.
+const LONGEST_UNIT: usize = 256 * 1024;
+
+/// A comment, a statement or a command as a whole; rows as they come, and the line that ends them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unit<'a> {
+    pub kind: Kind,
+    /// Its bytes, of a long one the first ones.
+    pub bytes: &'a [u8],
+    pub at: Position,
+    pub size: u64,
+    /// How many lines end in it.
+    pub lines: u64,
+}
+
+impl Unit<'_> {
+    pub const fn is_whole(&self) -> bool {
+        self.bytes.len() as u64 == self.size
+    }
+}
+
+/// Reads whole units.
+#[derive(Debug, Default)]
+pub struct Units {
+    lexer: Lexer,
+    /// The unit that has begun, with where it did.
+    bytes: Vec<u8>,
+    begun: Option<Position>,
+}
+
+impl Units {
+    /// Reads on; `take` is given the units.
+    pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Unit<'_>) -> Result<(), E>) -> Result<(), E> {
+        let Self { lexer, bytes, begun } = self;
+        lexer.feed(input, &mut |piece| {
+            let Piece { kind, at, lines, .. } = piece;
+            let size = piece.bytes.len() as u64;
+            match kind {
+                Kind::Space | Kind::Unread => return Ok(()),
+                Kind::Rows | Kind::RowsEnd => return take(Unit { kind, bytes: piece.bytes, at, size, lines }),
+                Kind::Statement | Kind::Comment | Kind::Command => {}
+            }
+            let free = piece.bytes.get(..LONGEST_UNIT - bytes.len()).unwrap_or(piece.bytes);
+            if piece.last && begun.is_none() {
+                return take(Unit { kind, bytes: free, at, size, lines });
+            }
+            bytes.extend_from_slice(free);
+            let start = *begun.get_or_insert(at);
+            if !piece.last {
+                return Ok(());
+            }
+            let end = at.behind(size, lines);
+            let taken = take(Unit { kind, bytes, at: start, size: end.byte - start.byte, lines: end.line - start.line });
+            (*begun, *bytes) = (None, Vec::new());
+            taken
+        })
+    }
+
+    /// The input has ended; a unit that has not is not given.
+    pub fn finish(self) -> Ended {
+        let Ok(ended) = self.lexer.finish(&mut |_| Ok::<(), Infallible>(()));
+        ended
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +130,7 @@ pub struct Ended {
     pub at: Position,
 }
 
-// Inside of what the input may end, and why the rest of it is not read.
+// Why a dump is incomplete or cannot be read.
 const IN_COMMENT: &str = "it ends inside a comment";
 const IN_STATEMENT: &str = "it ends inside a statement";
 const IN_COMMAND: &str = "it ends inside a psql command";
@@ -79,7 +146,6 @@ const VERTICAL_TAB: &str = "a vertical tab stands in a statement, which pg_dump 
 const COPY_OPTIONS: &str = "it has a COPY with options, which pg_dump never writes";
 const COPY_LINE: &str = "something stands behind a COPY on its line, which pg_dump never writes";
 
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 const ROWS_ENDS: [&[u8]; 2] = [b"\\.\n", b"\\.\r\n"];
 
 /// The state of reading. See the module's own words.
@@ -98,7 +164,6 @@ pub struct Lexer {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Start,
     Between,
     Comment,
     Command,
@@ -120,7 +185,7 @@ struct Step {
 impl Default for Lexer {
     fn default() -> Self {
         let at = Position::START;
-        Self { state: State::Start, sql: Sql::default(), held: Vec::new(), at, begun: at, open: false }
+        Self { state: State::Between, sql: Sql::default(), held: Vec::new(), at, begun: at, open: false }
     }
 }
 
@@ -168,16 +233,17 @@ impl Lexer {
         if last {
             self.open = false;
         }
-        self.at = at.behind(bytes);
-        Piece { kind, bytes, last, at }
+        let lines = memchr::memchr_iter(b'\n', bytes).count() as u64;
+        self.at = at.behind(bytes.len() as u64, lines);
+        Piece { kind, bytes, last, at, lines }
     }
 
     /// The input has ended; what was held back is given out.
     pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
         let held = std::mem::take(&mut self.held);
         let (reason, kind) = match self.state {
-            State::Start | State::Between if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
-            State::Start | State::Between | State::Statement => (IN_STATEMENT, Kind::Statement),
+            State::Between if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
+            State::Between | State::Statement => (IN_STATEMENT, Kind::Statement),
             State::Comment => (IN_COMMENT, Kind::Comment),
             State::Command => (IN_COMMAND, Kind::Command),
             State::CopyLineEnd | State::RowStart | State::Row => (IN_ROWS, Kind::Rows),
@@ -189,10 +255,9 @@ impl Lexer {
         Ok(Ended { reason: Some(reason), at: self.begun })
     }
 
-    /// One step; `None` where more input decides.
+    /// One step; `None` if more input decides.
     fn step(&mut self, rest: &[u8]) -> Option<Step> {
         match self.state {
-            State::Start => self.start(rest),
             State::Between => self.between(rest),
             State::Comment => Some(self.comment(rest)),
             State::Command => Some(self.command(rest)),
@@ -202,17 +267,6 @@ impl Lexer {
             State::Row => Some(self.row(rest)),
             State::Stopped(_) => Some(Step { kind: Kind::Unread, size: rest.len(), last: false }),
         }
-    }
-
-    fn start(&mut self, rest: &[u8]) -> Option<Step> {
-        if rest.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(rest) {
-            return None;
-        }
-        self.state = State::Between;
-        if rest.starts_with(BYTE_ORDER_MARK) {
-            return Some(Step { kind: Kind::Space, size: BYTE_ORDER_MARK.len(), last: false });
-        }
-        self.between(rest)
     }
 
     fn between(&mut self, rest: &[u8]) -> Option<Step> {

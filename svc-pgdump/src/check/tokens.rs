@@ -33,12 +33,16 @@ impl Token {
     }
 }
 
+pub fn tokens(statement: &str) -> Vec<Token> {
+    scan(statement).collect()
+}
+
 /// Splits a statement. Comments and dollar quotes do not occur in the statements that this is for; they come out as marks
 /// and words.
-pub fn tokens(statement: &str) -> Vec<Token> {
-    let mut out = Vec::new();
-    let mut rest = statement;
-    while let Some(first) = rest.chars().next() {
+fn scan(mut rest: &str) -> impl Iterator<Item = Token> {
+    std::iter::from_fn(move || {
+        rest = rest.trim_start();
+        let first = rest.chars().next()?;
         let (token, after) = match first {
             '"' | '\'' => quoted(rest, first),
             letter if is_word(letter) => {
@@ -46,15 +50,33 @@ pub fn tokens(statement: &str) -> Vec<Token> {
                 let (word, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
                 (Some(Token::Word(word.to_lowercase())), after)
             }
-            other => {
-                let after = rest.strip_prefix(other).unwrap_or_default();
-                ((!other.is_whitespace()).then_some(Token::Mark(other)), after)
-            }
+            other => (Some(Token::Mark(other)), rest.strip_prefix(other).unwrap_or_default()),
         };
-        out.extend(token);
         rest = after;
-    }
-    out
+        token
+    })
+}
+
+/// Whether a statement changes what belongs to the whole server: its other databases, roles and tablespaces, and what may be done
+/// with them.
+pub(super) fn is_of_server(statement: &str) -> bool {
+    const KINDS: [&str; 7] = ["database", "group", "parameter", "role", "system", "tablespace", "user"];
+    let mut tokens = scan(statement);
+    let mut word = || tokens.next().and_then(|token| token.name().map(str::to_owned)).unwrap_or_default();
+    let verb = word();
+    let kind = match verb.as_str() {
+        "reassign" => return true,
+        "alter" | "create" | "drop" => word(),
+        "comment" if word() == "on" => word(),
+        // GRANT role TO role has no ON.
+        "grant" | "revoke" | "security" => match tokens.find(|token| token.is("on")) {
+            Some(_) => tokens.next().and_then(|token| token.name().map(str::to_owned)).unwrap_or_default(),
+            None => return true,
+        },
+        _ => return false,
+    };
+    let is_mapping = kind == "user" && tokens.next().is_some_and(|token| token.is("mapping"));
+    (KINDS.contains(&kind.as_str()) && !is_mapping) || (verb == "drop" && kind == "owned")
 }
 
 /// Whether a statement starts with that keyword, which ends there.
@@ -189,6 +211,47 @@ mod tests {
             ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (true);", vec![]),
         ] {
             assert_eq!(roles_of(sql), wanted, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_the_whole_server_is_told_from_what_is_in_the_database() {
+        for sql in [
+            "DROP DATABASE IF EXISTS svc_db;",
+            "create database svc_db WITH TEMPLATE = template0;",
+            "ALTER DATABASE svc_db OWNER TO svc;",
+            "ALTER SYSTEM SET fsync = off;",
+            "ALTER ROLE svc IN DATABASE svc_db SET a.b = '1';",
+            "DROP USER svc;",
+            "CREATE GROUP g;",
+            "CREATE TABLESPACE t LOCATION '/t';",
+            "DROP OWNED BY svc;",
+            "REASSIGN OWNED BY svc TO other;",
+            "COMMENT ON DATABASE svc_db IS 'x';",
+            "COMMENT ON ROLE svc IS 'x';",
+            "SECURITY LABEL FOR p ON DATABASE svc_db IS 'x';",
+            "GRANT CREATE,TEMPORARY ON DATABASE svc_db TO svc;",
+            "REVOKE ALL ON TABLESPACE t FROM PUBLIC;",
+            "GRANT SET ON PARAMETER work_mem TO svc;",
+            "GRANT a TO \"on\" WITH ADMIN OPTION;",
+            "REVOKE a FROM b;",
+        ] {
+            assert!(is_of_server(sql), "{sql}");
+        }
+        for sql in [
+            "CREATE TABLE database (a int);",
+            "CREATE USER MAPPING FOR m SERVER s;",
+            "ALTER TABLE public.role OWNER TO svc;",
+            "ALTER DEFAULT PRIVILEGES FOR ROLE a GRANT SELECT ON TABLES TO b;",
+            "COMMENT ON TABLE public.x IS 'ON DATABASE';",
+            "COMMENT ON COLUMN public.x.user IS 'x';",
+            "SECURITY LABEL ON TABLE public.x IS 'x';",
+            "GRANT SELECT(a) ON TABLE public.\"user\" TO svc;",
+            "GRANT USAGE ON SCHEMA \"database\" TO svc;",
+            "DROP TABLE owned;",
+            "SET role TO none;",
+        ] {
+            assert!(!is_of_server(sql), "{sql}");
         }
     }
 

@@ -11,35 +11,35 @@ fn text(size: usize) -> Vec<u8> {
     (0..size).map(|_| next()).collect()
 }
 
-fn packed(compression: Compression, text: &[u8]) -> std::fs::File {
+fn compressed(compression: Compression, text: &[u8]) -> std::fs::File {
     let mut file = tempfile::tempfile().unwrap();
-    let mut packer = Packer::new(Some(compression), &mut file);
+    let mut writer = CompressingWriter::new(Some(compression), &mut file);
     // In pieces that meet the end of no frame.
-    text.chunks(100_003).for_each(|piece| packer.write(piece).unwrap());
-    let packed = packer.finish().unwrap().packed.unwrap();
-    assert_eq!(packed.size_bytes, file.metadata().unwrap().len());
+    text.chunks(100_003).for_each(|piece| writer.write(piece).unwrap());
+    let compressed_file = writer.finish().unwrap().1.unwrap();
+    assert_eq!(compressed_file.size_bytes, file.metadata().unwrap().len());
     file
 }
 
 const BOTH: [Compression; 2] = [Compression::Zstd, Compression::Gzip];
 
 #[test]
-fn what_is_packed_is_read_again_from_the_start_and_at_any_place() {
+fn what_is_compressed_is_read_again_from_the_start_and_at_any_place() {
     for compression in BOTH {
         for size in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME + 12_345] {
             let text = text(size);
-            let file = packed(compression, &text);
-            let mut frames = Frames::from(Some(compression), &file, 0, true);
+            let file = compressed(compression, &text);
+            let mut frames = FrameReader::from(Some(compression), &file, 0, true);
             let mut read = Vec::new();
             frames.read_to_end(&mut read).unwrap();
             assert!(read == text, "{compression:?} of {size}");
             let (_, _, starts) = frames.finish().unwrap();
             assert_eq!(starts.len(), size.div_ceil(FRAME));
-            let segments = Segments::new(compression, starts, size as u64);
-            assert!(segments.are_short());
+            let frames = FrameIndex::new(compression, starts, size as u64);
+            assert!(frames.are_short());
             for at in [0, 1, FRAME - 1, FRAME, 2 * FRAME + 7, size.saturating_sub(1)] {
                 let mut buffer = [0; 1000];
-                let got = segments.read_at(&file, &mut buffer, at as u64).unwrap();
+                let got = frames.read_at(&file, &mut buffer, at as u64).unwrap();
                 assert!(text.get(at..).unwrap_or_default().starts_with(&buffer[..got]), "{compression:?} at {at}");
                 assert_eq!(got == 0, at >= size);
             }
@@ -54,11 +54,11 @@ fn one_long_frame_is_not_read_from_within_and_many_tiny_ones_are_few_places() {
     for (bytes, size, short, places) in [(long, 9 * FRAME, false, 1), (tiny, 30_000, true, 1)] {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
-        let mut frames = Frames::from(Some(Compression::Zstd), &file, 0, false);
+        let mut frames = FrameReader::from(Some(Compression::Zstd), &file, 0, false);
         assert_eq!(std::io::copy(&mut frames, &mut std::io::sink()).unwrap(), size as u64);
         let (_, _, starts) = frames.finish().unwrap();
         assert_eq!(starts.len(), places);
-        assert_eq!(Segments::new(Compression::Zstd, starts, size as u64).are_short(), short);
+        assert_eq!(FrameIndex::new(Compression::Zstd, starts, size as u64).are_short(), short);
     }
 }
 
@@ -66,9 +66,9 @@ fn one_long_frame_is_not_read_from_within_and_many_tiny_ones_are_few_places() {
 fn a_file_that_is_cut_or_altered_anywhere_is_no_text() {
     let text = text(2 * FRAME + 99);
     for compression in BOTH {
-        let file = packed(compression, &text);
+        let file = compressed(compression, &text);
         let mut whole = Vec::new();
-        Onward { file: &file, at: 0, hash: None }.read_to_end(&mut whole).unwrap();
+        HashingReader { file: &file, at: 0, hash: None }.read_to_end(&mut whole).unwrap();
         for round in 1..40 {
             let at = whole.len() * round / 40;
             let mut flipped = whole.clone();
@@ -77,7 +77,7 @@ fn a_file_that_is_cut_or_altered_anywhere_is_no_text() {
                 let mut file = tempfile::tempfile().unwrap();
                 file.write_all(damaged).unwrap();
                 let mut read = Vec::new();
-                let result = Frames::from(Some(compression), &file, 0, false).read_to_end(&mut read);
+                let result = FrameReader::from(Some(compression), &file, 0, false).read_to_end(&mut read);
                 assert!(result.is_err() || read != text, "{compression:?} at {at}");
             }
         }

@@ -24,40 +24,54 @@ const LONGEST_CONNECT: u64 = 3600;
 /// The database that a step is about.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection options")]
-pub struct DatabaseArg {
-    /// `SVC_DATABASE`.
+pub struct DatabaseArgs {
+    /// The product's database; default: that of a --from document, else NAME_db
     #[arg(short = 'd', long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
-    pub dbname: Option<String>,
+    dbname: Option<String>,
     #[command(flatten)]
     service: ServiceArg,
-    /// `SVC_DB_USER`.
-    #[arg(long = "db-user", value_name = "ROLE", env = "SVC_DB_USER")]
-    pub db_user: Option<String>,
 }
 
-impl DatabaseArg {
-    pub fn name(&self) -> Result<String, Failure> {
-        database_name(self.dbname.as_deref(), &self.service.name)
+impl DatabaseArgs {
+    /// The database's name; `recorded` is that of a document. A connection string is refused (2): its password would be in the process
+    /// list.
+    pub fn name(&self, recorded: Option<&str>) -> Result<String, Failure> {
+        let default = || default_of("SVC_DATABASE", &self.service.name);
+        let name = self.named().or(given(recorded)).map_or_else(default, str::to_owned);
+        if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
+            return Err(Failure::usage("dbname_invalid", "The database is given as a connection string.").hint(
+                "Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file.",
+            ));
+        }
+        Ok(name)
     }
 
-    /// The product's own role in the database, its owner: `svc`.
-    pub fn owner(&self) -> String {
-        given(self.db_user.as_deref()).unwrap_or(&self.service.name).to_owned()
+    /// The one that `--dbname` or `SVC_DATABASE` names.
+    pub fn named(&self) -> Option<&str> {
+        given(self.dbname.as_deref())
+    }
+
+    /// Refuses (2) an option that names another database than the document.
+    pub fn check(&self, recorded: &str) -> Result<(), Failure> {
+        self.name(Some(recorded))?;
+        match self.named() {
+            Some(named) if named != recorded => Err(Failure::usage(
+                "dbname_invalid",
+                format!("The document is about the database {recorded}, not about {named}."),
+            )
+            .hint(format!("Omit --dbname (SVC_DATABASE), or pass --dbname {recorded}."))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Its owner, if none is named: the product's own role, such as `svc`.
+    pub fn owner(&self, named: Option<&str>) -> String {
+        given(named).unwrap_or(&self.service.name).to_owned()
     }
 }
 
 pub fn given(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
-}
-
-/// The given name, or that of the product. A connection string is refused (2): its password would be in the process list.
-pub fn database_name(dbname: Option<&str>, product: &str) -> Result<String, Failure> {
-    let name = given(dbname).map_or_else(|| default_of("SVC_DATABASE", product), str::to_owned);
-    if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
-        return Err(Failure::usage("dbname_invalid", "The database is given as a connection string.")
-            .hint("Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file."));
-    }
-    Ok(name)
 }
 
 /// The server and who connects, by pg_dump's flag names. The settings `SVC_DB_…` come before libpq's, which may be there for
@@ -244,12 +258,18 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_string_is_no_database_name() {
-        let service = ServiceArg { name: "svc".into() };
-        let arg = |dbname: &str| DatabaseArg { dbname: Some(dbname.into()), service: service.clone(), db_user: None };
-        assert_eq!(arg("postgresql://svc:secret@h/db").name().unwrap_err().code, "dbname_invalid");
-        assert_eq!(arg("host=h password=secret").name().unwrap_err().code, "dbname_invalid");
-        assert_eq!(arg("").name().unwrap(), "svc_db");
-        assert_eq!(arg("other").name().unwrap(), "other");
+    fn the_flag_names_the_database_then_the_document_then_the_product() {
+        let service = ServiceArg { name: "svc".to_owned() };
+        let named = |dbname: Option<&str>| DatabaseArgs { dbname: dbname.map(str::to_owned), service: service.clone() };
+        assert_eq!(named(Some("a")).name(Some("b")).unwrap(), "a");
+        assert_eq!(named(None).name(Some("b")).unwrap(), "b");
+        assert_eq!(named(Some("")).name(None).unwrap(), "svc_db");
+        for text in ["host=h password=s3cret", "postgres://u:s3cret@h/d", "postgresql://u:s3cret@h/d"] {
+            let secret = named(Some(text));
+            for refused in [secret.name(None).unwrap_err(), secret.check("b").unwrap_err()] {
+                assert!(refused.code == "dbname_invalid" && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
+            }
+        }
+        assert_eq!(named(Some("a")).check("b").unwrap_err().code, "dbname_invalid");
     }
 }

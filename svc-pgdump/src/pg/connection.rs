@@ -1,13 +1,13 @@
 //! The server that a step works with: connecting to it, and giving the same connection to other programs.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-use postgres::error::DbError;
+use postgres::error::{DbError, SqlState};
 use postgres::{Client, Config, NoTls};
 use svc_step::secret::Secret;
 use svc_step::user::OsUser;
@@ -21,16 +21,31 @@ use super::tls::{NO_FILE, Tls};
 /// How often signals are polled while connecting.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a connection may take once the step is to end.
-const LAST: Duration = Duration::from_secs(5);
+const CLEANUP: Duration = Duration::from_secs(5);
 /// How long a server may take for what is finished or undone once the step is to end; again for each attempt after that.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For every session, whatever the server, the database or the role has as its defaults: it may work for long, be idle for long, and
-/// writes. What only newer servers know is set if it is known.
-pub const SESSION_SETTINGS: &str = "SET role TO none; SET statement_timeout = 0; SET lock_timeout = 0; \
+/// For every session, whatever the server, the database or the role has as its defaults. No name leads to a function of the database's
+/// owner, who would have it called by a superuser. The session may work for long, be idle for long, and writes. What only newer
+/// servers know is set if it is known.
+const SESSION_SETTINGS: &str = "SELECT pg_catalog.set_config('search_path', '', false); \
+    SET role TO none; SET statement_timeout = 0; SET lock_timeout = 0; \
     SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed'; \
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
     WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
+/// Then, for what is asked of the live database before a step: nothing there is to wait for others.
+pub const BEFORE_DUMP: &str = "SET lock_timeout = '5s'; SET statement_timeout = '60s'";
+pub const BEFORE_RESTORE: &str = "SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET default_transaction_read_only = on";
+/// For a load, which does not wait for the disk at each statement: `ANALYZE` and the database's own properties follow on other
+/// connections, which do. pg_dump writes an element of an array that is null as the word NULL, whatever the database is set to.
+pub const LOAD: &str = "SET synchronous_commit = off; SET array_nulls = on";
+/// So that a statement of hours ends with us, also if we are killed; not every system can, and no server before 14.
+pub const CONNECTION_CHECKS: &str = "SET client_connection_check_interval = '2s'";
+/// For the verification, whose end waits for the disk once.
+pub const VERIFY: &str = "SET row_security = off; SET synchronous_commit = off";
+
+/// Whether to continue.
+type Check<'a> = &'a dyn Fn() -> Result<(), Failure>;
 
 pub type Listener = Arc<dyn Fn(&DbError) + Send + Sync>;
 
@@ -59,7 +74,7 @@ pub struct Server {
     pub version: String,
     /// `server_version_num`, such as 150018.
     pub version_num: u32,
-    /// The cluster's own number, in digits; `null` where the role may not ask for it.
+    /// The cluster's own number, in digits; `null` if the role may not ask for it.
     pub system_identifier: Option<String>,
 }
 
@@ -119,9 +134,9 @@ impl Target {
     }
 
     /// Connects to clean up although the step is to end: neither a signal nor the time limit ends the wait, which is short.
-    pub fn connect_at_last(&self, dbname: &str) -> Result<Client, Failure> {
+    pub fn connect_for_cleanup(&self, dbname: &str) -> Result<Client, Failure> {
         let silent: Listener = Arc::new(|_| {});
-        self.attempt(self.connect_timeout.min(LAST), &|| Ok(()), dbname, self.password(dbname), &silent)
+        self.attempt(self.connect_timeout.min(CLEANUP), &|| Ok(()), dbname, self.password(dbname), &silent)
     }
 
     /// What the other end of our connections is called.
@@ -129,11 +144,11 @@ impl Target {
         if self.is_socket() { Peer::Socket(format!(".s.PGSQL.{}", self.port).into()) } else { Peer::Port(self.port) }
     }
 
-    /// One attempt, in a thread of its own: the library waits without end for a server that accepts and says nothing.
+    /// One attempt at each address of the host until the server answers, each with its own time, as in libpq.
     fn attempt(
         &self,
         time: Duration,
-        check: &dyn Fn() -> Result<(), Failure>,
+        check: Check<'_>,
         dbname: &str,
         password: Option<Secret>,
         listener: &Listener,
@@ -141,31 +156,53 @@ impl Target {
         let mut config = self.config(dbname, password);
         let listener = Arc::clone(listener);
         config.notice_callback(move |notice| listener(&notice));
-        let connector = self.tls.connector()?;
-        let started = Instant::now();
-        let work = || {
-            let (send, receive) = channel();
-            std::thread::spawn(move || {
-                let connected = match connector {
+        first_reached(self.addresses(time, check)?, |address| {
+            let mut config = config.clone();
+            if let Some(address) = address {
+                config.hostaddr(address);
+            }
+            self.connect_by(&config, time, check, dbname)
+        })
+    }
+
+    /// Where the host is; `None` is left to the client, and so is what cannot be resolved: it says why.
+    fn addresses(&self, time: Duration, check: Check<'_>) -> Result<Vec<Option<IpAddr>>, Failure> {
+        if self.is_socket() || self.address.is_some() {
+            return Ok(vec![self.address]);
+        }
+        let host = (self.host.clone(), self.port);
+        let found = within(time, check, move || host.to_socket_addrs().map(|all| all.map(|one| Some(one.ip())).collect()))?;
+        let found = found.ok_or_else(|| error::no_answer(&self.place(), time))?;
+        Ok(found.ok().filter(|all: &Vec<_>| !all.is_empty()).unwrap_or_else(|| vec![None]))
+    }
+
+    fn connect_by(&self, config: &Config, time: Duration, check: Check<'_>, dbname: &str) -> Result<Client, Failure> {
+        let connect = |tls: &Tls| {
+            let mut config = config.clone();
+            tls.configure(&mut config);
+            let connector = tls.connector()?;
+            // The library waits without end for a server that accepts and says nothing.
+            let work = || {
+                within(time, check, move || match connector {
                     Some(connector) => config.connect(connector),
                     None => config.connect(NoTls),
-                };
-                let _ = send.send(connected);
-            });
-            loop {
-                match receive.recv_timeout(POLL) {
-                    Ok(result) => return Ok(result),
-                    Err(RecvTimeoutError::Timeout) if started.elapsed() < time => check()?,
-                    Err(_) => return Err(error::no_answer(&self.place(), time)),
-                }
+                })
+            };
+            let connected = match &self.os_user {
+                // The server asks the kernel who connects, at the moment of connecting.
+                Some(user) => user.act_as(work),
+                None => work(),
+            };
+            connected?.ok_or_else(|| error::no_answer(&self.place(), time))
+        };
+        let connected = match connect(&self.tls)? {
+            // As in libpq: the server may have lines for connections without TLS only.
+            Err(error) if self.tls.may_be_off() && error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
+                connect(&Tls::disabled())?
             }
+            connected => connected,
         };
-        let connected = match &self.os_user {
-            // The server asks the kernel who connects, at the moment of connecting.
-            Some(user) => user.act_as(work),
-            None => work(),
-        };
-        let mut client = connected?
+        let mut client = connected
             .map_err(|error| error::of_connect(&error, &self.place(), &self.user, dbname, self.tls.shows_certificate()))?;
         client.batch_execute(SESSION_SETTINGS).map_err(|error| error::of_query(&error, "prepare the session"))?;
         Ok(client)
@@ -175,13 +212,9 @@ impl Target {
         let mut config = Config::new();
         config.host(&self.host).port(self.port).user(&self.user).dbname(dbname).application_name("svc-tools");
         config.connect_timeout(self.connect_timeout);
-        self.tls.configure(&mut config);
         // So that a network which drops every packet is noticed.
         config.keepalives_idle(Duration::from_secs(30)).keepalives_interval(Duration::from_secs(10)).keepalives_retries(3);
         config.tcp_user_timeout(Duration::from_secs(60));
-        if let Some(address) = self.address {
-            config.hostaddr(address);
-        }
         if let Some(options) = &self.options {
             config.options(options);
         }
@@ -224,6 +257,45 @@ impl Target {
     }
 }
 
+/// Prepares a session again, with these settings.
+pub fn reset(client: &mut Client, settings: &str) -> Result<(), Failure> {
+    let prepared =
+        client.batch_execute("DISCARD ALL").and_then(|()| client.batch_execute(&format!("{SESSION_SETTINGS}; {settings}")));
+    prepared.map_err(|error| error::of_query(&error, "prepare the session"))
+}
+
+/// What `work` gives in a thread of its own; `None` if it takes longer.
+fn within<T: Send + 'static>(
+    time: Duration,
+    check: Check<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<Option<T>, Failure> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        let _ = send.send(work());
+    });
+    let started = Instant::now();
+    loop {
+        match receive.recv_timeout(POLL) {
+            Ok(result) => return Ok(Some(result)),
+            Err(RecvTimeoutError::Timeout) if started.elapsed() < time => check()?,
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// The next address is tried only if a server cannot be reached.
+fn first_reached<A, T>(addresses: Vec<A>, mut connect: impl FnMut(A) -> Result<T, Failure>) -> Result<T, Failure> {
+    let mut addresses = addresses.into_iter().peekable();
+    loop {
+        let Some(address) = addresses.next() else { return Err(Failure::failed("internal", "The host has no address.")) };
+        match connect(address) {
+            Err(failure) if failure.code == error::UNREACHABLE && addresses.peek().is_some() => {}
+            connected => return connected,
+        }
+    }
+}
+
 pub fn identify(client: &mut Client) -> Result<Server, Failure> {
     let what = "get the server's version";
     let row = client
@@ -235,4 +307,29 @@ pub fn identify(client: &mut Client) -> Result<Server, Failure> {
     let identifier = client.query_one("SELECT system_identifier::text FROM pg_catalog.pg_control_system()", &[]);
     let system_identifier = identifier.ok().and_then(|row| row.try_get(0).ok());
     Ok(Server { version, version_num: u32::try_from(number).unwrap_or_default(), system_identifier })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_is_dead_is_not_the_last_one_that_is_tried() {
+        let dead = || Err(error::no_answer("h", CLEANUP));
+        let reached = |names: &[&'static str]| {
+            let mut tried = Vec::new();
+            let reached = first_reached(names.to_vec(), |name| {
+                tried.push(name);
+                match name {
+                    "dead" => dead(),
+                    "denied" => Err(Failure::refused("postgres_access_denied", "No.")),
+                    other => Ok(other),
+                }
+            });
+            (reached.map_err(|failure| failure.code), tried.len())
+        };
+        assert_eq!(reached(&["dead", "alive", "other"]), (Ok("alive"), 2));
+        assert_eq!(reached(&["dead", "dead"]), (Err("postgres_unreachable".to_owned()), 2));
+        assert_eq!(reached(&["denied", "alive"]), (Err("postgres_access_denied".to_owned()), 1));
+    }
 }

@@ -27,16 +27,15 @@ impl Environment {
         self.0.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
-    /// Refuses what a person has asked libpq for, by one of these variables, and what is not done here: it is about who is on
-    /// the other end of a connection, so passing over it would be worse than stopping. `harmless` are the values that ask for
-    /// nothing.
+    /// Refuses what one of these variables asks of libpq and is not done here: it is about who is on the other end of a connection, so
+    /// ignoring it would be worse than stopping. `harmless` are the values that ask for nothing.
     pub(super) fn refuse(&self, names: &[&str], harmless: &[&str]) -> Result<(), Failure> {
         let set = names.iter().find(|name| self.text(name).is_some_and(|value| !harmless.contains(&value.as_str())));
         match set {
             None => Ok(()),
             Some(name) => {
                 Err(Failure::usage("environment_invalid", format!("{name} is set, and is not supported.")).hint(format!(
-                    "Unset {name} for this call, if the connection may do without it; PGSSLMODE=verify-full proves the server."
+                    "Unset {name} for this call, if the connection may do without it; PGSSLMODE=verify-full verifies the server."
                 )))
             }
         }

@@ -7,13 +7,16 @@ use postgres::Error;
 use postgres::error::{DbError, SqlState};
 use svc_step::{Call, Failure, Status, StepResult, Stopped, watch};
 
-use super::redact::{Said, severity};
+use super::redact::{ServerMessage, severity};
 
 /// The database from which others are created, renamed and dropped.
 pub const MAINTENANCE: &str = "postgres";
 
 /// The server requires a password and none was given.
 pub(super) const PASSWORD_MISSING: &str = "password_missing";
+
+/// Nothing answers at an address.
+pub(super) const UNREACHABLE: &str = "postgres_unreachable";
 
 /// A connection that failed; `certificate`: we showed one.
 pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, certificate: bool) -> Failure {
@@ -52,7 +55,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
         Failure::failed("postgres_refused", format!("The server at {place} does not connect to {dbname}."))
             .hint("See the cause; the server's own log says more.")
     };
-    failure.cause(words(said))
+    failure.cause(describe(said))
 }
 
 /// A statement that failed on a connection that stood; `action` completes the sentence "Cannot …".
@@ -87,7 +90,7 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
         _ => Failure::failed("postgres_refused", format!("Cannot {action}: the server refused it."))
             .hint("See the cause; the server's own log says more."),
     };
-    failure.cause(words(said))
+    failure.cause(describe(said))
 }
 
 pub(super) fn no_answer(place: &str, time: Duration) -> Failure {
@@ -95,26 +98,23 @@ pub(super) fn no_answer(place: &str, time: Duration) -> Failure {
 }
 
 fn unreachable(place: &str) -> Failure {
-    Failure::unavailable("postgres_unreachable", format!("PostgreSQL cannot be reached at {place}."))
+    Failure::unavailable(UNREACHABLE, format!("PostgreSQL cannot be reached at {place}."))
         .hint("Check whether it runs (pg_lsclusters), and check --host and --port (SVC_DB_HOST, SVC_DB_PORT).")
 }
 
+/// With these SQLSTATEs the server ends the session: it says nothing of the statement. Class 08 is none of them: a function that connects to
+/// another server says it, and the session stays.
+pub const ENDED: [&str; 7] = ["25P03", "25P04", "57P01", "57P02", "57P03", "57P04", "57P05"];
+
 fn is_busy(code: &SqlState) -> bool {
-    [
-        SqlState::TOO_MANY_CONNECTIONS,
-        SqlState::CANNOT_CONNECT_NOW,
-        SqlState::ADMIN_SHUTDOWN,
-        SqlState::CRASH_SHUTDOWN,
-        SqlState::DATABASE_DROPPED,
-    ]
-    .contains(code)
+    *code == SqlState::TOO_MANY_CONNECTIONS || ENDED.contains(&code.code())
 }
 
 /// The server's own words: message, code, what it is about, hint and place, without the values of rows.
-pub fn words(said: &DbError) -> String {
-    let told = Said::from(said);
-    let text = format!("{}: {} ({})", severity(said), told.message(), told.code);
-    std::iter::once(text).chain(told.more()).collect::<Vec<_>>().join("; ")
+pub fn describe(error: &DbError) -> String {
+    let message = ServerMessage::from(error);
+    let text = format!("{}: {} ({})", severity(error), message.message(), message.code);
+    std::iter::once(text).chain(message.more()).collect::<Vec<_>>().join("; ")
 }
 
 /// The error, and what caused it.

@@ -17,7 +17,7 @@ use svc_step::{Call, Failure, file};
 
 use super::environment::Environment;
 
-/// More of a password file than this is not read.
+/// A password file larger than this is another file.
 const LONGEST: u64 = 1024 * 1024;
 
 /// What is known of passwords before the first connection.
@@ -63,8 +63,8 @@ impl Passwords {
     }
 }
 
-/// Reads a password file as libpq does: one that others can read is passed over, and a person is told. One that was named
-/// and is not there is passed over too, since libpq does the same, with a word about it.
+/// Reads a password file as libpq does: one that others can read is ignored with a warning, and so is one that was named and does not
+/// exist.
 fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<Entry>, Failure> {
     let passed_over = |why: String| {
         call.warn("password_file_unusable", format!("The password file {} is not used{why}.", path.display()));
@@ -82,10 +82,7 @@ fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<Entry>, Fai
         return passed_over(format!(", since others can read it: chmod 600 {}", path.display()));
     }
     let action = "read the password file";
-    let mut bytes = Vec::new();
-    let file = file::open_regular(action, path)?;
-    file.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
-    Ok(parse(&bytes))
+    Ok(parse(&file::bytes_of(&file::open_regular(action, path)?, action, path, LONGEST)?))
 }
 
 #[derive(Debug, Clone)]
@@ -130,22 +127,22 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// The first line that fits decides. libpq knows its default folder as localhost.
+/// The first matching line decides. libpq knows its default folder as localhost.
 fn lookup(entries: &[Entry], wanted: [&str; 4]) -> Option<Secret> {
     let local = matches!(wanted.first(), Some(&("/var/run/postgresql" | "/run/postgresql"))).then_some("localhost");
     let is = |field: &Option<String>, value: &str| field.as_ref().is_none_or(|text| text == value);
-    let fits = |entry: &&Entry| {
+    let matches = |entry: &&Entry| {
         let [host, rest @ ..] = &entry.fields;
         let [wanted_host, wanted_rest @ ..] = wanted;
         (is(host, wanted_host) || host.as_deref() == local) && rest.iter().zip(wanted_rest).all(|(field, value)| is(field, value))
     };
-    entries.iter().find(fits).map(|entry| entry.password.clone())
+    entries.iter().find(matches).map(|entry| entry.password.clone())
 }
 
-/// How often signals are polled while a person types, in milliseconds.
+/// How often signals are polled while the password is typed, in milliseconds.
 const POLL: u16 = 100;
 
-/// The terminal on which a person can be asked: the controlling one, if this process is in its foreground (one in the background
+/// The terminal for the question: the controlling one, if this process is in its foreground (one in the background
 /// would be stopped by reading).
 fn open_terminal() -> Option<File> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;

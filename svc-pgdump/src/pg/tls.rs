@@ -1,6 +1,5 @@
 //! TLS to the server, by libpq's variables and files, through libpq's own library: whoever `pg_dump` trusts is trusted here.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -88,6 +87,11 @@ impl Tls {
         Ok(Self { mode, roots: roots.filter(|_| mode.verifies()), identity: Identity::from_environment(env)? })
     }
 
+    /// Whether a connection without it will do too.
+    pub(super) fn may_be_off(&self) -> bool {
+        self.mode == Mode::Prefer
+    }
+
     pub(super) const fn shows_certificate(&self) -> bool {
         self.identity.is_some()
     }
@@ -113,7 +117,7 @@ impl Tls {
         });
     }
 
-    /// The connector; `None` where there is to be no TLS. libpq's `prefer` and `require` protect against listeners, not against another
+    /// The connector; `None` if there is to be no TLS. libpq's `prefer` and `require` protect against listeners, not against another
     /// server: no certificate is checked then.
     pub(super) fn connector(&self) -> Result<Option<MakeTlsConnector>, Failure> {
         if self.mode == Mode::Disable {
@@ -154,9 +158,8 @@ fn authorities(roots: &Path) -> Result<X509Store, Failure> {
 
 /// The certificates in a file, which are at least one.
 fn certificates(path: &Path) -> Result<Vec<X509>, Failure> {
-    let (action, mut bytes) = ("read the certificates", Vec::new());
-    let opened = file::open_regular(action, path)?;
-    opened.take(LONGEST).read_to_end(&mut bytes).map_err(|error| Failure::io(action, path, &error))?;
+    let action = "read the certificates";
+    let bytes = file::bytes_of(&file::open_regular(action, path)?, action, path, LONGEST)?;
     let all = X509::stack_from_pem(&bytes).map_err(|error| invalid("certificate", path, &error.to_string()))?;
     if all.is_empty() { Err(invalid("certificate", path, "no PEM certificate in it")) } else { Ok(all) }
 }

@@ -4,20 +4,17 @@
 use postgres::Error;
 use postgres::error::{DbError, ErrorPosition, SqlState};
 use svc_pgdump::check::lexer::Position;
-use svc_pgdump::pg::{self, Said};
+use svc_pgdump::pg::{self, ServerMessage};
 use svc_step::Failure;
 
-/// With these SQLSTATEs the server ends the session: it says nothing of the statement. Class 08 is none of them: a function that connects to
-/// another server says it, and the session stays.
-const ENDED: [&str; 7] = ["25P03", "25P04", "57P01", "57P02", "57P03", "57P04", "57P05"];
 /// The server's disk is full.
 const DISK_FULL: &str = "53100";
 
 /// What the server said at that line of the dump: it ended the session, or it said no.
-fn told(line: u64, said: &Said, severity: &str) -> Failure {
+fn of_message(line: u64, said: &ServerMessage, severity: &str) -> Failure {
     let message = said.message();
     let mut failure = match said.code.as_str() {
-        code if ENDED.contains(&code) => lost(line, &message),
+        code if pg::ENDED.contains(&code) => lost(line, &message),
         DISK_FULL => refused(line, &message).hint("Free disk space on the server, and run the same command again."),
         _ => refused(line, &message),
     };
@@ -48,7 +45,7 @@ pub(crate) fn of_statement(error: &Error, sql: &str, at: Position) -> Failure {
 
 /// The failure of a COPY whose rows begin at that place.
 pub(crate) fn of_rows(error: &Error, at: Position) -> Failure {
-    let row = error.as_db_error().and_then(|said| Said::from(said).row());
+    let row = error.as_db_error().and_then(|said| ServerMessage::from(said).row());
     failure(error, row.map_or(at.line, |(_, line)| at.line + line - 1))
 }
 
@@ -61,7 +58,7 @@ fn failure(error: &Error, line: u64) -> Failure {
     let Some(said) = error.as_db_error() else {
         return lost(line, &error.to_string()).cause(pg::chain(error).join(": "));
     };
-    told(line, &Said::from(said), &pg::severity(said))
+    of_message(line, &ServerMessage::from(said), &pg::severity(said))
 }
 
 fn line_within(said: &DbError, sql: &str, at: Position) -> u64 {
@@ -82,10 +79,10 @@ mod tests {
             ("57014 08001 53100 42P01", 1, "load_failed"),
         ] {
             for code in codes.split(' ') {
-                let said = Said { code: code.to_owned(), message: "no".to_owned(), ..Said::default() };
-                let told = told(7, &said, "FATAL");
-                assert_eq!((told.status.code(), told.code.as_str()), (status, failure), "{code}");
-                assert_eq!(told.causes, [format!("FATAL ({code})")]);
+                let said = ServerMessage { code: code.to_owned(), message: "no".to_owned(), ..ServerMessage::default() };
+                let found = of_message(7, &said, "FATAL");
+                assert_eq!((found.status.code(), found.code.as_str()), (status, failure), "{code}");
+                assert_eq!(found.causes, [format!("FATAL ({code})")]);
             }
         }
     }

@@ -9,12 +9,11 @@ mod targets;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use postgres::error::Severity;
 use postgres::{Client, CopyInWriter, Error};
-use svc_pgdump::DumpText;
-use svc_pgdump::pg::{self, Listener, Said, escape_literal};
+use svc_pgdump::pg::{self, Listener, ServerMessage, escape_literal};
 use svc_step::file::hex;
 use svc_step::progress::{Progress, Unit};
 use svc_step::{Call, Failure};
@@ -23,20 +22,9 @@ use self::queue::Task;
 use super::plan::{Build, CopyBlock, Group, Item, Plan, Span};
 use super::statement::{StatementKind, kind_of};
 use super::{Load, errors, unreadable};
-use crate::admin::{Admin, query_one, session_pid, up_to};
+use crate::admin::{Admin, Sessions};
 use crate::verify::{ROWS, differs};
 
-/// A load does not wait for the disk at each statement. What was loaded is on
-/// the disk all the same when it is verified: `ANALYZE` and the database's own properties follow on other connections, which do wait.
-/// Everything else is as the server and the database have it.
-const SETTINGS: &str = "SET synchronous_commit = off";
-/// pg_dump writes an element of an array that is null as the word NULL, whatever the database is set to.
-const ARRAY_NULLS: &str = "SET array_nulls = on";
-/// So that a statement of hours ends with us, also if we are killed; not every system can, and no server before 14.
-const CONNECTION_CHECKS: &str = "SET client_connection_check_interval = '2s'";
-/// How long sessions may take to go, and how often they are polled.
-const END_TIMEOUT: Duration = Duration::from_secs(5);
-const POLL: Duration = Duration::from_millis(10);
 /// How much of the dump is read at once.
 const CHUNK: usize = 256 * 1024;
 /// Rows that fit on a page or two are as quickly recorded as the table is emptied.
@@ -56,45 +44,30 @@ const OF_SUBSCRIPTIONS: [&[u8]; 3] = [b"CREATE SUBSCRIPTION ", b"ALTER SUBSCRIPT
 /// The query of such a statement is read as the database's settings have it, unlike the rows of a COPY.
 const REFRESH: &[u8] = b"REFRESH MATERIALIZED VIEW ";
 
-/// Loads the dump completely, or fails; what is in the database after a failure is of no use.
-pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan, jobs: usize) -> Result<(), Failure> {
+/// Loads the dump completely, or fails; what is in the database after a failure is of no use. Gives the connections that it has used.
+pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan, jobs: usize) -> Result<Sessions, Failure> {
     let warnings = Arc::default();
     let connect = || prepared(admin.target.connect_heard(call, load.database, &listener(&warnings))?);
-    let (first, others) = up_to(jobs, connect)?;
-    let mut sessions = Sessions { first, others };
-    let pids = sessions.all().map(session_pid).collect::<Result<Vec<_>, _>>()?;
+    // All of them have the same settings, those at the head of the dump included.
+    let mut sessions = Sessions::open(jobs, connect)?;
     let progress = call.progress("load", Unit::Bytes);
     let started = Instant::now();
-    let (text, encoding, failure) = (load.file.text(), Mutex::default(), Mutex::default());
+    let (encoding, failure) = (Mutex::default(), Mutex::default());
     let (done, rows) = (AtomicU64::new(0), AtomicU64::new(0));
-    let work = Work { load, text, encoding, progress: &progress, started, done, rows, failure };
+    let work = Work { load, encoding, progress: &progress, started, done, rows, failure };
+    let pids = sessions.pids.clone();
     // A worker that fails lets the others be ended too: an index may take an hour, and it would be for nothing.
     admin.supervised(call, &pids, &|| work.failure().is_some(), || perform(&work, &mut sessions, plan))?;
     drop(progress);
     for warning in warnings.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         call.warn("load_warning", format!("The server warned during the load: {warning}."));
     }
-    drop(sessions);
-    wait_until_gone(call, admin, &pids)
-}
-
-/// Its connections. All of them have the same settings, those at the head of the dump included.
-struct Sessions {
-    /// The one for statements that run alone.
-    first: Client,
-    others: Vec<Client>,
-}
-
-impl Sessions {
-    fn all(&mut self) -> impl Iterator<Item = &mut Client> {
-        std::iter::once(&mut self.first).chain(&mut self.others)
-    }
+    Ok(sessions)
 }
 
 fn prepared(mut client: Client) -> Result<Client, Failure> {
-    let set = client.batch_execute(&format!("{SETTINGS}; {ARRAY_NULLS}"));
-    set.map_err(|error| pg::of_query(&error, "prepare the session"))?;
-    let _ = client.batch_execute(CONNECTION_CHECKS);
+    client.batch_execute(pg::LOAD).map_err(|error| pg::of_query(&error, "prepare the session"))?;
+    let _ = client.batch_execute(pg::CONNECTION_CHECKS);
     Ok(client)
 }
 
@@ -104,29 +77,14 @@ fn listener(heard: &Arc<Mutex<Vec<String>>>) -> Listener {
     Arc::new(move |notice| {
         let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
         if notice.parsed_severity() == Some(Severity::Warning) && heard.len() < WARNINGS {
-            heard.push(Said::from(notice).message());
+            heard.push(ServerMessage::from(notice).message());
         }
     })
-}
-
-/// Waits until the server has let go of sessions that were ended: what comes next connects too, and may need their places.
-fn wait_until_gone(call: &Call, admin: &mut Admin, pids: &[i32]) -> Result<(), Failure> {
-    let started = Instant::now();
-    loop {
-        let sql = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)";
-        let count: i64 = query_one(&mut admin.client, "list the sessions", sql, &[&pids])?;
-        // A session that stays takes no more than its place.
-        if count == 0 || started.elapsed() > END_TIMEOUT {
-            return Ok(());
-        }
-        call.pause(POLL)?;
-    }
 }
 
 /// What the threads of a load share.
 struct Work<'a> {
     load: &'a Load<'a>,
-    text: DumpText<'a>,
     /// Of the dump from here on; `None` for UTF-8, in which the sessions stay.
     encoding: Mutex<Option<String>>,
     progress: &'a Progress,
@@ -167,7 +125,7 @@ impl Work<'_> {
         // More than any server takes.
         let size = usize::try_from(span.size).ok().filter(|size| *size < 1 << 30);
         let mut bytes = vec![0; size.ok_or_else(|| errors::refused(span.at.line, "the statement is longer than 1 GiB"))?];
-        self.text.read_exact_at(&mut bytes, span.at.byte).map_err(|error| unreadable(&error))?;
+        self.load.file.read_exact_at(&mut bytes, span.at.byte).map_err(|error| unreadable(&error))?;
         Ok(bytes)
     }
 
@@ -219,7 +177,7 @@ fn serial(work: &Work<'_>, sessions: &mut Sessions, statements: &[Span]) -> Resu
                     Ok(())
                 }
                 StatementKind::Setting => sessions.all().try_for_each(|client| client.batch_execute(&sql)),
-                _ if is_refresh => sessions.first.batch_execute(&format!("RESET array_nulls; {sql} {ARRAY_NULLS}")),
+                _ if is_refresh => sessions.first.batch_execute(&format!("RESET array_nulls; {sql} SET array_nulls = on")),
                 _ => sessions.first.batch_execute(&sql),
             };
             executed.map_err(|error| errors::of_statement(&error, &sql, statement.at))?;
@@ -266,9 +224,12 @@ fn parallel(work: &Work<'_>, sessions: &mut Sessions, group: &Group) -> Result<(
     work.failure().take().map_or(Ok(()), Err)
 }
 
-/// Loads a block; into a fresh table in a transaction of its own that empties the table first, which it is: then the server
-/// need not record for each row who may see it, now and in the first cleaning after it.
+/// Loads a block. A fresh table is truncated in the same transaction, so that COPY may FREEZE its rows: no vacuum has to visit them later.
 fn copy(work: &Work<'_>, client: &mut Client, block: &CopyBlock, is_fresh: bool) -> Result<(), Failure> {
+    if is_fresh && block.rows.size == 0 {
+        work.advance(block.statement.size);
+        return Ok(());
+    }
     let bytes = work.read(block.statement)?;
     let encoding = work.encoding();
     // Names stand in it.
@@ -326,7 +287,7 @@ fn write(work: &Work<'_>, mut writer: CopyInWriter<'_>, block: &CopyBlock, what:
         let size = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
         let rows = chunk.get_mut(..size).unwrap_or_default();
         let at = block.rows.at.byte + block.rows.size - left;
-        work.text.read_exact_at(rows, at).map_err(|error| unreadable(&error))?;
+        work.load.file.read_exact_at(rows, at).map_err(|error| unreadable(&error))?;
         writer.write_all(rows).map_err(|error| match error.into_inner().map(|inner| inner.downcast::<Error>()) {
             Some(Ok(error)) => refused(&error),
             Some(Err(error)) => stopped(&error.to_string()),

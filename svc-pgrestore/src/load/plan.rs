@@ -6,14 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use svc_pgdump::check::lexer::{Kind, Piece, Position};
+use svc_pgdump::check::lexer::{Kind, Position, Unit};
 
 use super::statement::{Built, StatementKind, Table, kind_of};
 
-/// The longest statement that is taken apart: a COPY of 1,600 columns with the longest names fits.
-const LONGEST_STATEMENT: usize = 256 * 1024;
-/// INSERT statements that follow each other are sent together, up to about so many bytes.
-const BATCH: u64 = 256 * 1024;
+/// How much more work a GIN or GiST index, or one of an expression, is than a B-tree of columns (seen).
+const HEAVY: u64 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -21,15 +19,9 @@ pub(crate) struct Span {
     pub(crate) size: u64,
 }
 
-impl Span {
-    const fn end(self) -> u64 {
-        self.at.byte + self.size
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopyBlock {
-    /// Its table; `None` where the statement is not as pg_dump writes it, or stands in a transaction of the dump's own. It is
+    /// Its table; `None` if the statement is not as pg_dump writes it, or stands in a transaction of the dump's own. It is
     /// loaded as it stands then, alone.
     pub(crate) table: Option<Table>,
     pub(crate) statement: Span,
@@ -84,50 +76,25 @@ impl Plan {
     pub(crate) fn widest(&self) -> usize {
         self.groups().map(Group::tasks).max().unwrap_or_default().max(1)
     }
-
-    /// The same one by one, for a dump that can only be read from its beginning on.
-    pub(crate) fn in_order(mut self) -> Self {
-        for item in std::mem::take(&mut self.items) {
-            let Item::Parallel(group) = item else {
-                self.items.push(item);
-                continue;
-            };
-            let built = group.indexes.into_iter().chain(group.foreign_keys).map(|build| build.statement);
-            let mut items: Vec<Item> = built.chain(group.later).map(|statement| Item::Serial(vec![statement])).collect();
-            items.extend(group.copies.into_iter().map(Item::Copy));
-            items.sort_by_key(|item| match item {
-                Item::Serial(statements) => statements.first().map(|first| first.at.byte),
-                Item::Copy(block) => Some(block.statement.at.byte),
-                Item::Parallel(_) => None,
-            });
-            self.items.extend(items);
-        }
-        self
-    }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Planner {
     plan: Plan,
-    /// The statement that passes by, and where it began.
-    unit: Vec<u8>,
-    begun: Option<Position>,
     block: Option<CopyBlock>,
     in_transaction: bool,
     is_not_utf8: bool,
-    /// Where the last INSERT ended.
-    inserted: u64,
     /// How many bytes of rows each table has so far.
     sizes: BTreeMap<Table, u64>,
 }
 
 impl Planner {
-    pub(crate) fn piece(&mut self, piece: Piece<'_>) {
-        match piece.kind {
-            Kind::Statement => self.statement_piece(piece),
-            Kind::Rows => self.rows(piece),
-            Kind::RowsEnd if piece.last => self.block_ended(),
-            Kind::RowsEnd | Kind::Space | Kind::Comment | Kind::Command | Kind::Unread => {}
+    pub(crate) fn unit(&mut self, unit: &Unit<'_>) {
+        match unit.kind {
+            Kind::Statement => self.statement(Span { at: unit.at, size: unit.size }, self.kind(unit)),
+            Kind::Rows => self.rows(unit),
+            Kind::RowsEnd => self.block_ended(),
+            Kind::Space | Kind::Comment | Kind::Command | Kind::Unread => {}
         }
     }
 
@@ -136,20 +103,12 @@ impl Planner {
         self.plan
     }
 
-    fn statement_piece(&mut self, piece: Piece<'_>) {
-        self.begun.get_or_insert(piece.at);
-        let free = LONGEST_STATEMENT.saturating_sub(self.unit.len());
-        self.unit.extend(piece.bytes.iter().take(free));
-        if piece.last {
-            let kind = match std::str::from_utf8(&self.unit) {
-                Ok(text) if text.len() < LONGEST_STATEMENT && (!self.is_not_utf8 || text.is_ascii()) => kind_of(text),
-                // Names in another encoding are not read.
-                _ if self.unit.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"COPY")) => StatementKind::Copy(None),
-                _ => StatementKind::Other,
-            };
-            self.unit.clear();
-            let at = self.begun.take().unwrap_or(piece.at);
-            self.statement(Span { at, size: piece.at.byte + piece.bytes.len() as u64 - at.byte }, kind);
+    fn kind(&self, unit: &Unit<'_>) -> StatementKind {
+        match std::str::from_utf8(unit.bytes) {
+            Ok(text) if unit.is_whole() && (!self.is_not_utf8 || text.is_ascii()) => kind_of(text),
+            // Names in another encoding are not read.
+            _ if unit.bytes.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"COPY")) => StatementKind::Copy(None),
+            _ => StatementKind::Other,
         }
     }
 
@@ -163,13 +122,6 @@ impl Planner {
             }
             (StatementKind::Build(built), _) if !self.in_transaction => return self.build(statement, built),
             (StatementKind::Later, Some(Item::Parallel(group))) if !self.in_transaction => return group.later.push(statement),
-            (StatementKind::Insert, Some(Item::Serial(spans))) => {
-                let is_next = std::mem::replace(&mut self.inserted, statement.end()) + 1 == statement.at.byte;
-                if let Some(last) = spans.last_mut().filter(|last| is_next && last.size < BATCH) {
-                    last.size = statement.end() - last.at.byte;
-                    return;
-                }
-            }
             (StatementKind::Begin, _) => self.in_transaction = true,
             (StatementKind::End, _) => self.in_transaction = false,
             (StatementKind::Encoding(encoding), _) => self.is_not_utf8 = encoding.is_some(),
@@ -192,13 +144,13 @@ impl Planner {
         }
     }
 
-    fn rows(&mut self, piece: Piece<'_>) {
+    fn rows(&mut self, rows: &Unit<'_>) {
         let Some(block) = &mut self.block else { return };
         if block.rows.size == 0 {
-            block.rows.at = piece.at;
+            block.rows.at = rows.at;
         }
-        block.rows.size += piece.bytes.len() as u64;
-        block.row_count += memchr::memchr_iter(b'\n', piece.bytes).count() as u64;
+        block.rows.size += rows.size;
+        block.row_count += rows.lines;
     }
 
     fn block_ended(&mut self) {
@@ -209,7 +161,8 @@ impl Planner {
     }
 
     fn build(&mut self, statement: Span, built: Built) {
-        let weight = built.tables.iter().map(|table| self.sizes.get(table).copied().unwrap_or_default()).sum();
+        let rows: u64 = built.tables.iter().map(|table| self.sizes.get(table).copied().unwrap_or_default()).sum();
+        let weight = if built.is_heavy { rows.saturating_mul(HEAVY) } else { rows };
         // A foreign key needs the keys before it, and is made when those of its tables are there.
         let is_foreign_key = built.tables.len() > 1;
         let build = Build { statement, built, weight };

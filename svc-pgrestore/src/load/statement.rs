@@ -15,6 +15,8 @@ pub(crate) struct Built {
     pub(crate) is_exclusive: bool,
     /// Whether it reads nothing but columns of its tables. What the function of an expression reads is not known.
     pub(crate) is_of_columns: bool,
+    /// Whether a row is more work than a B-tree of columns makes of it.
+    pub(crate) is_heavy: bool,
 }
 
 /// What a statement does, as far as its place among the others depends on it.
@@ -31,7 +33,6 @@ pub(crate) enum StatementKind {
     Setting,
     /// `SET client_encoding`: the encoding of what follows, `None` for UTF-8.
     Encoding(Option<String>),
-    Insert,
     Other,
 }
 
@@ -51,7 +52,6 @@ pub(crate) fn kind_of(statement: &str) -> StatementKind {
         "RESET" => return StatementKind::Setting,
         "BEGIN" | "START" => return StatementKind::Begin,
         "COMMIT" | "END" | "ROLLBACK" => return StatementKind::End,
-        "INSERT" => return StatementKind::Insert,
         _ => return StatementKind::Other,
     };
     read(Words(&tokens(statement))).unwrap_or(StatementKind::Other)
@@ -145,7 +145,9 @@ fn index(mut words: Words<'_>) -> Option<StatementKind> {
     // Of a partitioned table: the index is made without those of its partitions.
     words.word("only");
     let tables = vec![words.table()?];
-    words.word("using").then_some(StatementKind::Build(Built { tables, is_exclusive: false, is_of_columns }))
+    words.words(&["using"])?;
+    let is_heavy = !is_of_columns || ["gin", "gist", "spgist"].iter().any(|method| words.word(method));
+    Some(StatementKind::Build(Built { tables, is_exclusive: false, is_of_columns, is_heavy }))
 }
 
 fn of_table(mut words: Words<'_>) -> Option<StatementKind> {
@@ -170,7 +172,7 @@ fn of_table(mut words: Words<'_>) -> Option<StatementKind> {
         words.words(&["references"])?;
         tables.push(words.table()?);
     }
-    Some(StatementKind::Build(Built { tables, is_exclusive: true, is_of_columns }))
+    Some(StatementKind::Build(Built { tables, is_exclusive: true, is_of_columns, is_heavy: false }))
 }
 
 fn sequence(mut words: Words<'_>) -> Option<StatementKind> {
@@ -202,7 +204,8 @@ mod tests {
     }
 
     fn built(tables: &[&str], is_exclusive: bool, is_of_columns: bool) -> StatementKind {
-        StatementKind::Build(Built { tables: tables.iter().map(|name| table(name)).collect(), is_exclusive, is_of_columns })
+        let tables = tables.iter().map(|name| table(name)).collect();
+        StatementKind::Build(Built { tables, is_exclusive, is_of_columns, is_heavy: !is_of_columns })
     }
 
     #[test]
@@ -263,6 +266,8 @@ mod tests {
             let sql = format!("CREATE INDEX i ON public.t USING btree {columns};");
             assert_eq!(kind_of(&sql), built(&["public.t"], false, of_columns), "{columns}");
         }
+        let gin = kind_of("CREATE INDEX i ON public.t USING gin (a);");
+        assert!(matches!(gin, StatementKind::Build(Built { is_heavy: true, is_of_columns: true, .. })), "{gin:?}");
     }
 
     #[test]
@@ -283,11 +288,10 @@ mod tests {
         let encoding = |name: Option<&str>| StatementKind::Encoding(name.map(str::to_owned));
         for (kind, statements) in [
             (StatementKind::Later, &later[..]),
-            (StatementKind::Other, &["ALTER TABLE public.t CLUSTER ON i, ADD CHECK (public.f());"]),
+            (StatementKind::Other, &["ALTER TABLE public.t CLUSTER ON i, ADD CHECK (public.f());", "INSERT INTO t VALUES (1);"]),
             (StatementKind::Setting, &settings),
             (encoding(None), &["SET client_encoding = 'UTF8';", "SET client_encoding TO unicode;"]),
             (encoding(Some("LATIN1")), &["SET client_encoding = 'LATIN1';"]),
-            (StatementKind::Insert, &["INSERT INTO public.t VALUES (1);"]),
             (StatementKind::Begin, &["BEGIN;", "START TRANSACTION;"]),
             (StatementKind::End, &["COMMIT;"]),
         ] {

@@ -1,7 +1,7 @@
 //! The exchange itself: both renames in one transaction, with the sessions that are in the way ended from a second connection
 //! meanwhile. No lasting setting is touched, so a kill at any moment leaves either the old names or the new.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use postgres::Client;
@@ -10,7 +10,7 @@ use svc_pgdump::pg::{self, MAINTENANCE};
 use svc_step::effects::Attempt;
 use svc_step::{Call, Failure};
 
-use crate::admin::{Admin, databases, session_pid, sessions};
+use crate::admin::{self, Admin, databases, session_pid, sessions};
 use crate::document::{Named, Swapped};
 
 /// How often sessions are listed and ended.
@@ -22,8 +22,6 @@ const OUTCOME_TIMEOUT: Duration = Duration::from_secs(20);
 /// The same if the step is to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 const OUTCOME_POLL: Duration = Duration::from_millis(100);
-
-const SESSIONS: &str = "SELECT pid FROM pg_stat_activity WHERE datid = ANY($1) AND pid <> pg_backend_pid()";
 
 /// Why it ended without an exchange that is known to have happened.
 enum Stop<'a> {
@@ -38,11 +36,12 @@ pub(super) fn rename(admin: &mut Admin, call: &Call, swap: &Swapped) -> Result<(
     let oids: Vec<u32> = swap.renamed().iter().filter_map(|one| one.oid).collect();
     let pid = session_pid(&mut admin.client)?;
     let mut second = admin.target.connect(call, MAINTENANCE)?;
-    let over = AtomicBool::new(false);
+    let (over, is_over) = channel::<()>();
     let (result, refused) = std::thread::scope(|scope| {
-        let ender = scope.spawn(|| end_sessions(&mut second, &oids, &over));
+        let (second, oids) = (&mut second, &oids);
+        let ender = scope.spawn(move || end_sessions(second, oids, &is_over));
         let result = retry(&mut admin.client, call, swap);
-        over.store(true, Ordering::SeqCst);
+        drop(over);
         (result, ender.join().unwrap_or_default())
     });
     let (attempt, failure) = match result {
@@ -126,17 +125,16 @@ fn in_use(refused: Failure) -> Failure {
     refused.causes.into_iter().fold(failure, Failure::cause)
 }
 
-/// Ends the sessions until it is over, one by one: one that we may not end (a superuser's) does not protect the others. Gives why the
-/// server last did not end one, in its own words.
-fn end_sessions(client: &mut Client, oids: &[u32], over: &AtomicBool) -> Option<String> {
+/// Ends the sessions until it is over. Gives why the server last did not end one, in its own words.
+fn end_sessions(client: &mut Client, oids: &[u32], is_over: &Receiver<()>) -> Option<String> {
     let mut refused = None;
-    while !over.load(Ordering::SeqCst) && !client.is_closed() {
-        for row in client.query(SESSIONS, &[&oids]).unwrap_or_default() {
-            if let Err(error) = client.query_one("SELECT pg_terminate_backend($1)", &[&row.get::<_, i32>(0)]) {
-                refused = error.as_db_error().map(pg::words).or(refused);
-            }
+    while !client.is_closed() {
+        if let Ok((_, why @ Some(_))) = admin::end_sessions(client, oids, &[]) {
+            refused = why;
         }
-        std::thread::sleep(POLL);
+        if is_over.recv_timeout(POLL) == Err(RecvTimeoutError::Disconnected) {
+            break;
+        }
     }
     refused
 }

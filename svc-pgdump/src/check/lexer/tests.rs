@@ -225,18 +225,6 @@ fn every_piece_says_where_it_stands_and_the_end_where_it_began() {
     assert_eq!(begun("SELECT 1;\nSELECT 2 \\gx\nSELECT 3;\n"), (Some(BACKSLASH), 2));
 }
 
-#[test]
-fn a_byte_order_mark_is_space_before_the_first_unit_and_nowhere_else() {
-    let (found, end) = units(b"\xEF\xBB\xBF-- c\nSELECT 1;", 2);
-    assert_eq!((found[1].0, found[2].1.as_str(), end), (Kind::Comment, "SELECT 1;", None));
-    assert_eq!(found[0].0, Kind::Space);
-    let statement = "\u{feff}SELECT 1;";
-    assert_eq!(statements(&format!(";{statement}")), [";", statement]);
-    for half in [&b"\xEF"[..], b"\xEF\xBB"] {
-        assert_eq!(units(half, 1).1, Some(IN_STATEMENT));
-    }
-}
-
 /// Input of the parts that dumps and traps are made of.
 fn nasty() -> impl Strategy<Value = Vec<u8>> {
     let marks = [

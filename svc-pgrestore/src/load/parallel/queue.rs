@@ -56,15 +56,21 @@ struct Queue<'t, T> {
 }
 
 /// A task by its place in the queue: the heaviest first, then in the order of the dump.
-type Tasks<'t, T> = BTreeMap<(Reverse<u64>, usize), &'t Task<'t, T>>;
+type Tasks<T> = BTreeMap<(Reverse<u64>, usize), T>;
 /// A table, or (`None`) all of them.
 type Place<'t> = Option<&'t str>;
+/// What a task waits for at a place: earlier phases, or its turn beside those that run there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum For {
+    Phase,
+    Turn,
+}
 
 struct State<'t, T> {
-    /// What may be ready.
-    candidates: Tasks<'t, T>,
-    /// What is not, by the place where it waits for others.
-    waiting: HashMap<Place<'t>, Tasks<'t, T>>,
+    /// What may be ready, and the place at which it is its turn.
+    candidates: Tasks<(&'t Task<'t, T>, Place<'t>)>,
+    /// What is not, by what it waits for.
+    waiting: HashMap<(For, Place<'t>), Tasks<&'t Task<'t, T>>>,
     running: Vec<&'t Task<'t, T>>,
     /// How many tasks of each phase are not done, at each place.
     left: HashMap<Place<'t>, BTreeMap<usize, usize>>,
@@ -78,7 +84,7 @@ impl<'t, T> Queue<'t, T> {
                 *left.entry(place).or_default().entry(task.phase).or_default() += 1;
             }
         }
-        let candidates = tasks.iter().enumerate().map(|(number, task)| ((Reverse(task.weight), number), task)).collect();
+        let candidates = tasks.iter().enumerate().map(|(number, task)| ((Reverse(task.weight), number), (task, None))).collect();
         let state = State { candidates, waiting: HashMap::new(), running: Vec::new(), left };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -115,25 +121,39 @@ impl<'t, T> Queue<'t, T> {
 
 impl<'t, T> State<'t, T> {
     fn next(&mut self) -> Option<&'t Task<'t, T>> {
-        while let Some((key, task)) = self.candidates.pop_first() {
-            let Some(place) = self.waits_at(task) else {
+        while let Some((key, (task, turn))) = self.candidates.pop_first() {
+            let waits = self.waits(task);
+            // Whoever is not alone at that place, nor waits for it, leaves it to the next one.
+            if turn.is_some() && waits != Some((For::Turn, turn)) && !(waits.is_none() && task.is_exclusive) {
+                self.wake(turn);
+            }
+            let Some(waits) = waits else {
                 self.running.push(task);
                 return Some(task);
             };
-            self.waiting.entry(place).or_default().insert(key, task);
+            self.waiting.entry(waits).or_default().insert(key, task);
         }
         None
     }
 
-    fn waits_at(&self, task: &'t Task<'t, T>) -> Option<Place<'t>> {
+    /// One of those that wait for their turn at a place may have it.
+    fn wake(&mut self, place: Place<'t>) {
+        let Some(waiting) = self.waiting.get_mut(&(For::Turn, place)) else { return };
+        self.candidates.extend(waiting.pop_first().map(|(key, task)| (key, (task, place))));
+        if waiting.is_empty() {
+            self.waiting.remove(&(For::Turn, place));
+        }
+    }
+
+    fn waits(&self, task: &'t Task<'t, T>) -> Option<(For, Place<'t>)> {
         let is_later = |place: &Place<'t>| {
             self.left.get(place).and_then(BTreeMap::first_key_value).is_some_and(|(phase, _)| *phase < task.phase)
         };
         let is_excluded =
             |table: &&str| self.running.iter().any(|one| (one.is_exclusive || task.is_exclusive) && one.tables.contains(table));
-        let mut tables = task.tables.iter().copied();
-        let table = tables.find(|table| is_later(&Some(table)) || is_excluded(table));
-        table.map(Some).or_else(|| (task.waits_for_all && is_later(&None)).then_some(None))
+        let places = task.tables.iter().copied().map(Some).chain(task.waits_for_all.then_some(None));
+        let phase = { places }.find(is_later).map(|place| (For::Phase, place));
+        phase.or_else(|| task.tables.iter().copied().find(is_excluded).map(|table| (For::Turn, Some(table))))
     }
 
     /// What waited at its places may be ready now.
@@ -147,9 +167,11 @@ impl<'t, T> State<'t, T> {
             } else if let Some(count) = phases.get_mut(&task.phase) {
                 *count -= 1;
             }
-            if is_phase_over || place.is_some() {
-                self.candidates.extend(self.waiting.remove(&place).unwrap_or_default());
+            if is_phase_over {
+                let ready = self.waiting.remove(&(For::Phase, place)).unwrap_or_default();
+                self.candidates.extend(ready.into_iter().map(|(key, task)| (key, (task, None))));
             }
+            self.wake(place);
         }
     }
 }
@@ -251,6 +273,20 @@ mod tests {
         assert!(next(&queue).is_none());
         queue.done(expression);
         begin(&queue, "a to b");
+    }
+
+    #[test]
+    fn twenty_thousand_keys_to_one_table_are_no_burden() {
+        let names: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+        let tasks: Vec<_> = names.iter().map(|name| alone("key", &[name, "hub"], 0, 0)).collect();
+        let queue = Queue::new(&tasks);
+        let mut count = 0;
+        while let Some(task) = next(&queue) {
+            assert!(next(&queue).is_none());
+            queue.done(task);
+            count += 1;
+        }
+        assert_eq!(count, tasks.len());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Into what COPY blocks go. No other statement reads the rows of a fresh ordinary table, so it may be emptied, and be loaded in
-//! parallel to others; what reads anything else, or what that does, is not known.
+//! How each COPY block is loaded: frozen and in parallel if its table is ordinary and fresh; alone, in the dump's order, if its rows run
+//! triggers or functions of the dump.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ struct Facts {
 
 /// Ordinary: its rows lie in it, and not in partitions or on another server. Independent: no triggers (those of foreign keys
 /// included) and rules see the rows, and no checks and generated columns call functions of somebody's own, which may read other
-/// tables. Fresh: logged, kept as heaps are, with no rows yet, and none of an extension, which may have put rows into it.
+/// tables. Fresh: logged, stored as a heap, with no rows yet, and none of an extension, which may have put rows into it.
 const FACTS: &str = "
     WITH own AS (SELECT DISTINCT d.classid, d.objid FROM pg_depend d
         WHERE d.classid IN ('pg_constraint'::regclass, 'pg_attrdef'::regclass)
@@ -50,8 +50,8 @@ pub(super) fn copies<'a>(client: &mut Client, blocks: &'a [CopyBlock]) -> Result
     if names.is_empty() {
         return Ok((Vec::new(), true));
     }
-    let told = |error: postgres::Error| pg::of_query(&error, "get what is known of the tables of the dump");
-    let facts = client.query(FACTS, &[&names]).map_err(told)?.into_iter().map(|row| {
+    let failed = |error: postgres::Error| pg::of_query(&error, "get what is known of the tables of the dump");
+    let facts = client.query(FACTS, &[&names]).map_err(failed)?.into_iter().map(|row| {
         let facts = Facts {
             oid: row.try_get(1)?,
             is_ordinary: row.try_get(2)?,
@@ -61,7 +61,7 @@ pub(super) fn copies<'a>(client: &mut Client, blocks: &'a [CopyBlock]) -> Result
         };
         Ok((row.try_get(0)?, facts))
     });
-    let facts = facts.collect::<Result<_, postgres::Error>>().map_err(told)?;
+    let facts = facts.collect::<Result<_, postgres::Error>>().map_err(failed)?;
     Ok(place(blocks, &facts))
 }
 

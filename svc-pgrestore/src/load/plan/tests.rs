@@ -1,19 +1,18 @@
 use proptest::prelude::*;
-use svc_pgdump::check::lexer::Lexer;
+use svc_pgdump::check::lexer::Units;
 
 use super::*;
 
 fn plan(dump: &str) -> Plan {
     let mut planner = Planner::default();
-    let mut lexer = Lexer::default();
-    let mut take = |piece: Piece<'_>| {
-        planner.piece(piece);
+    let mut units = Units::default();
+    let mut take = |unit: Unit<'_>| {
+        planner.unit(&unit);
         Ok::<(), ()>(())
     };
     for chunk in dump.as_bytes().chunks(7) {
-        lexer.feed(chunk, &mut take).unwrap();
+        units.feed(chunk, &mut take).unwrap();
     }
-    lexer.finish(&mut take).unwrap();
     planner.finish()
 }
 
@@ -122,28 +121,12 @@ fn headings_comments_and_bodies_that_look_like_a_dump_are_not_taken_for_one() {
 }
 
 #[test]
-fn inserts_that_follow_each_other_are_one_statement() {
-    let dump = "SELECT 1;\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2);\n\nINSERT INTO t VALUES (3);\n-- c\nINSERT INTO t VALUES (4);\n";
-    let together = "INSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2); | INSERT INTO t VALUES (3); | INSERT INTO t VALUES (4);";
-    assert_eq!(shown(dump), [format!("one by one: SELECT 1; | {together}")]);
-}
-
-#[test]
 fn names_that_are_not_utf_8_are_not_read_and_a_dump_in_one_piece_is_loaded_in_its_order() {
     let latin =
         "SET client_encoding = 'LATIN1';\nCOPY s.\u{e4} (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON s.\u{e4} USING btree (a);\n";
     let wanted =
         ["one by one: SET client_encoding = 'LATIN1';", "copy: ? 1", "one by one: CREATE INDEX i ON s.\u{e4} USING btree (a);"];
     assert_eq!(shown(latin), wanted);
-    let places = |plan: Plan| {
-        plan.items.into_iter().flat_map(|item| match item {
-            Item::Serial(statements) => statements,
-            Item::Copy(block) => vec![block.statement],
-            Item::Parallel(group) => group.later,
-        })
-    };
-    let places: Vec<u64> = places(plan(DUMP).in_order()).map(|span| span.at.byte).collect();
-    assert!(places.len() == 12 && places.is_sorted(), "{places:?}");
 }
 
 #[test]
@@ -210,15 +193,15 @@ proptest! {
         prop_assert!(end <= dump.len() as u64);
         // Whole statements, and none left out: the same as one by one.
         let mut wanted = Vec::new();
-        let mut lexer = Lexer::default();
-        let mut take = |piece: Piece<'_>| {
-            if piece.kind == Kind::Statement && piece.last {
-                wanted.push(piece.at.byte + piece.bytes.len() as u64);
+        let mut units = Units::default();
+        let mut take = |unit: Unit<'_>| {
+            if unit.kind == Kind::Statement {
+                wanted.push(unit.at.byte + unit.size);
             }
             Ok::<(), ()>(())
         };
-        lexer.feed(dump.as_bytes(), &mut take).unwrap();
-        let whole = lexer.finish(&mut take).unwrap().reason.is_none();
+        units.feed(dump.as_bytes(), &mut take).unwrap();
+        let whole = units.finish().reason.is_none();
         let inside = |end: &&u64| spans.iter().any(|span| span.at.byte < **end && **end <= span.at.byte + span.size);
         if whole {
             prop_assert_eq!(wanted.iter().filter(inside).count(), wanted.len());
