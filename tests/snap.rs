@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::gate::{Gate, Side};
 use svc_tests::host::{Host, OwnSearch};
-use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::proxy::{Gate, Mode, Proxy, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
 use svc_tests::{os, wait};

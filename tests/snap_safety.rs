@@ -1,10 +1,9 @@
 //! What is live is given up only for what is proven, and no document says that nothing was changed where nobody knows.
 
 use serde_json::{Value, json};
-use svc_tests::gate::{Gate, Side};
+use svc_tests::proxy::{Gate, Side, http};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
-use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
 
 /// What the document says of an index or a data stream.
@@ -160,7 +159,7 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     let mut refusal = cause.clone();
     refusal["root_cause"] = json!([cause]);
     let refusal = http("429 Too Many Requests", "application/json", &json!({"error": refusal, "status": 429}).to_string());
-    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+    let proxy = Gate::before(&sandbox.search.url, move |request| {
         if request.lines().next().unwrap_or_default().contains("/_status?") {
             Err(refusal.clone())
         } else {
@@ -170,7 +169,7 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     let staged = sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", proxy.url()).run().ok();
     let needed = &staged.result()["disk_space"]["needed_bytes"];
     if sandbox.search.product == Product::Elasticsearch {
-        assert!(needed.as_u64().unwrap() > 0 && !proxy.seen().iter().any(|request| request.contains("/_status?")), "{staged}");
+        assert!(needed.as_u64().unwrap() > 0 && !proxy.asked().iter().any(|request| request.contains("/_status?")), "{staged}");
     } else {
         assert_eq!(*needed, Value::Null);
         staged.warns("not_checked");
