@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use svc_tests::content;
 use svc_tests::host::Host;
-use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::proxy::{Act, At, End, Gate, Mode, Proxy};
 use svc_tests::{http, search};
 
 #[test]
@@ -78,8 +78,11 @@ fn the_proxy_passes_cuts_resets_and_stalls() {
 
     proxy.set(Mode::CutAfter(40));
     ask().expect_err("an answer that is cut is no answer");
-    proxy.set(Mode::Reset);
-    ask().expect_err("a connection that is reset brings nothing");
+    let gate = Gate::to(&host.search.url).unwrap();
+    gate.rule(|_| true, Act::Cut(At::Request(0), End::Reset), 0, 1);
+    let reset = || http::request("GET", &format!("{}/_cluster/health", gate.url()), None);
+    reset().expect_err("a connection that is reset brings nothing");
+    assert_eq!(reset().unwrap().0, 200);
 
     proxy.set(Mode::Stall);
     let seen = proxy.accepted();

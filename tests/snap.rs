@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::gate::{Gate, Side};
 use svc_tests::host::{Host, OwnSearch};
-use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::proxy::{Gate, Mode, Proxy, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
-use svc_tests::stand_in::StandIn;
 use svc_tests::{os, wait};
 
 const LONG: Duration = svc_tests::wait::HANG;
@@ -183,7 +181,7 @@ fn a_write_while_the_documents_are_counted_is_counted_or_no_count_is_called_exac
     let docs = sandbox.simple("docs", 10);
     let (search, stats) = (sandbox.search.clone(), format!("GET /{docs}/_stats/docs?"));
     let (write, is_written) = (format!("/{docs}/_doc/late"), AtomicBool::new(false));
-    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+    let proxy = Gate::before(&sandbox.search.url, move |request| {
         if request.starts_with(&stats) && !is_written.swap(true, Ordering::SeqCst) {
             search.ask("PUT", &write, Some(&json!({"n": 1}))).unwrap();
         }

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use svc_tests::gate::{Gate, Side};
+use svc_tests::proxy::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::{Ran, Spawned};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::cluster::{Cluster, Share};
-use svc_tests::gate::{Gate, Side};
+use svc_tests::proxy::{Gate, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::OS_USER;
 use svc_tests::{os, wait};

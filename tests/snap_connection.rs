@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::host::Host;
+use svc_tests::proxy::{Gate, http};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, RATED, Secured};
-use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::{Ran, Tool, bin_dir};
 use svc_tests::{os, wait};
 
@@ -352,8 +352,8 @@ fn a_certificate_of_opensearch_that_expires_at_work_is_named() {
 }
 
 /// `svc-snap` at another address than the shared server's.
-fn at(sandbox: &Sandbox, stand_in: &StandIn, args: &[&str]) -> Tool {
-    sandbox.tool(args).env("SVC_SEARCH_URL", stand_in.url())
+fn at(sandbox: &Sandbox, gate: &Gate, args: &[&str]) -> Tool {
+    sandbox.tool(args).env("SVC_SEARCH_URL", gate.url())
 }
 
 fn shared(name: &str) -> Sandbox {
@@ -377,7 +377,7 @@ fn an_api_key_is_sent_in_either_form_and_is_one_of_several_kinds_of_credentials(
         "an API key of a real server: the distribution of Elasticsearch that can be had lacks the module that makes them, and OpenSearch knows none; a stand-in takes it",
     );
     let sandbox = Sandbox::new("key");
-    let server = StandIn::before(&sandbox.search.url, |request| {
+    let server = Gate::before(&sandbox.search.url, |request| {
         let known = request
             .lines()
             .any(|line| line.to_lowercase().starts_with("authorization: apikey") && line.ends_with(" aWQ6czNjcmV0LWtleQ=="));
@@ -447,7 +447,7 @@ fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
     let sandbox = shared("odd");
     let dir = tempfile::tempdir().unwrap();
     let bearer = secret(&dir, "bearer", "s3cret-token\n");
-    let target = StandIn::saying(http("200 OK", "text/html", WELCOME));
+    let target = Gate::saying(http("200 OK", "text/html", WELCOME));
     let redirect = format!("HTTP/1.1 301 Moved Permanently\r\nlocation: {}/\r\ncontent-length: 0\r\n\r\n", target.url());
     let json = "application/json";
     for (answer, status, code) in [
@@ -473,20 +473,24 @@ fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
         ("220 mail.example.org ESMTP Postfix\r\n".to_owned(), 3, "not_a_search_database"),
         ("\u{1}\u{2}\u{3}\u{4}\0\0\0garbage".to_owned(), 3, "not_a_search_database"),
     ] {
-        let server = StandIn::saying(answer.clone());
+        let server = Gate::saying(answer.clone());
         let ran = at(&sandbox, &server, &["create", "s"]).args(["--bearer-file", &bearer]).run();
         silent(ran).fails(status, code).unchanged();
-        assert!(server.seen().iter().all(|request| !request.starts_with("PUT")), "{answer}");
+        assert!(server.asked().iter().all(|request| !request.starts_with("PUT")), "{answer}");
     }
-    assert_eq!(target.seen(), Vec::<String>::new(), "the redirect was followed");
+    assert_eq!(target.asked(), Vec::<String>::new(), "the redirect was followed");
 
     let plain = sandbox.search.url.replace("http://", "https://");
     let clear = sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", &plain).run().refused("not_a_search_database");
     assert!(clear.doc()["error"]["hint"].as_str().unwrap().contains(&sandbox.search.url), "{clear}");
     // A server that hangs up on what it does not understand.
-    let mute = StandIn::before(&sandbox.search.url, |request| {
-        if request.starts_with("GET ") { Ok(request.to_owned()) } else { Err(String::new()) }
-    });
+    let mute =
+        Gate::before(
+            &sandbox.search.url,
+            |request| {
+                if request.starts_with("GET ") { Ok(request.to_owned()) } else { Err(String::new()) }
+            },
+        );
     let mute = sandbox.tool(&["list"]).env("SVC_SEARCH_URL", mute.url().replace("http://", "https://")).run();
     mute.fails(5, "search_unreachable");
 }
@@ -499,7 +503,7 @@ fn an_answer_to_a_change_that_nobody_understands_leaves_its_effect_unknown() {
         "rubbish\r\n\r\n".to_owned(),
         "HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{\"a".to_owned(),
     ] {
-        let server = StandIn::before(&sandbox.search.url, move |request| {
+        let server = Gate::before(&sandbox.search.url, move |request| {
             if request.starts_with("PUT ") { Err(answer.clone()) } else { Ok(request.to_owned()) }
         });
         let location = sandbox.location().display().to_string();
@@ -509,7 +513,7 @@ fn an_answer_to_a_change_that_nobody_understands_leaves_its_effect_unknown() {
 }
 
 /// The tool with an address space of so many bytes.
-fn narrow(sandbox: &Sandbox, server: &StandIn, bytes: u64) -> Ran {
+fn narrow(sandbox: &Sandbox, server: &Gate, bytes: u64) -> Ran {
     Tool::program("/usr/bin/prlimit")
         .arg(format!("--as={bytes}"))
         .arg(bin_dir().join("svc-snap"))
@@ -530,14 +534,14 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     snapshots["snapshots"][0]["metadata"]["note"] = json!("x".repeat(50 * MB));
     let answer = http("200 OK", "application/json", &snapshots.to_string());
     let asked = |request: &str| request.starts_with("GET /_snapshot/");
-    let large = StandIn::before(
+    let large = Gate::before(
         &sandbox.search.url,
         move |request| if asked(request) { Err(answer.clone()) } else { Ok(request.to_owned()) },
     );
     assert_eq!(narrow(&sandbox, &large, ROOM).ok().result()["snapshots"][0]["name"], "s");
 
     let endless = |head: &'static str, piece: Vec<u8>| {
-        StandIn::new(move |_, client: &mut TcpStream| {
+        Gate::answered_by("127.0.0.1:0", move |_, client: &mut TcpStream| {
             let _ = client.write_all(head.as_bytes());
             while client.write_all(&piece).is_ok() {}
         })
@@ -559,7 +563,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     .unwrap();
     let mut answer = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\n\r\n".to_vec();
     answer.extend(fs::read(&packed).unwrap());
-    narrow(&sandbox, &StandIn::saying(answer), ROOM).fails(1, "search_refused").unchanged();
+    narrow(&sandbox, &Gate::saying(answer), ROOM).fails(1, "search_refused").unchanged();
 }
 
 #[test]
@@ -581,14 +585,14 @@ fn a_packed_answer_is_understood() {
     .into_bytes();
     answer.extend(packed);
     // What comes after the first answer is the same again, and no list of snapshots.
-    let ran = at(&sandbox, &StandIn::saying(answer), &["list", "-v"]).run();
+    let ran = at(&sandbox, &Gate::saying(answer), &["list", "-v"]).run();
     assert!(ran.stderr.contains(&sandbox.search.version), "{ran}");
 }
 
 #[test]
 fn a_server_that_drips_does_not_keep_the_time_limit_away() {
     let sandbox = Sandbox::new("drip");
-    let drip = StandIn::new(|_, client| {
+    let drip = Gate::answered_by("127.0.0.1:0", |_, client| {
         let text = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n{\"name\":\"svc-1\",\"cluster_name\":";
         for byte in text {
             if client.write_all(&[*byte]).is_err() {
@@ -597,7 +601,7 @@ fn a_server_that_drips_does_not_keep_the_time_limit_away() {
             thread::sleep(Duration::from_secs(1));
         }
     });
-    let body = StandIn::new(|_, client| {
+    let body = Gate::answered_by("127.0.0.1:0", |_, client| {
         let _ = client.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n{");
         while client.write_all(b" ").is_ok() {
             thread::sleep(Duration::from_secs(1));
@@ -606,7 +610,7 @@ fn a_server_that_drips_does_not_keep_the_time_limit_away() {
     for server in [&drip, &body] {
         // The answer would take minutes, or come to no end.
         at(&sandbox, server, &["create", "s", "--timeout", "3s"]).run().fails(6, "timeout").unchanged();
-        assert!(server.seen().iter().all(|request| request.starts_with("GET ")));
+        assert!(server.asked().iter().all(|request| request.starts_with("GET ")));
     }
 }
 
@@ -614,7 +618,7 @@ fn a_server_that_drips_does_not_keep_the_time_limit_away() {
 fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_environment_is_used() {
     // Without a repository: to prove one may wait for the snapshots of other tests.
     let sandbox = shared("address");
-    let prefix = StandIn::before(&sandbox.search.url, |request| {
+    let prefix = Gate::before(&sandbox.search.url, |request| {
         let (line, rest) = request.split_once("\r\n").unwrap_or((request, ""));
         match line.split_once(" /search/") {
             Some((method, path)) => Ok(format!("{method} /{path}\r\n{rest}")),
@@ -631,7 +635,7 @@ fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_envi
     sandbox.tool(&["register", "--url", &url, "--location", &location]).run().ok().changed();
 
     let target = sandbox.search.url.trim_start_matches("http://").to_owned();
-    let six = StandIn::at("[::1]:0", move |request, client| {
+    let six = Gate::answered_by("[::1]:0", move |request, client| {
         let Ok(mut server) = TcpStream::connect(&target) else { return };
         let _ = server.write_all(request.replacen("\r\n", "\r\nconnection: close\r\n", 1).as_bytes());
         let _ = std::io::copy(&mut server, client);
@@ -639,11 +643,11 @@ fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_envi
     let health = at(&sandbox, &six, &["health"]).run().ok();
     assert!(health.result()["url"].as_str().unwrap().starts_with("http://[::1]:"), "{health}");
 
-    let proxy = StandIn::saying(http("200 OK", "text/html", "<html>"));
+    let proxy = Gate::saying(http("200 OK", "text/html", "<html>"));
     let proxied = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
     let tool = proxied.iter().fold(sandbox.tool(&["list"]), |tool, name| tool.env(name, proxy.url()));
     tool.run().ok();
-    assert_eq!(proxy.seen(), Vec::<String>::new());
+    assert_eq!(proxy.asked(), Vec::<String>::new());
 }
 
 #[test]

@@ -8,11 +8,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::content::Index;
-use svc_tests::gate::{Gate, Side};
-use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::proxy::{Gate, Mode, Proxy, Side, http};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
@@ -117,11 +115,11 @@ fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
 
 /// A proxy that loses the answer of a swap's exchange and holds the exchange back, and refuses what comes of that kind until it is carried:
 /// when the tool waits for what the server has queued (`is_queued`), or when the test does so.
-fn exchange_held_back(sandbox: &Sandbox, is_queued: bool) -> (StandIn, Arc<Mutex<Option<Value>>>) {
+fn exchange_held_back(sandbox: &Sandbox, is_queued: bool) -> (Gate, Arc<Mutex<Option<Value>>>) {
     let (held, search) = (Arc::<Mutex<Option<Value>>>::default(), sandbox.search.clone());
     let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
     let shared = Arc::clone(&held);
-    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+    let proxy = Gate::before(&sandbox.search.url, move |request| {
         let mut held = shared.lock().unwrap();
         if request.starts_with("POST /_aliases ") && held.is_none() {
             *held = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).ok();
@@ -145,7 +143,7 @@ fn an_exchange_that_comes_late_is_the_swaps_or_nobodys() {
     sandbox.fill(&live, 10, 15);
     let staged = sandbox.from(&["stage"], &created).ok();
     let (content, copies) = (sandbox.content(), sandbox.copies());
-    let swap = |proxy: &StandIn| sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", proxy.url());
+    let swap = |proxy: &Gate| sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", proxy.url());
 
     // Undone, it finds none of its copies.
     let (proxy, held) = exchange_held_back(&sandbox, false);
@@ -438,7 +436,7 @@ fn a_server_that_is_away_for_a_while_behind_the_exchange_is_waited_for() {
     sandbox.fill(&live, 10, 15);
     let staged = sandbox.from(&["stage"], &created).ok();
     let aliases = Mutex::new(0);
-    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+    let proxy = Gate::before(&sandbox.search.url, move |request| {
         let mut aliases = aliases.lock().unwrap();
         *aliases += usize::from(request.starts_with("POST /_aliases "));
         let is_away = request.starts_with("POST /_aliases ") && (2..14).contains(&*aliases);

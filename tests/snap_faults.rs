@@ -8,35 +8,75 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::fault::{
-    At, BAD_GATEWAY, BUSY, End, Faults, GATEWAY_TIMEOUT, Hurt, MAINTENANCE, NO_SUCH_PAGE, UPSTREAM_RESET, Which,
-};
 use svc_tests::host::Host;
+use svc_tests::proxy::{Act, At, End, Gate, http};
 use svc_tests::random::{self, Random};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
-use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 const LONG: Duration = svc_tests::wait::HANG;
 const ALL: usize = usize::MAX;
 
+/// nginx, where the server's connection breaks, where the server takes too long, and where it knows nothing of a search database.
+const NGINX: [&str; 3] = ["502 Bad Gateway", "504 Gateway Time-out", "404 Not Found"];
+
+fn nginx(status: &str) -> String {
+    let page = format!(
+        "<html>\r\n<head><title>{status}</title></head>\r\n<body>\r\n<center><h1>{status}</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n"
+    );
+    http(status, "text/html", &page)
+}
+
+/// Envoy, where the server's connection breaks.
+fn envoy() -> String {
+    let text = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
+    http("503 Service Unavailable", "text/plain", text)
+}
+
+/// A page of a load balancer's own.
+fn maintenance() -> String {
+    http("200 OK", "text/html", "<html><body>Back soon.</body></html>\r\n\r\n")
+}
+
+/// Elasticsearch 7.17 and OpenSearch, while a repository is cleaned up.
+fn busy() -> String {
+    let why = "[r:s] cannot snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[]]";
+    let cause = json!({"type": "concurrent_snapshot_execution_exception", "reason": why});
+    let error = json!({"root_cause": [cause], "type": cause["type"], "reason": why});
+    http("503 Service Unavailable", "application/json; charset=UTF-8", &json!({"error": error, "status": 503}).to_string())
+}
+
+fn takes_a_snapshot(line: &str) -> bool {
+    line.starts_with("PUT /_snapshot/")
+}
+
+fn only_looks(line: &str) -> bool {
+    !takes_a_snapshot(line)
+}
+
 /// A sandbox whose server is reached through a proxy that hurts.
 struct Bench {
     sandbox: Sandbox,
-    faults: Faults,
+    gate: Gate,
 }
 
 impl Bench {
     fn new(sandbox: Sandbox) -> Self {
-        let faults = Faults::to(&sandbox.search.url).unwrap();
-        Self { sandbox, faults }
+        let gate = Gate::to(&sandbox.search.url).unwrap();
+        Self { sandbox, gate }
+    }
+
+    /// How many requests that take a snapshot have come, but for those that were answered with [`busy`]: they may come again.
+    fn takes(&self) -> usize {
+        let taken = self.gate.asked().iter().filter(|line| takes_a_snapshot(line)).count();
+        taken - self.gate.acts().iter().filter(|act| **act == Act::Answer(busy(), false)).count()
     }
 
     fn create(&self, name: &str, run: &str) -> Tool {
         let tool = self.sandbox.tool(&["create", name]);
-        tool.env("SVC_SEARCH_URL", self.faults.url()).env("SVC_RUN_ID", format!("20261120t020003z-{run}"))
+        tool.env("SVC_SEARCH_URL", self.gate.url()).env("SVC_RUN_ID", format!("20261120t020003z-{run}"))
     }
 
     /// The snapshot as the server has it when nothing is taken any more; null where there is none.
@@ -53,10 +93,10 @@ impl Bench {
     /// Holds what a call said against what there is, and gives what there is.
     fn judge(&self, name: &str, ran: &Ran) -> Value {
         // What hurts later, the looks of this test among it, was no excuse.
-        let hurts = self.faults.hurts();
+        let hurts = self.gate.acts().len();
         let truth = self.truth(name);
         let document = ran.doc();
-        assert!(self.faults.takes() <= 1, "the request was sent twice\n{ran}");
+        assert!(self.takes() <= 1, "the request was sent twice\n{ran}");
         assert!(hurts > 0 || ran.status == 0, "nothing was hurt, and the status is not 0\n{ran}");
         let statuses: &[i32] = match &document["changed"] {
             // Nobody was there (5), nobody answered in time (6), or something else did (3).
@@ -89,9 +129,9 @@ impl Bench {
 
     /// The same command again, over a sound network, ends well, and takes it anew only where there is none.
     fn again(&self, name: &str, run: &str, before: &Value) {
-        self.faults.heal();
+        self.gate.heal();
         let ran = self.create(name, run).run().ok();
-        assert_eq!(self.faults.takes(), usize::from(before.is_null()), "{ran}");
+        assert_eq!(self.takes(), usize::from(before.is_null()), "{ran}");
         assert_eq!(ran.doc()["changed"], before.is_null(), "{ran}");
         self.is_good(&self.truth(name), &ran);
     }
@@ -102,23 +142,23 @@ fn an_answer_that_is_lost_anywhere_does_not_keep_the_verdict_away() {
     let bench = Bench::new(Sandbox::new("answer"));
     bench.sandbox.simple("docs", 3);
     let hurts = [
-        Hurt::Cut(At::Answer(0), End::Close),
-        Hurt::Cut(At::Answer(1), End::Reset),
-        Hurt::Cut(At::Answer(30), End::Close),
-        Hurt::Cut(At::Answer(200), End::Reset),
-        Hurt::Cut(At::Answer(0), End::Stall),
-        Hurt::Cut(At::Answer(200), End::Stall),
-        Hurt::Cut(At::Request(ALL), End::Stall),
-        Hurt::Gateway(BAD_GATEWAY, true),
-        Hurt::Gateway(UPSTREAM_RESET, true),
-        Hurt::Gateway(GATEWAY_TIMEOUT, true),
-        Hurt::Gateway(NO_SUCH_PAGE, true),
-        Hurt::Gateway(MAINTENANCE, true),
+        Act::Cut(At::Answer(0), End::Close),
+        Act::Cut(At::Answer(1), End::Reset),
+        Act::Cut(At::Answer(30), End::Close),
+        Act::Cut(At::Answer(200), End::Reset),
+        Act::Cut(At::Answer(0), End::Stall),
+        Act::Cut(At::Answer(200), End::Stall),
+        Act::Cut(At::Request(ALL), End::Stall),
+        Act::Answer(nginx(NGINX[0]), true),
+        Act::Answer(envoy(), true),
+        Act::Answer(nginx(NGINX[1]), true),
+        Act::Answer(nginx(NGINX[2]), true),
+        Act::Answer(maintenance(), true),
     ];
     for (number, hurt) in hurts.into_iter().enumerate() {
         let (name, run) = (format!("s{number}"), format!("answer-{number}"));
-        bench.faults.heal();
-        bench.faults.hurt(Which::Take, hurt, 0, 1);
+        bench.gate.heal();
+        bench.gate.rule(takes_a_snapshot, hurt.clone(), 0, 1);
         let ran = bench.create(&name, &run).run();
         assert_eq!((ran.status, &ran.doc()["changed"]), (0, &json!(true)), "{hurt:?}\n{ran}");
         let truth = bench.judge(&name, &ran);
@@ -131,25 +171,25 @@ fn a_request_that_never_comes_whole_is_6_nobody_knows_and_the_same_command_finds
     let bench = Bench::new(Sandbox::new("request"));
     bench.sandbox.simple("docs", 3);
     let hurts = [
-        Hurt::Cut(At::Request(0), End::Close),
-        Hurt::Cut(At::Request(10), End::Reset),
-        Hurt::Cut(At::Request(300), End::Close),
-        Hurt::Gateway(BAD_GATEWAY, false),
-        Hurt::Gateway(UPSTREAM_RESET, false),
-        Hurt::Gateway(MAINTENANCE, false),
+        Act::Cut(At::Request(0), End::Close),
+        Act::Cut(At::Request(10), End::Reset),
+        Act::Cut(At::Request(300), End::Close),
+        Act::Answer(nginx(NGINX[0]), false),
+        Act::Answer(envoy(), false),
+        Act::Answer(maintenance(), false),
     ];
     for (number, hurt) in hurts.into_iter().enumerate() {
         let (name, run) = (format!("s{number}"), format!("request-{number}"));
-        bench.faults.heal();
-        bench.faults.hurt(Which::Take, hurt, 0, 1);
+        bench.gate.heal();
+        bench.gate.rule(takes_a_snapshot, hurt.clone(), 0, 1);
         let ran = bench.create(&name, &run).run().fails(6, "answer_lost");
         assert!(ran.doc()["changed"].is_null(), "{hurt:?}\n{ran}");
         let truth = bench.judge(&name, &ran);
         bench.again(&name, &run, &truth);
     }
     // It says nothing at all: the time limit.
-    bench.faults.heal();
-    bench.faults.hurt(Which::Take, Hurt::Cut(At::Request(50), End::Stall), 0, 1);
+    bench.gate.heal();
+    bench.gate.rule(takes_a_snapshot, Act::Cut(At::Request(50), End::Stall), 0, 1);
     let ran = bench.create("s", "request-s").args(["--timeout", "8s"]).run().fails(6, "timeout");
     assert!(ran.doc()["changed"].is_null() && ran.doc()["error"]["hint"].as_str().unwrap().contains("--run-id"), "{ran}");
     bench.again("s", "request-s", &bench.judge("s", &ran));
@@ -159,10 +199,10 @@ fn a_request_that_never_comes_whole_is_6_nobody_knows_and_the_same_command_finds
 fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_nothing_was_changed() {
     let bench = Bench::new(Sandbox::new("busy"));
     bench.sandbox.simple("docs", 3);
-    bench.faults.hurt(Which::Take, Hurt::Gateway(BUSY, false), 0, 2);
+    bench.gate.rule(takes_a_snapshot, Act::Answer(busy(), false), 0, 2);
     bench.create("moment", "moment").run().ok().changed();
-    bench.faults.heal();
-    bench.faults.hurt(Which::Take, Hurt::Gateway(BUSY, false), 0, usize::MAX);
+    bench.gate.heal();
+    bench.gate.rule(takes_a_snapshot, Act::Answer(busy(), false), 0, usize::MAX);
     let ran = bench.create("s", "busy").args(["--timeout", "8s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(ran.doc()["error"]["retryable"], true);
     bench.again("s", "busy", &bench.judge("s", &ran));
@@ -177,7 +217,7 @@ fn a_snapshot_that_cannot_be_cancelled_at_once_is_asked_for_now_and_then() {
         &json!({"error": {"type": "concurrent_snapshot_execution_exception", "reason": "busy"}, "status": 503}).to_string(),
     );
     let begun = Mutex::new(None::<Instant>);
-    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+    let proxy = Gate::before(&sandbox.search.url, move |request| {
         let is_early = begun.lock().unwrap().get_or_insert_with(Instant::now).elapsed() < Duration::from_secs(2);
         if request.starts_with("DELETE ") && is_early { Err(busy.clone()) } else { Ok(request.to_owned()) }
     });
@@ -194,9 +234,9 @@ fn a_snapshot_that_cannot_be_cancelled_at_once_is_asked_for_now_and_then() {
 fn a_request_without_an_answer_whose_name_another_run_has_taken_is_given_up() {
     let bench = Bench::new(Sandbox::new("taken"));
     let docs = bench.sandbox.simple("docs", 3);
-    bench.faults.hurt(Which::Take, Hurt::Held, 0, 1);
+    bench.gate.rule(takes_a_snapshot, Act::Hold, 0, 1);
     let create = bench.create("s", "taken").spawn();
-    wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
+    wait::until("the request", LONG, || (bench.takes() > 0).then_some(())).unwrap();
     let path = format!("/_snapshot/{}/s?wait_for_completion=true", bench.sandbox.prefix);
     bench.sandbox.ask("PUT", &path, Some(json!({"indices": docs})));
     create.wait().refused("name_in_use");
@@ -206,18 +246,18 @@ fn a_request_without_an_answer_whose_name_another_run_has_taken_is_given_up() {
 fn looks_that_fail_beside_a_call_that_does_not_decide_nothing() {
     let bench = Bench::new(Sandbox::slow("looks"));
     let hurts = [
-        Hurt::Gateway(BAD_GATEWAY, false),
-        Hurt::Gateway(NO_SUCH_PAGE, false),
-        Hurt::Gateway(MAINTENANCE, false),
-        Hurt::Cut(At::Answer(20), End::Reset),
+        Act::Answer(nginx(NGINX[0]), false),
+        Act::Answer(nginx(NGINX[2]), false),
+        Act::Answer(maintenance(), false),
+        Act::Cut(At::Answer(20), End::Reset),
     ];
     for (number, hurt) in hurts.into_iter().enumerate() {
         let (name, run) = (format!("s{number}"), format!("looks-{number}"));
-        bench.faults.heal();
+        bench.gate.heal();
         // Only the first copies the data; the others are quick.
         let create = bench.create(&name, &run).spawn();
-        wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
-        bench.faults.hurt(Which::Looks, hurt, 0, 5);
+        wait::until("the request", LONG, || (bench.takes() > 0).then_some(())).unwrap();
+        bench.gate.rule(only_looks, hurt, 0, 5);
         let ran = create.wait().ok();
         let truth = bench.judge(&name, &ran);
         bench.again(&name, &run, &truth);
@@ -227,10 +267,10 @@ fn looks_that_fail_beside_a_call_that_does_not_decide_nothing() {
 #[test]
 fn a_call_that_is_cut_by_time_while_its_looks_fail_too_ends_well() {
     let bench = Bench::new(Sandbox::slow("both"));
-    bench.faults.hurt(Which::Take, Hurt::Cut(At::Time(Duration::from_millis(700)), End::Reset), 0, 1);
+    bench.gate.rule(takes_a_snapshot, Act::Cut(At::Time(Duration::from_millis(700)), End::Reset), 0, 1);
     let create = bench.create("s", "both").spawn();
-    wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
-    bench.faults.hurt(Which::Looks, Hurt::Cut(At::Request(0), End::Close), 0, 4);
+    wait::until("the request", LONG, || (bench.takes() > 0).then_some(())).unwrap();
+    bench.gate.rule(only_looks, Act::Cut(At::Request(0), End::Close), 0, 4);
     let ran = create.wait().ok();
     bench.again("s", "both", &bench.judge("s", &ran));
 }
@@ -250,7 +290,7 @@ fn metadata_is_taken_to_the_last_byte_and_refused_beyond_it() {
 
     let room = 1024 - first.result()["plan"][0]["body"]["metadata"].to_string().len();
     create("s1", "m1", &format!("{why}{}", "x".repeat(room))).ok();
-    bench.faults.heal();
+    bench.gate.heal();
     let over = create("s2", "m2", &format!("{why}{}", "x".repeat(room + 3))).fails(1, "search_refused").unchanged();
     assert!(over.doc()["error"]["causes"].to_string().contains("1024 bytes"), "{over}");
     let body = |size: usize| json!({"indices": "x", "metadata": {"a": "x".repeat(size - 8)}});
@@ -297,11 +337,11 @@ fn an_index_that_goes_just_before_it_is_taken_is_never_called_saved() {
     let bench = Bench::new(Sandbox::new("gone"));
     bench.sandbox.simple("docs", 1);
     let small = bench.sandbox.simple("small", 1);
-    bench.faults.hurt(Which::Take, Hurt::Held, 0, 1);
+    bench.gate.rule(takes_a_snapshot, Act::Hold, 0, 1);
     let create = bench.create("s", "gone").spawn();
-    wait::until("the request", LONG, || (bench.faults.takes() > 0).then_some(())).unwrap();
+    wait::until("the request", LONG, || (bench.takes() > 0).then_some(())).unwrap();
     bench.sandbox.ask("DELETE", &format!("/{small}"), None);
-    bench.faults.release();
+    bench.gate.open();
     let ran = create.wait().fails(7, "snapshot_invalid").changed();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&small), "{ran}");
     let truth = bench.truth("s");
@@ -326,7 +366,7 @@ fn a_server_that_is_restarted_while_it_takes_a_snapshot_is_never_believed_to_hav
     let ran = create.wait();
     let truth = bench.truth("s");
     println!("{} {} {}; {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"], truth["state"]);
-    assert!(bench.faults.takes() == 1 && ran.doc()["changed"] != false && !ran.result().is_null(), "{ran}");
+    assert!(bench.takes() == 1 && ran.doc()["changed"] != false && !ran.result().is_null(), "{ran}");
     if truth.is_null() {
         let code = ran.doc()["error"]["code"].as_str().unwrap();
         assert!([(4, "snapshot_not_found"), (6, "answer_lost")].contains(&(ran.status, code)), "{ran}");
@@ -343,24 +383,25 @@ fn a_server_that_is_restarted_while_it_takes_a_snapshot_is_never_believed_to_hav
 }
 
 /// What is done to a request or its answer.
-fn random_hurt(random: &mut Random) -> Hurt {
+fn random_hurt(random: &mut Random) -> Act {
     let end = random.pick(&[End::Close, End::Reset, End::Stall]);
     match random.below(4) {
-        0 => Hurt::Cut(At::Request(random.below(700)), end),
-        1 => Hurt::Cut(At::Answer(random.below(900)), end),
-        2 => Hurt::Cut(At::Time(Duration::from_millis(u64::try_from(random.below(1500)).unwrap())), end),
+        0 => Act::Cut(At::Request(random.below(700)), end),
+        1 => Act::Cut(At::Answer(random.below(900)), end),
+        2 => Act::Cut(At::Time(Duration::from_millis(u64::try_from(random.below(1500)).unwrap())), end),
         _ => {
-            let answers = [BAD_GATEWAY, GATEWAY_TIMEOUT, UPSTREAM_RESET, NO_SUCH_PAGE, MAINTENANCE, BUSY];
-            let answer = random.pick(&answers);
+            let answers = [nginx(NGINX[0]), nginx(NGINX[1]), envoy(), nginx(NGINX[2]), maintenance(), busy()];
+            let answer = answers[random.below(answers.len())].clone();
             // The server's own word is never said of what it did.
-            Hurt::Gateway(answer, answer != BUSY && random.below(2) == 0)
+            let is_carried = answer != busy() && random.below(2) == 0;
+            Act::Answer(answer, is_carried)
         }
     }
 }
 
 /// Whether the server has done what it was asked to, although its answer did not come back whole.
-fn is_carried(hurt: Hurt) -> bool {
-    matches!(hurt, Hurt::Cut(At::Answer(_), _) | Hurt::Gateway(_, true))
+fn is_carried(hurt: &Act) -> bool {
+    matches!(hurt, Act::Cut(At::Answer(_), _) | Act::Answer(_, true))
 }
 
 /// One call with faults that the seed makes, and the same command again; gives whether the first ended well. Where the looks are
@@ -368,23 +409,23 @@ fn is_carried(hurt: Hurt) -> bool {
 fn at_random(bench: &Bench, seed: u64) -> bool {
     let mut random = Random::of(seed);
     let (name, run) = (format!("s{seed}"), format!("random-{seed}"));
-    bench.faults.heal();
+    bench.gate.heal();
     let mut told = Vec::new();
     let is_mild = seed.is_multiple_of(1000);
     let mut must_end_well = true;
     if random.below(8) > 0 {
-        let hurt = if is_mild { Hurt::Cut(At::Answer(random.below(200)), End::Reset) } else { random_hurt(&mut random) };
-        bench.faults.hurt(Which::Take, hurt, 0, 1);
-        must_end_well = is_carried(hurt);
+        let hurt = if is_mild { Act::Cut(At::Answer(random.below(200)), End::Reset) } else { random_hurt(&mut random) };
+        must_end_well = is_carried(&hurt);
         told.push(format!("take: {hurt:?}"));
+        bench.gate.rule(takes_a_snapshot, hurt, 0, 1);
     }
     if !is_mild && random.below(2) == 0 {
         must_end_well = false;
         let (hurt, skip, times) = (random_hurt(&mut random), random.below(25), 1 + random.below(12));
         // A look that is never answered costs the time limit; one of them is enough.
-        let times = if matches!(hurt, Hurt::Cut(_, End::Stall)) { 1 } else { times };
-        bench.faults.hurt(Which::Looks, hurt, skip, times);
+        let times = if matches!(hurt, Act::Cut(_, End::Stall)) { 1 } else { times };
         told.push(format!("looks {skip}+{times}: {hurt:?}"));
+        bench.gate.rule(only_looks, hurt, skip, times);
     }
     // Some have something to copy, at 400 KB/s.
     for _ in 0..random.below(4) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use svc_tests::content::Index;
-use svc_tests::gate::{Gate, Side};
+use svc_tests::proxy::{Gate, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::wait;

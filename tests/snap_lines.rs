@@ -13,7 +13,7 @@ use svc_tests::content::{self, Index};
 use svc_tests::host::{Host, OwnSearch, search_env};
 use svc_tests::search::{Settings, distribution};
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::{os, page, suite};
+use svc_tests::{os, page};
 use tempfile::TempDir;
 
 /// The index names of a server's own data.
@@ -118,7 +118,7 @@ fn is_there(key: &str) -> bool {
     if !chosen.trim().is_empty() && !chosen.split_whitespace().any(|one| one == key) {
         return false;
     }
-    let had = suite::fetch(distribution(key).unwrap());
+    let had = distribution(key).unwrap().fetch();
     had.map_err(|error| svc_tests::skip(&format!("{key}: it cannot be had: {error:#}"))).is_ok()
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
+use svc_tests::proxy::{Gate, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
 use svc_tests::tool::{Ran, Tool};

@@ -11,12 +11,10 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
-use svc_tests::proxy::{Mode, Proxy};
+use svc_tests::proxy::{Gate, Mode, Proxy, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;
-use svc_tests::stand_in::StandIn;
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::wait;
 
@@ -241,10 +239,10 @@ fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
 
 /// A way to the sandbox's server on which nobody answers the request that takes a throttle off. It is carried at once, or held back;
 /// either way the test gets its path and its body.
-fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (StandIn, Receiver<(String, Value)>) {
+fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (Gate, Receiver<(String, Value)>) {
     let (send, came) = channel();
     let search = sandbox.search.clone();
-    let way = StandIn::before(&sandbox.search.url, move |request| {
+    let way = Gate::before(&sandbox.search.url, move |request| {
         let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request, ""));
         // The one that puts it back has no note.
         if !(head.starts_with("PUT ") && body.contains("locks")) {
@@ -269,7 +267,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
     sandbox.simple("docs", 3);
     let before = settings(&sandbox);
     let create =
-        |name: &str, way: &StandIn| sandbox.tool(&["create", name, "--rate-limit", "none"]).env("SVC_SEARCH_URL", way.url());
+        |name: &str, way: &Gate| sandbox.tool(&["create", name, "--rate-limit", "none"]).env("SVC_SEARCH_URL", way.url());
 
     // The server has done it: it is put back at once.
     let (way, came) = unanswered(&sandbox, true);
@@ -296,10 +294,10 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
 
 /// A way to the sandbox's server on which somebody rewrites the repository just before a request that holds the last of `words` is
 /// carried, after requests that held the others.
-fn rewritten(sandbox: &Sandbox, words: &[&str], rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> StandIn {
+fn rewritten(sandbox: &Sandbox, words: &[&str], rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> Gate {
     let (search, path) = (sandbox.search.clone(), format!("/_snapshot/{}", sandbox.prefix));
     let words: Mutex<VecDeque<String>> = Mutex::new(words.iter().map(|word| (*word).to_owned()).collect());
-    StandIn::before(&sandbox.search.url, move |request| {
+    Gate::before(&sandbox.search.url, move |request| {
         let is_last = {
             let mut words = words.lock().unwrap();
             let came = words.front().is_some_and(|word| request.contains(word.as_str()));
@@ -325,7 +323,7 @@ fn rewritten(sandbox: &Sandbox, words: &[&str], rewrite: impl Fn(&mut Value) + S
 fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
     let sandbox = Sandbox::new("rewrite");
     sandbox.simple("docs", 3);
-    let create = |name: &str, way: &StandIn| {
+    let create = |name: &str, way: &Gate| {
         let tool = sandbox.tool(&["create", name, "--rate-limit", "none"]).env("SVC_SEARCH_URL", way.url());
         tool.run().ok().changed()
     };
@@ -486,7 +484,7 @@ fn what_may_take_hours_ends_on_a_signal_and_says_what_goes_on_by_itself() {
     // The server says that it is removed, and then nothing more.
     let (is_deleted, is_silent) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
     let silent = Arc::clone(&is_silent);
-    let way = StandIn::before(&sandbox.search.url, move |request| {
+    let way = Gate::before(&sandbox.search.url, move |request| {
         if is_deleted.load(Ordering::SeqCst) {
             silent.store(true, Ordering::SeqCst);
             loop {

@@ -2,10 +2,9 @@
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::gate::{Gate, Side};
+use svc_tests::proxy::{Gate, Side, http};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
-use svc_tests::stand_in::{StandIn, http};
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
@@ -231,7 +230,7 @@ fn what_was_found_out_about_a_restore_is_said_whatever_becomes_of_its_record() {
     sandbox.forget();
     let run = "20261120t080002z-test";
     let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
-    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+    let proxy = Gate::before(&sandbox.search.url, move |request| {
         if request.starts_with("POST /_msearch") && std::fs::remove_file(&record).is_ok() {
             std::fs::create_dir(&record).unwrap();
         }
@@ -257,7 +256,7 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     // And one that says it of some indices only.
     let some = http("200 OK", "application/json", &json!({"snapshots": [{"indices": {}}]}).to_string());
     if sandbox.search.product == Product::OpenSearch {
-        let proxy = StandIn::before(&sandbox.search.url, move |request| {
+        let proxy = Gate::before(&sandbox.search.url, move |request| {
             if request.lines().next().unwrap_or_default().contains("/_status?") {
                 Err(some.clone())
             } else {
@@ -267,7 +266,7 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
         let dry = sandbox.tool(&["stage", "--dry-run", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", proxy.url());
         assert_eq!(dry.run().ok().warns("not_checked").result()["disk_space"]["needed_bytes"], Value::Null);
     }
-    let proxy = StandIn::before(&sandbox.search.url, move |request| {
+    let proxy = Gate::before(&sandbox.search.url, move |request| {
         if request.lines().next().unwrap_or_default().contains("/_status?") {
             Err(refusal.clone())
         } else {
@@ -277,7 +276,7 @@ fn the_room_for_a_snapshot_is_read_without_its_shards_or_said_to_be_unknown() {
     let staged = sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", proxy.url()).run().ok();
     let needed = &staged.result()["disk_space"]["needed_bytes"];
     if sandbox.search.product == Product::Elasticsearch {
-        assert!(needed.as_u64().unwrap() > 0 && !proxy.seen().iter().any(|request| request.contains("/_status?")), "{staged}");
+        assert!(needed.as_u64().unwrap() > 0 && !proxy.asked().iter().any(|request| request.contains("/_status?")), "{staged}");
     } else {
         assert_eq!(*needed, Value::Null);
         staged.warns("not_checked");

@@ -6,13 +6,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use svc_tests::gate::Gate;
 use svc_tests::host::Host;
+use svc_tests::proxy::Gate;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
-use svc_tests::stand_in::StandIn;
 use svc_tests::tool::Ran;
-use svc_tests::{download, os, rights, wait};
+use svc_tests::{os, rights, wait};
 
 #[test]
 fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
@@ -248,7 +247,7 @@ fn configuration_files_get_a_line_or_are_refused_with_the_line_to_write_and_noth
     // The vendors' own, as they are.
     for distribution in &svc_tests::search::DISTRIBUTIONS {
         let file = format!("config/{}.yml", distribution.product);
-        let Ok(home) = download::maven(&distribution.artifact()) else {
+        let Ok(home) = distribution.home() else {
             svc_tests::skip(&format!("the configuration file of {}: it cannot be had", distribution.key));
             continue;
         };
@@ -351,17 +350,16 @@ fn a_server_starts_with_what_configure_wrote_and_knows_the_folder() {
 fn health_that_waits_asks_again_only_for_what_is_cheap() {
     let sandbox = Sandbox::new("waits");
     let lost = sandbox.red("lost");
-    let proxy = StandIn::before(&sandbox.search.url, |request| Ok(request.to_owned()));
-    let lines =
-        || -> Vec<String> { proxy.seen().iter().map(|request| request.lines().next().unwrap_or_default().to_owned()).collect() };
+    let proxy = Gate::before(&sandbox.search.url, |request| Ok(request.to_owned()));
     let is_health = |line: &String| line.starts_with("GET /_cluster/health?");
     let waiting = sandbox.tool(&["health", "--wait"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
-    wait::until("some looks", wait::HANG, || (lines().iter().filter(|line| is_health(line)).count() > 5).then_some(())).unwrap();
+    wait::until("some looks", wait::HANG, || (proxy.asked().iter().filter(|line| is_health(line)).count() > 5).then_some(()))
+        .unwrap();
     sandbox.ask("DELETE", &format!("/{lost}"), None);
     waiting.wait().ok();
 
     let mut times = BTreeMap::<String, usize>::new();
-    for line in lines().into_iter().filter(|line| !is_health(line) && !line.starts_with("GET / ")) {
+    for line in proxy.asked().into_iter().filter(|line| !is_health(line) && line != "GET /") {
         *times.entry(line).or_default() += 1;
     }
     assert!(times.values().all(|times| *times <= 2), "{times:#?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use svc_tests::gate::{Gate, Side};
+use svc_tests::proxy::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;

@@ -4,8 +4,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
+use svc_tests::proxy::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::content;
-use svc_tests::gate::{Gate, Side};
 use svc_tests::host::Host;
 use svc_tests::http;
+use svc_tests::proxy::{Gate, Side};
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Settings;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use svc_tests::debian::Debian;
 use svc_tests::disk::SmallDisk;
 use svc_tests::tool::{bin_dir, root};
-use svc_tests::{download, java, os, page, search, wait};
+use svc_tests::{os, page, search, wait};
 
 /// How long anything may take here.
 const LONG: std::time::Duration = svc_tests::wait::HANG;
@@ -111,8 +111,8 @@ impl Machine {
         os::run(if product.name == "svc" { &mut build } else { build.arg(product.name) }).unwrap();
         os::copy_program(&bin_dir().join("svc-sample"), &given.path().join("svc-sample")).unwrap();
         let distribution = search::distribution("opensearch-2").unwrap();
-        let home = download::maven(&distribution.artifact()).unwrap();
-        let java = java::at_least(distribution.java).unwrap().home;
+        let home = distribution.home().unwrap();
+        let java = distribution.java().unwrap().home;
         let log = given.path().join("boot.log");
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };

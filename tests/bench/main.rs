@@ -1,41 +1,84 @@
 //! Benchmarks on real servers: ratios against the plain commands, and how things grow. `tests/bench/run` builds and starts it.
 
-mod account;
-mod machine;
 mod measure;
 mod pg;
 mod report;
 mod rows;
-mod sample;
 mod sequences;
 mod snap;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Result, ensure};
 use clap::{Args, Parser};
 
-use self::report::Places;
+use self::report::Report;
 
 /// Measures our tools beside the plain commands, on a machine that has nothing else to do
 #[derive(Debug, Parser)]
 #[command(name = "svc-bench", bin_name = "tests/bench/run")]
 enum Bench {
     /// svc-snap beside curl, in a throw-away host
+    #[command(after_help = snap::PARTS)]
     Snap(snap::Arguments),
     /// svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore
+    #[command(after_help = pg::PARTS)]
     Pg(pg::Arguments),
     /// svc-upgrade and svc-rollback beside the procedure's own commands, in a throw-away host
+    #[command(after_help = sequences::PARTS)]
     Sequences(sequences::Arguments),
 }
 
-/// What every benchmark of a search database is told.
+/// The options of every benchmark.
 #[derive(Debug, Args)]
-struct OnSearch {
-    /// The search database; default: that of the host
+struct Frame {
+    /// How many pairs of each are measured
     #[arg(long)]
-    search: Option<String>,
-    #[command(flatten)]
-    places: Places,
+    pairs: Option<usize>,
+    /// What to measure; all of it without
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Where to write the figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A page with a place for the table
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+}
+
+impl Frame {
+    /// Measures those of the parts that are wanted, on what `described` says; gives what missed its target.
+    fn measure(
+        &self,
+        described: String,
+        parts: &'static str,
+        measure: impl FnOnce(&mut Report, &dyn Fn(&str) -> bool) -> Result<()>,
+    ) -> Result<Vec<String>> {
+        let known: Vec<&str> = parts.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+        for part in &self.only {
+            ensure!(known.contains(&part.as_str()), "there is no part {part}; there are {}", known.join(", "));
+        }
+        let wanted = |part: &str| self.only.is_empty() || self.only.iter().any(|only| only == part);
+        let mut report = Report::of(described, self.json.as_deref());
+        let measured = measure(&mut report, &wanted);
+        // The figures are kept, whatever came then.
+        println!("{}", report.table(false));
+        if let Some(path) = &self.json {
+            report.write_json(path)?;
+        }
+        measured?;
+        if let Some(path) = &self.page {
+            report.write_page(path)?;
+        }
+        Ok(report.missed())
+    }
+
+    fn pairs(&self, default: usize) -> Result<usize> {
+        let pairs = self.pairs.unwrap_or(default);
+        ensure!(pairs > 0, "at least one pair is measured");
+        Ok(pairs)
+    }
 }
 
 fn main() -> ExitCode {
@@ -45,18 +88,9 @@ fn main() -> ExitCode {
         Bench::Sequences(arguments) => sequences::run(&arguments),
     };
     match measured {
-        Ok(missed) if missed.is_empty() => ExitCode::SUCCESS,
-        Ok(missed) => {
-            eprintln!("svc-bench: missed its target:\n{}", missed.join("\n"));
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("svc-bench: {error:#}");
-            ExitCode::FAILURE
-        }
+        Ok(missed) if missed.is_empty() => return ExitCode::SUCCESS,
+        Ok(missed) => eprintln!("svc-bench: missed its target:\n{}", missed.join("\n")),
+        Err(error) => eprintln!("svc-bench: {error:#}"),
     }
-}
-
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|pairs| *pairs > 0).ok_or_else(|| "at least one pair is measured".to_owned())
+    ExitCode::FAILURE
 }

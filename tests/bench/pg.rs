@@ -1,30 +1,33 @@
 //! svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, on a server of the benchmark's own.
 
-mod fill;
-mod growth;
-mod pairs;
-mod server;
+use std::cell::Cell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use std::path::PathBuf;
+use anyhow::{Result, ensure};
+use clap::Args;
+use svc_tests::os;
+use svc_tests::postgres::{ADMINISTRATOR, Postgres};
+use svc_tests::programs::Programs;
 
-use anyhow::Result;
-use clap::{Args, ValueEnum};
+use crate::measure::{Cost, Line, Scratch, machine, settle_disk};
+use crate::report::{Point, Report, Sample};
+use crate::{Frame, rows};
 
-use self::server::Server;
-use crate::report::{Places, Report};
+pub const PARTS: &str = "Parts:
+  dump       the dump, beside pg_dump and sync
+  restore    the restore, beside psql -f and pg_restore -Fd -j2
+  dominated  the same with a database that one large table dominates
+  tables     many tables
+  bytes      large dumps";
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// How many rounds; in each, everything is measured once
-    #[arg(long, default_value_t = 10, value_parser = crate::at_least_one)]
-    pairs: usize,
     /// How many MB the database has
     #[arg(long, default_value_t = 1500)]
     megabytes: usize,
-    /// What to measure; all of it without
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Part>,
     /// Whether the server's pages have checksums (Debian's default up to PostgreSQL 17: none)
     #[arg(long)]
     checksums: bool,
@@ -38,53 +41,313 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
     folder: PathBuf,
     #[command(flatten)]
-    places: Places,
+    frame: Frame,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// The dump, beside pg_dump and sync
-    Dump,
-    /// The restore, beside psql -f and pg_restore -Fd -j2
-    Restore,
-    /// The same with a database that one large table dominates
-    Dominated,
-    /// Many tables
-    Tables,
-    /// Large dumps
-    Bytes,
-}
+/// The database that is dumped and restored, its owner, and where the plain commands restore to.
+const DATABASE: &str = "svc_db";
+const OWNER: &str = "svc";
+const BESIDE: &str = "svc_db_plain";
+/// What a call may hold at most, in MB.
+const MEMORY: f64 = 64.0;
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let server = Server::start(&arguments.folder, arguments.checksums)?;
-    let mut report = Report::of(server.described()?, &arguments.places);
-    let measured = measure(arguments, &server, &mut report);
-    report.close(measured, &arguments.places)
+    let (server, pairs) = (&Server::start(&arguments.folder, arguments.checksums)?, arguments.frame.pairs(10)?);
+    arguments.frame.measure(server.described()?, PARTS, |report, wanted| {
+        if wanted("dump") || wanted("restore") {
+            let schemas: Vec<String> = (0..10).map(|n| format!("part{n}")).collect();
+            server.fill(|| rows::fill(&server.postgres, DATABASE, &schemas, arguments.megabytes))?;
+            if wanted("dump") {
+                dump(server, report, pairs)?;
+            }
+            if wanted("restore") {
+                restore(server, report, pairs, "", 0.85)?;
+            }
+        }
+        if wanted("dominated") {
+            server.fill(|| dominated(server, arguments.megabytes / 3))?;
+            restore(server, report, pairs, ", one large table", 1.0)?;
+        }
+        if wanted("tables") {
+            series(server, report, ("tables", "n small tables"), &arguments.tables, small_tables)?;
+        }
+        if wanted("bytes") {
+            series(server, report, ("bytes", "n MB of dump"), &arguments.dumps, large_tables)?;
+        }
+        Ok(())
+    })
 }
 
-fn measure(arguments: &Arguments, server: &Server, report: &mut Report) -> Result<()> {
-    let wanted = |part: Part| arguments.only.is_empty() || arguments.only.contains(&part);
-    if wanted(Part::Dump) || wanted(Part::Restore) {
-        fill::service(server, arguments.megabytes)?;
-        eprintln!("the database has {} MB", server.megabytes()?);
-        if wanted(Part::Dump) {
-            pairs::dump(server, report, arguments.pairs)?;
+/// PostgreSQL as Debian sets it up, with a disk that is waited for: that of the tests waits for none. It goes when this is dropped.
+struct Server {
+    postgres: Postgres,
+    checksums: bool,
+    /// The administrator may write in it.
+    scratch: Scratch,
+}
+
+impl Server {
+    fn start(folder: &Path, checksums: bool) -> Result<Self> {
+        let user = os::system_user(ADMINISTRATOR)?;
+        let Programs { version, server_dir, client_dir, .. } = Programs::debian()?;
+        let dir = tempfile::Builder::new().prefix("svc-bench-").tempdir_in(folder)?;
+        os::folder(dir.path(), 0o755, Some(&user))?;
+        let postgres = Postgres {
+            version,
+            server_dir,
+            bin_dir: client_dir,
+            data_dir: dir.path().join("data"),
+            socket_dir: dir.path().to_owned(),
+            port: os::free_ports(1)?[0],
+            unit: String::new(),
+            os_user: ADMINISTRATOR.to_owned(),
+            log_file: dir.path().join("log"),
+        };
+        let server = Self { postgres, checksums, scratch: Scratch(dir) };
+        let mut initdb = vec!["--encoding=UTF8", "--locale=C.UTF-8", "--auth=peer"];
+        initdb.extend(checksums.then_some("--data-checksums"));
+        server.control("initdb", &initdb)?;
+        let (socket, port) = (server.postgres.socket_dir.display(), server.postgres.port);
+        let settings =
+            format!("listen_addresses = ''\nport = {port}\nunix_socket_directories = '{socket}'\nlogging_collector = off\n");
+        os::file(&server.postgres.data_dir.join("postgresql.auto.conf"), &settings, 0o600, Some(&user))?;
+        let log = server.postgres.log_file.display().to_string();
+        server.control("pg_ctl", &["--wait", "--log", &log, "start"])?;
+        server.postgres.create_role(OWNER, "secret")?;
+        Ok(server)
+    }
+
+    fn control(&self, program: &str, args: &[&str]) -> Result<()> {
+        let mut command = os::command_as(ADMINISTRATOR, self.postgres.server_dir.join(program));
+        let status = command.arg("--pgdata").arg(&self.postgres.data_dir).args(args).stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "{program}: {status}\n{}", os::tail(&self.postgres.log_file, 30));
+        Ok(())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.scratch.file(name).display().to_string()
+    }
+
+    fn connected(&self, line: Line) -> Line {
+        line.env("PGHOST", &self.postgres.socket_dir).env("PGPORT", self.postgres.port.to_string())
+    }
+
+    /// `svc-pgdump` as root types it.
+    fn dump(&self, path: &str, more: &[&str]) -> Line {
+        let args = [&["--as", "postgres", "--force", "--dbname", DATABASE, "--output", path], more].concat();
+        self.connected(Line::tool("svc-pgdump", &args)).env("SVC_STATE_DIR", self.path("state"))
+    }
+
+    /// `svc-pgrestore` likewise.
+    fn restore(&self, args: &[&str]) -> Line {
+        self.connected(Line::tool("svc-pgrestore", args)).env("SVC_STATE_DIR", self.path("state"))
+    }
+
+    /// Plain commands, as the administrator types them.
+    fn plain(&self, script: &str) -> Line {
+        let script = format!("set -e; PATH={}:$PATH; {script}", self.postgres.bin_dir.display());
+        self.connected(Line::new(["runuser", "-u", ADMINISTRATOR, "--", "sh", "-c", &script]))
+    }
+
+    /// Fills the database again, from the start.
+    fn fill(&self, fill: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.postgres.drop_database(DATABASE)?;
+        self.postgres.create_database(DATABASE, OWNER)?;
+        fill()?;
+        self.settle()?;
+        let size = self.postgres.sql(DATABASE, "SELECT pg_database_size(current_database()) / 1000000")?;
+        eprintln!("the database has {size} MB");
+        Ok(())
+    }
+
+    /// Runs SQL in it as its owner.
+    fn sql(&self, sql: &str) -> Result<()> {
+        self.postgres.sql(DATABASE, &format!("SET ROLE {OWNER}; {sql}")).map(drop)
+    }
+
+    /// Writes all that the server and the system have not written yet, so that what is measured next does not pay for it.
+    fn settle(&self) -> Result<()> {
+        self.postgres.sql("postgres", "CHECKPOINT")?;
+        settle_disk();
+        Ok(())
+    }
+
+    /// The machine and the server, as a report names them.
+    fn described(&self) -> Result<String> {
+        let version = self.postgres.sql("postgres", "SELECT current_setting('server_version')")?;
+        let with = if self.checksums { "with" } else { "without" };
+        Ok(format!(
+            "{}; PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on), {with} page checksums",
+            machine(self.scratch.0.path())?
+        ))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.control("pg_ctl", &["--wait", "--mode", "fast", "stop"]);
+    }
+}
+
+/// A database of about that size, of which one table is two thirds, with a GIN index.
+fn dominated(server: &Server, megabytes: usize) -> Result<()> {
+    let table = |name: &str, rows: usize, index: &str| {
+        server.sql(&format!(
+            "CREATE TABLE {name} (id bigint, name text, content text, tags int[]); INSERT INTO {name} SELECT n, 'item ' || n % 5000, \
+             (SELECT string_agg(md5((n + k)::text), ' ') FROM generate_series(1, 30) k), ARRAY[n % 1000, n % 777] \
+             FROM generate_series(1, {rows}) n; ALTER TABLE {name} ADD PRIMARY KEY (id); CREATE INDEX ON {name} (name); {index}"
+        ))
+    };
+    // Some 1.1 kB a row.
+    let rows = megabytes * 900;
+    table("large", rows * 2 / 3, "CREATE INDEX ON large USING gin (tags)")?;
+    (0..10).try_for_each(|n| table(&format!("small{n}"), rows / 30, ""))
+}
+
+/// So many small tables, each with a key, an index and a foreign key.
+fn small_tables(server: &Server, count: usize) -> Result<()> {
+    server.sql("CREATE TABLE base (id int PRIMARY KEY); INSERT INTO base SELECT generate_series(1, 10)")?;
+    // Some at a time, or the server runs out of room for locks.
+    (0..count).step_by(100).try_for_each(|first| {
+        server.sql(&format!(
+            "DO $$ BEGIN FOR n IN {first} .. {} LOOP EXECUTE format('CREATE TABLE t%s (id int PRIMARY KEY, base int REFERENCES base, \
+             t text); INSERT INTO t%s SELECT k, k, md5(k::text) FROM generate_series(1, 10) k; CREATE INDEX ON t%s (t)', n, n, n); END LOOP; END $$",
+            (first + 100).min(count) - 1
+        ))
+    })
+}
+
+/// Tables of some 250 MB of dump each, with a key. On the server's disk they take a tenth of that, since what is long is compressed
+/// there: the disk of a small machine has room for all of it.
+fn large_tables(server: &Server, megabytes: usize) -> Result<()> {
+    (0..megabytes.div_ceil(250)).try_for_each(|table| {
+        server.sql(&format!(
+            "CREATE TABLE b{table} (id int, t text); \
+             INSERT INTO b{table} SELECT n, repeat(md5((n + {table})::text), 100) FROM generate_series(1, {}) n; \
+             ALTER TABLE b{table} ADD PRIMARY KEY (id)",
+            250_000_000 / 3208
+        ))
+    })
+}
+
+/// `svc-pgdump` beside `pg_dump > file` and `sync`; the compressed one beside the same, with no target.
+fn dump(server: &Server, report: &mut Report, pairs: usize) -> Result<()> {
+    let memory = Cell::new(0);
+    let ours = |more: &[&str]| {
+        server.settle()?;
+        let path = server.path("ours.sql");
+        let cost = server.scratch.watch(&server.dump(&path, more))?;
+        memory.set(memory.get().max(cost.memory_bytes));
+        ensure!(server.scratch.printed()?["ok"] == true, "ours is not ok");
+        fs::remove_file(path)?;
+        Ok(cost.seconds)
+    };
+    let theirs = || {
+        server.settle()?;
+        let path = server.path("theirs.sql");
+        let seconds = server.scratch.time(&server.plain(&format!("pg_dump --dbname={DATABASE} > {path}; sync {path}")))?;
+        fs::remove_file(path)?;
+        Ok(seconds)
+    };
+    // Nobody's first call is measured.
+    ours(&[])?;
+    theirs()?;
+    let sample = Sample::take(pairs, || ours(&[]), theirs)?;
+    report.ratio("`svc-pgdump`", "`pg_dump > file` and `sync`", Some(1.05), &sample);
+    let sample = Sample::take(pairs.div_ceil(3), || ours(&["--compress", "zstd"]), theirs)?;
+    report.ratio("`svc-pgdump --compress zstd`", "`pg_dump > file` and `sync`", None, &sample);
+    report.quantity("`svc-pgdump`, MB of memory", memory.get() as f64 / 1e6, MEMORY, pairs);
+    Ok(())
+}
+
+/// `svc-pgrestore` (verify, stage, verify, swap) beside `psql -f` and `pg_restore -Fd -j2`, each with the statistics at the end. `of`:
+/// what the database is like; `limit`: the ratio to `pg_restore`.
+fn restore(server: &Server, report: &mut Report, rounds: usize, of: &str, limit: f64) -> Result<()> {
+    let (plain, folder) = (server.path("svc_db.backup.sql"), server.path("folder"));
+    server.scratch.time(&server.dump(&plain, &[]))?;
+    let from = server.scratch.keep("pgdump.json")?;
+    // The plain commands' administrator reads it too.
+    std::os::unix::fs::chown(&plain, Some(os::system_user(ADMINISTRATOR)?.uid.as_raw()), None)?;
+    server.scratch.time(&server.plain(&format!("pg_dump --format=directory --jobs=2 --file={folder} {DATABASE}")))?;
+    let mut memory_bytes = 0;
+    let mut ours = |round: usize| {
+        server.settle()?;
+        let run = format!("20260101t000000z-bench{}-{round}", of.len());
+        let cost = server.scratch.watch(&server.restore(&["--from", &from, "--owner", OWNER, "--run-id", &run]))?;
+        memory_bytes = cost.memory_bytes.max(memory_bytes);
+        let printed = server.scratch.printed()?;
+        ensure!(printed["ok"] == true, "ours is not ok: {printed}");
+        server.scratch.time(&server.restore(&["discard", "--run", &run]))?;
+        anyhow::Ok(cost.seconds)
+    };
+    let theirs = |load: &str| {
+        server.postgres.drop_database(BESIDE)?;
+        server.settle()?;
+        let script = format!("createdb --owner={OWNER} --template=template0 {BESIDE}; {load}; psql -Xqd {BESIDE} -c ANALYZE");
+        let seconds = server.scratch.time(&server.plain(&script))?;
+        server.postgres.drop_database(BESIDE)?;
+        anyhow::Ok(seconds)
+    };
+    let by_psql = format!("psql -Xqd {BESIDE} -v ON_ERROR_STOP=1 -f {plain} > /dev/null");
+    let by_pg_restore = format!("pg_restore --format=directory --jobs=2 --dbname={BESIDE} {folder}");
+    ours(0)?;
+    let (mut psql, mut pg_restore) = (Sample::default(), Sample::default());
+    for round in 0..rounds {
+        // Whatever drifts must favour none of the three.
+        for turn in 0..3 {
+            match (round + turn) % 3 {
+                0 => psql.ours.push(ours(round + 1)?),
+                1 => psql.theirs.push(theirs(&by_psql)?),
+                _ => pg_restore.theirs.push(theirs(&by_pg_restore)?),
+            }
         }
-        if wanted(Part::Restore) {
-            pairs::restore(server, report, arguments.pairs, "", 0.85)?;
-        }
+        let last = [&psql.ours, &psql.theirs, &pg_restore.theirs].map(|all| all.last().copied());
+        eprintln!("round {round}: ours, psql, pg_restore: {last:?}");
     }
-    if wanted(Part::Dominated) {
-        fill::dominated(server, arguments.megabytes / 3)?;
-        eprintln!("the database has {} MB", server.megabytes()?);
-        pairs::restore(server, report, arguments.pairs, ", one large table", 1.0)?;
+    pg_restore.ours.clone_from(&psql.ours);
+    let what = format!("`svc-pgrestore`: check, stage, verify, swap{of}");
+    report.ratio(&what, "`createdb`, `psql -f`, `ANALYZE`", Some(0.60), &psql);
+    report.ratio(&what, "`createdb`, `pg_restore -Fd -j2`, `ANALYZE`", Some(limit), &pg_restore);
+    report.quantity(&format!("`svc-pgrestore`{of}, MB of memory"), memory_bytes as f64 / 1e6, MEMORY, rounds);
+    fs::remove_file(&plain)?;
+    Ok(fs::remove_dir_all(&folder)?)
+}
+
+/// Dumped and restored at several sizes.
+fn series(
+    server: &Server,
+    report: &mut Report,
+    (key, what): (&str, &str),
+    sizes: &[usize],
+    fill: fn(&Server, usize) -> Result<()>,
+) -> Result<()> {
+    let (mut dumped, mut restored) = (Vec::new(), Vec::new());
+    let point = |size: usize, line: &Line| {
+        server.settle()?;
+        // Our own memory is the question, not that of pg_dump; our computing includes it.
+        let cost = server.scratch.watch(line)?;
+        let Cost { seconds, memory_bytes, cpu_seconds } = cost;
+        eprintln!("{size}: {seconds:.1} s, {cpu_seconds:.1} s of computing, {:.1} MB", memory_bytes as f64 / 1e6);
+        anyhow::Ok(Point::of(size, cost, None))
+    };
+    for &size in sizes {
+        server.fill(|| fill(server, size))?;
+        let plain = server.path("grown.sql");
+        dumped.push(point(size, &server.dump(&plain, &[]))?);
+        let from = server.scratch.keep("grown.json")?;
+        let run = format!("20260101t000000z-{key}-{size}");
+        // What is replaced is dropped at once: the disk has no room for three of the largest.
+        let args = ["--from", &from, "--owner", OWNER, "--run-id", &run, "--drop-old", "--ignore-disk-space"];
+        restored.push(point(size, &server.restore(&args))?);
+        ensure!(server.scratch.printed()?["ok"] == true, "the restore is not ok");
+        fs::remove_file(&plain)?;
     }
-    if wanted(Part::Tables) {
-        growth::tables(server, report, &arguments.tables)?;
-    }
-    if wanted(Part::Bytes) {
-        growth::bytes(server, report, &arguments.dumps)?;
+    server.postgres.drop_database(DATABASE)?;
+    for (tool, points) in [("svc-pgdump", dumped), ("svc-pgrestore", restored)] {
+        let most = points.iter().map(|point| point.memory_bytes).max().unwrap_or_default();
+        report.quantity(&format!("`{tool}` of {what}, MB of memory"), most as f64 / 1e6, MEMORY, points.len());
+        report.growth(&format!("`{tool}` of {what}"), points);
     }
     Ok(())
 }

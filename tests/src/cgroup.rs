@@ -11,7 +11,6 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Where the hierarchies are mounted.
 const MOUNT: &str = "/sys/fs/cgroup";
 
 /// One named group in each hierarchy that systemd follows processes by.
@@ -45,7 +44,6 @@ impl Group {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
     }
 
-    /// Every process in the group and in the groups below it.
     pub fn processes(&self) -> Vec<Pid> {
         let mut found = Vec::new();
         for folder in &self.folders {
@@ -56,7 +54,6 @@ impl Group {
         found
     }
 
-    /// Sends a signal to every process in the group.
     pub fn signal(&self, signal: Signal) {
         for pid in self.processes() {
             // A process that is gone by now is just what was wanted.

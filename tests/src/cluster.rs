@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -16,9 +15,6 @@ use crate::{os, wait};
 
 /// The third node runs as a user of its own, so that a folder can be closed to it alone.
 pub const OTHER_USER: &str = "svc-search-3";
-
-/// How long the nodes may take to find each other.
-const TOGETHER: Duration = crate::wait::HANG;
 
 /// Where nodes are named that may not become the manager.
 const EXCLUSIONS: &str = "/_cluster/voting_config_exclusions";
@@ -97,12 +93,10 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A node, counted from 1, as it is named.
     pub fn node(&self, number: usize) -> &Search {
         &self.nodes[number - 1].search
     }
 
-    /// The folder of the repositories.
     pub fn repo_root(&self) -> PathBuf {
         self.nodes[0].repo_root.clone()
     }
@@ -127,7 +121,7 @@ impl Cluster {
         });
         started.into_iter().collect::<Result<()>>()?;
         self.reset()?;
-        let health = wait::until("three nodes in one cluster", TOGETHER, || {
+        let health = wait::until("three nodes in one cluster", wait::HANG, || {
             let path = "/_cluster/health?wait_for_nodes=3&wait_for_no_relocating_shards=true&wait_for_no_initializing_shards=true&timeout=10s";
             self.node(1).ask("GET", path, None).ok()
         })?;
@@ -141,7 +135,7 @@ impl Cluster {
         let none = json!({"indices.recovery.*": null, "cluster.routing.*": null});
         let settings = json!({"persistent": none, "transient": none});
         // The node that was started answers before it has found the others.
-        wait::until("a manager that resets the cluster's settings", TOGETHER, || {
+        wait::until("a manager that resets the cluster's settings", wait::HANG, || {
             let put = self.node(1).ask("PUT", "/_cluster/settings", Some(&settings)).ok()?;
             self.include().ok()?;
             Some(put)
@@ -149,7 +143,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes all voting exclusions off.
     fn include(&self) -> Result<()> {
         self.node(1).ask("DELETE", &format!("{EXCLUSIONS}?wait_for_removal=false"), None).map(drop)
     }
@@ -169,7 +162,7 @@ impl Cluster {
         }
         self.node(1).ask("POST", &format!("{EXCLUSIONS}?node_names=svc-2,svc-3"), None)?;
         let elected =
-            wait::until("the election of the first node", TOGETHER, || (self.manager(1).ok()? == "svc-1").then_some(()));
+            wait::until("the election of the first node", wait::HANG, || (self.manager(1).ok()? == "svc-1").then_some(()));
         self.include()?;
         elected
     }

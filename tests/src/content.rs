@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 use crate::postgres::{Postgres, identifier, literal};
 use crate::{http, os};
 
-/// How many documents one request brings.
 const PAGE: usize = 5_000;
 
-/// One index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
     /// Every document's source by its id.
     pub documents: BTreeMap<String, Value>,
-    /// The mappings, as the server states them.
     pub mappings: Value,
     /// The aliases with their filters and routing.
     pub aliases: Value,

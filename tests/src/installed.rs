@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 use crate::tool::{bin_dir, root};
 use crate::{os, page};
 
-/// The folders of the machine that are a test's own.
 const FOLDERS: [&str; 3] = ["/usr/local", "/etc", "/var/log"];
 /// What the sample product's own installer is told by its caller's environment: it gets nothing of our settings.
 pub const PRODUCTS_OWN: [&str; 9] = [
@@ -26,7 +25,6 @@ pub const PRODUCTS_OWN: [&str; 9] = [
     "PGPASSFILE",
 ];
 
-/// A machine on which the product is installed.
 #[derive(Debug)]
 pub struct Installed {
     folders: [PathBuf; 3],

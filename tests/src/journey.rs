@@ -46,12 +46,10 @@ pub fn runs(product: &Product) -> Vec<PathBuf> {
     runs
 }
 
-/// The directory of the newest run of any script.
 pub fn newest_run(product: &Product) -> PathBuf {
     runs(product).pop().expect("there is a run")
 }
 
-/// The files of a run's journal.
 pub fn journal(run: &Path) -> Vec<String> {
     fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
@@ -59,22 +57,16 @@ pub fn journal(run: &Path) -> Vec<String> {
 /// Sends a signal to a script, with its whole process group or to it alone, as soon as the journal of a run that it has begun
 /// (itself or by another script) has this file, `dump.started` or `dump.json`. Gives that run, and what came of the script.
 #[track_caller]
-pub fn signal_at(product: &Product, tool: Tool, (signal, group): (Signal, bool), point: &str) -> (PathBuf, Ran) {
+pub fn signal_at(product: &Product, tool: Tool, signal: (Signal, bool), point: &str) -> (PathBuf, Ran) {
     let known = runs(product);
     let is_there = |run: &PathBuf| !known.contains(run) && journal(run).iter().any(|name| name.get(3..) == Some(point));
-    let mut script = tool.may_be_killed().spawn();
-    let run = wait::until(point, crate::wait::HANG, || {
-        let found = runs(product).into_iter().find(is_there);
-        if found.is_none() && !script.is_running() { Some(None) } else { found.map(Some) }
+    let mut found = None;
+    let ran = tool.may_be_killed().spawn().interrupted(point, signal, |_| {
+        found = runs(product).into_iter().find(is_there);
+        found.is_some()
     });
-    match signal {
-        _ if !script.is_running() => {}
-        signal if group => script.signal_group(signal),
-        signal => script.signal(signal),
-    }
-    let ran = script.wait();
-    let run = run.unwrap().unwrap_or_else(|| panic!("it had ended before {point}\n{ran}"));
-    assert_eq!(ran.status, 128 + signal as i32, "it had ended when {point} was seen\n{ran}");
+    let run = found.unwrap_or_else(|| panic!("it had ended before {point}\n{ran}"));
+    assert_eq!(ran.status, 128 + signal.0 as i32, "it had ended when {point} was seen\n{ran}");
     (run, ran)
 }
 
@@ -85,7 +77,6 @@ pub fn once_free(tool: impl Fn() -> Tool) -> Ran {
         .unwrap()
 }
 
-/// The restore point that a script made.
 pub fn point_of(ran: &Ran) -> PathBuf {
     PathBuf::from(ran.result()["restore_point"].as_str().unwrap())
 }

@@ -12,14 +12,14 @@ use crate::tool::{Ran, Tool};
 const CALLS: &str =
     "write,writev,pwrite64,sendto,sendmsg,connect,mkdir,rename,renameat,renameat2,link,linkat,unlink,unlinkat,fsync,fdatasync";
 
-/// A moment: a tool enters, in one of its threads, its nth call of a kind.
+/// A tool enters, in one of its threads, its nth call of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moment {
     call: String,
     number: usize,
 }
 
-/// Whether this host lets one process look into another; where it does not, it is noted what is left out.
+/// Whether this host lets one process trace another; where it does not, it is noted what is left out.
 pub fn possible(what: &str) -> bool {
     // Programs that the tool runs are let go, so that it is the tool which is killed.
     let tried = Command::new("strace").args(["-f", "-b", "execve", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
@@ -30,12 +30,17 @@ pub fn possible(what: &str) -> bool {
     possible
 }
 
+fn traced(tool: Tool, options: [&str; 2], output: &Path) -> Tool {
+    let [first, second] = options;
+    let args = ["-f", "-qq", "-b", "execve", "-e", first, "-e", second, "-o"].map(str::to_owned);
+    tool.through("/usr/bin/strace", args.into_iter().chain([output.display().to_string(), "--".to_owned()]))
+}
+
 /// Runs a tool to its end and gives the moments that it has.
 #[track_caller]
 pub fn moments(tool: Tool, scratch: &Path) -> (Ran, Vec<Moment>) {
     let trace = scratch.join("trace");
-    let args = ["-f", "-qq", "-b", "execve", "-e", "signal=none", "-e", &format!("trace={CALLS}"), "-o"].map(str::to_owned);
-    let ran = tool.through("/usr/bin/strace", args.into_iter().chain([trace.display().to_string(), "--".to_owned()])).run();
+    let ran = traced(tool, ["signal=none", &format!("trace={CALLS}")], &trace).run();
     let text = fs::read_to_string(&trace).unwrap_or_default();
     // A line is `<thread> <call>(…`; each thread has a count of its own, and so has strace.
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
@@ -44,13 +49,12 @@ pub fn moments(tool: Tool, scratch: &Path) -> (Ran, Vec<Moment>) {
         if let Some((call, _)) = rest.trim_start().split_once('(')
             && call.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
         {
-            *counts.entry((thread, call)).or_default() += 1;
+            *counts.entry((call, thread)).or_default() += 1;
         }
     }
     let mut most: BTreeMap<&str, usize> = BTreeMap::new();
-    for ((_, call), count) in &counts {
-        let most = most.entry(call).or_default();
-        *most = (*most).max(*count);
+    for ((call, _), count) in &counts {
+        most.entry(call).and_modify(|most| *most = (*most).max(*count)).or_insert(*count);
     }
     let all = most.iter().flat_map(|(call, count)| (1..=*count).map(|number| Moment { call: (*call).to_owned(), number }));
     (ran, all.collect())
@@ -58,12 +62,9 @@ pub fn moments(tool: Tool, scratch: &Path) -> (Ran, Vec<Moment>) {
 
 /// Runs a tool and kills it at that moment. It may end before: threads do not do the same in each run.
 #[track_caller]
-pub fn kill_at(tool: Tool, moment: &Moment) -> Ran {
-    let Moment { call, number } = moment;
+pub fn kill_at(tool: Tool, Moment { call, number }: &Moment) -> Ran {
     let inject = format!("inject={call}:signal=SIGKILL:when={number}");
-    let args =
-        ["-f", "-qq", "-b", "execve", "-e", &format!("trace={call}"), "-e", &inject, "-o", "/dev/null", "--"].map(str::to_owned);
-    tool.through("/usr/bin/strace", args).may_be_killed().run()
+    traced(tool, [&format!("trace={call}"), &inject], Path::new("/dev/null")).may_be_killed().run()
 }
 
 /// All of them for a deep run, else so many, spread over all.
@@ -91,8 +92,7 @@ mod tests {
         };
         let (ran, all) = moments(shell(), folder.path());
         assert_eq!((ran.status, ran.stdout.as_str()), (0, "a\nfrom a child\nb\nc\n"));
-        let writes = all.iter().filter(|moment| moment.call == "write").count();
-        assert_eq!(writes, 3, "{all:?}");
+        assert_eq!(all.iter().filter(|moment| moment.call == "write").count(), 3, "{all:?}");
         fs::remove_dir(folder.path().join("made")).unwrap();
         let ran = kill_at(shell(), &Moment { call: "write".to_owned(), number: 2 });
         assert_eq!((ran.status, ran.stdout.as_str()), (137, "a\nfrom a child\n"));

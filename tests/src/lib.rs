@@ -3,9 +3,8 @@
 //!
 //! `svc-testhost run -- COMMAND` starts the host, runs a command in it, and takes it away again. A test finds it by
 //! [`host::Host::shared`], starts further servers of its own by [`host::Host::search_server`], runs the tools by [`tool::Tool`],
-//! and compares what the databases hold by [`content`].
+//! puts a [`proxy`] between them, and compares what the databases hold by [`content`].
 
-pub mod cgroup;
 pub mod children;
 pub mod cluster;
 pub mod content;
@@ -13,18 +12,13 @@ pub mod damage;
 pub mod debian;
 pub mod disk;
 pub mod download;
-pub mod fault;
-pub mod filter;
-pub mod gate;
 pub mod host;
 pub mod http;
 pub mod installed;
 pub mod java;
 pub mod journey;
 pub mod kills;
-pub mod listener;
 pub mod os;
-pub mod owner;
 pub mod page;
 pub mod postgres;
 pub mod product;
@@ -33,24 +27,23 @@ pub mod proxy;
 pub mod random;
 pub mod regression;
 pub mod relational;
-pub mod request;
 pub mod rights;
 pub mod run_id;
 pub mod s3;
 pub mod sandbox;
 pub mod search;
 pub mod secured;
-pub mod stand_in;
 pub mod suite;
 pub mod systemd;
 pub mod terminal;
 pub mod tool;
-pub mod turns;
 pub mod wait;
 pub mod witness;
 
+mod cgroup;
+
 /// The variable that `tests/run --deep` sets; such a run also includes the tests that are `#[ignore]`.
-pub const DEEP: &str = "SVC_TEST_DEEP";
+const DEEP: &str = "SVC_TEST_DEEP";
 
 /// How many rounds a series has: `all` in a deep run, else `few`, which is noted as left out.
 pub fn rounds(what: &str, few: usize, all: usize) -> usize {
@@ -61,8 +54,8 @@ pub fn rounds(what: &str, few: usize, all: usize) -> usize {
     few
 }
 
-/// The variable that names the file of what was left out, which [`turns`] sets for each search database.
-pub const SKIPPED: &str = "SVC_TEST_SKIPPED";
+/// The variable that names the file of what was left out, which [`suite`] sets for each piece of work.
+const SKIPPED: &str = "SVC_TEST_SKIPPED";
 
 /// Notes that a test, or a part of one, is left out here: what it would have shown, and why not. A test that returns early has
 /// passed for the test harness; the result of its search database names what is noted here.
@@ -71,13 +64,13 @@ pub fn skip(what_and_why: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("left out: {what_and_why}\n").as_bytes());
     let Some(file) = std::env::var_os(SKIPPED) else { return };
     let noted = std::fs::File::options().create(true).append(true).open(&file);
-    // One write, so that tests side by side do not mix their lines.
+    // One write, so that tests that run at the same time do not mix their lines.
     let noted = noted.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{what_and_why}\n").as_bytes()));
     assert!(noted.is_ok(), "cannot note in {} what is left out: {noted:?}", file.display());
 }
 
-/// Tells the suite that the tests go on: something has ended. It stops a host of which it hears nothing for a long time.
-pub fn tell_progress() {
+/// Tells the suite that something has ended. It stops a host of which it hears nothing for a long time.
+fn tell_progress() {
     let Some(file) = std::env::var_os(SKIPPED) else { return };
     let _ = std::fs::File::options().append(true).open(file).and_then(|file| file.set_modified(std::time::SystemTime::now()));
 }

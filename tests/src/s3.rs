@@ -16,17 +16,14 @@ use crate::{children, java, os, wait};
 
 /// The server that has the plugin: of the others nothing is on Maven Central.
 const SERVER: &str = "opensearch-3";
-/// The store.
 const STORE: &str = "org.gaul:s3proxy:2.6.0";
 /// What both sides know.
 pub const KEY: [&str; 2] = ["sample-key", "sample-secret"];
 /// The store's bucket.
 pub const BUCKET: &str = "backups";
 
-/// Both.
 #[derive(Debug)]
 pub struct S3 {
-    /// The server.
     pub own: OwnSearch,
     /// The address of the store.
     pub url: String,
@@ -36,7 +33,6 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// Starts them.
     pub fn start(host: &Host) -> Result<Self> {
         let port = os::free_ports(1)?[0];
         let objects = tempfile::tempdir()?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 use std::{fs, process};
 
 use serde_json::{Value, json};
@@ -15,9 +14,6 @@ use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
-/// How long a test waits for what it has asked for.
-const LONG: Duration = crate::wait::HANG;
-
 /// The body that makes an index which no node may hold.
 pub fn unallocatable() -> Value {
     json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})
@@ -27,11 +23,9 @@ pub fn unallocatable() -> Value {
 /// and is gone when it is dropped.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// The server.
     pub search: Search,
     /// What every name starts with; also the repository's name.
     pub prefix: String,
-    /// `SVC_STATE_DIR`.
     pub state: TempDir,
 }
 
@@ -68,7 +62,6 @@ impl Sandbox {
         self
     }
 
-    /// The repository's folder.
     pub fn location(&self) -> PathBuf {
         self.search.repo_root.join(&self.prefix)
     }
@@ -88,7 +81,6 @@ impl Sandbox {
             .args(args)
     }
 
-    /// Runs `svc-snap`.
     pub fn run(&self, args: &[&str]) -> Ran {
         self.tool(args).run()
     }
@@ -98,7 +90,6 @@ impl Sandbox {
         self.from_text(args, &document.text())
     }
 
-    /// Runs a step that goes on from a text.
     pub fn from_text(&self, args: &[&str], document: &str) -> Ran {
         self.tool(args).args(["--from", "-"]).stdin(document).run()
     }
@@ -108,7 +99,6 @@ impl Sandbox {
         fs::remove_dir_all(self.state.path().join("snapshots")).unwrap();
     }
 
-    /// Takes a snapshot.
     pub fn create(&self, snapshot: &str) -> Ran {
         self.run(&["create", snapshot]).ok()
     }
@@ -121,7 +111,7 @@ impl Sandbox {
 
     /// Waits until the server shows the snapshot under way, and gives its `uuid`.
     pub fn appears(&self, name: &str) -> String {
-        wait::until("the snapshot", LONG, || {
+        wait::until("the snapshot", wait::HANG, || {
             let (_, answer) = self.search.request("GET", &format!("/_snapshot/{}/{name}", self.prefix), None).ok()?;
             let snapshot = &answer["snapshots"][0];
             (snapshot["state"] == "IN_PROGRESS").then(|| snapshot["uuid"].as_str().unwrap().to_owned())
@@ -129,12 +119,10 @@ impl Sandbox {
         .unwrap()
     }
 
-    /// A request of the test's own, which must succeed.
     pub fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
         self.search.ask(method, path, body.as_ref()).unwrap()
     }
 
-    /// Makes an index, and gives its name.
     pub fn index(&self, suffix: &str, body: Value) -> String {
         let name = self.name(suffix);
         self.ask("PUT", &format!("/{name}"), Some(body));
@@ -155,7 +143,6 @@ impl Sandbox {
         name
     }
 
-    /// Adds documents of these numbers to a data stream.
     pub fn fill_stream(&self, stream: &str, from: usize, to: usize) {
         for n in from..to {
             let document = json!({"@timestamp": "2026-11-20T00:00:00Z", "n": n});
@@ -220,7 +207,6 @@ impl Sandbox {
         names
     }
 
-    /// Those of them that the tool made.
     pub fn copies(&self) -> Vec<String> {
         self.names().into_iter().filter(|name| name.starts_with("svc-")).collect()
     }
@@ -238,13 +224,11 @@ impl Sandbox {
         settings.filter_map(|(name, _)| Some(name.strip_prefix("index.blocks.")?.to_owned())).collect()
     }
 
-    /// How many documents a search finds.
     pub fn count(&self, index: &str) -> u64 {
         self.ask("POST", &format!("/{index}/_refresh"), None);
         self.ask("GET", &format!("/{index}/_count"), None)["count"].as_u64().unwrap()
     }
 
-    /// All that the live indices hold and have.
     pub fn content(&self) -> BTreeMap<String, (Index, Value)> {
         let live: Vec<String> = self.names().into_iter().filter(|name| !name.starts_with("svc-")).collect();
         let mut all = BTreeMap::new();
@@ -265,31 +249,27 @@ impl Sandbox {
             "shards": or("index.number_of_shards", "")})
     }
 
-    /// The snapshots of its repository.
     pub fn snapshots(&self) -> Vec<Value> {
         self.ask("GET", &format!("/_snapshot/{}/_all", self.prefix), None)["snapshots"].as_array().unwrap().clone()
     }
-}
 
-impl Sandbox {
-    /// Asks the server to take away all that is still there, and gives what was; nothing where it does not answer any more.
-    fn take_away(&self) -> Vec<String> {
+    /// Asks the server to remove all that is still there, and gives what was; nothing where it does not answer any more.
+    fn remove(&self) -> Vec<String> {
         // A test that fails must not fail a second time here, nor where its server is gone.
         let request = |method: &str, path: &str| self.search.request(method, path, None).unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut found = Vec::new();
         let repository = format!("/_snapshot/{}", self.prefix);
+        let mut found = Vec::new();
         if request("GET", &repository).0 == 200 {
             found.push(format!("the repository {}", self.prefix));
-            let all = request("GET", &format!("{repository}/_all")).1;
-            for snapshot in all["snapshots"].as_array().into_iter().flatten() {
-                request("DELETE", &format!("{repository}/{}", text(&snapshot["snapshot"])));
+            // Its folder goes with what has been saved; what is being saved keeps it registered.
+            for snapshot in request("GET", &format!("{repository}/_current")).1["snapshots"].as_array().into_iter().flatten() {
+                request("DELETE", &format!("{repository}/{}", snapshot["snapshot"].as_str().unwrap_or_default()));
             }
             request("DELETE", &repository);
         }
         let all = request("GET", "/_resolve/index/*?expand_wildcards=all").1;
         let named = |key: &str| {
-            let names = all[key].as_array().into_iter().flatten().map(|one| text(&one["name"]));
+            let names = all[key].as_array().into_iter().flatten().filter_map(|one| Some(one["name"].as_str()?.to_owned()));
             names.filter(|name| name.contains(&self.prefix)).collect::<Vec<_>>()
         };
         let (mut streams, mut indices) = (named("data_streams"), named("indices"));
@@ -303,8 +283,7 @@ impl Sandbox {
             // The servers take these blocks off one by one, and let no index go that has one.
             if request("DELETE", &format!("/{index}")).0 == 403 {
                 for block in ["index.blocks.metadata", "index.blocks.read_only"] {
-                    let body = json!({block: null});
-                    let _ = self.search.request("PUT", &format!("/{index}/_settings"), Some(&body));
+                    let _ = self.search.request("PUT", &format!("/{index}/_settings"), Some(&json!({block: null})));
                 }
                 request("DELETE", &format!("/{index}"));
             }
@@ -316,8 +295,8 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         let mut left = Vec::new();
-        let gone = wait::gone(LONG, || {
-            left = self.take_away();
+        let gone = wait::gone(wait::HANG, || {
+            left = self.remove();
             left.is_empty()
         });
         let _ = fs::remove_dir_all(self.location());

@@ -10,25 +10,27 @@ use nix::unistd::User;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::java::Java;
 use crate::systemd::Systemd;
 use crate::{download, http, java, os};
 
 /// Whom the servers run as; they refuse to run as root.
 pub const OS_USER: &str = "svc-search";
 
-/// Little memory, and the quick compiler only: a server that lives for minutes starts faster with it, and has no time
-/// to gain from the other.
-fn jvm_options(heap_mb: u32) -> String {
-    format!("-Xms{heap_mb}m\n-Xmx{heap_mb}m\n-XX:TieredStopAtLevel=1\n")
-}
+/// For a server that lives for minutes on a machine that runs several: no compiler whose work is not worth its while, no threads of a
+/// parallel collector, no memory touched before it is used, no verification of the vendor's own classes. They halve what its start
+/// computes.
+const JVM_OPTIONS: &str = "-XX:TieredStopAtLevel=1\n-XX:-UseG1GC\n-XX:+UseSerialGC\n-XX:-AlwaysPreTouch\n\
+    -XX:+UnlockDiagnosticVMOptions\n-XX:-BytecodeVerificationRemote\n";
+/// What a benchmark has instead: the vendor's own options, with a heap of 1 GB.
+pub const BENCHMARK_JVM_OPTIONS: &str = "-Xms1g\n-Xmx1g\n-XX:TieredStopAtLevel=4\n-XX:-UseSerialGC\n-XX:+UseG1GC\n\
+    -XX:+AlwaysPreTouch\n-XX:+BytecodeVerificationRemote\n";
 
 /// Which family a server is of; the two differ in names of files and variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Product {
-    /// OpenSearch.
     OpenSearch,
-    /// Elasticsearch.
     Elasticsearch,
 }
 
@@ -41,57 +43,58 @@ impl fmt::Display for Product {
     }
 }
 
-impl Product {
-    /// What the names of its environment variables start with.
-    fn prefix(self) -> &'static str {
-        match self {
-            Product::OpenSearch => "OPENSEARCH",
-            Product::Elasticsearch => "ES",
-        }
-    }
-}
-
 /// One of the six distributions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Distribution {
-    /// How tests and command lines call it.
+    /// What tests and command lines call it.
     pub key: &'static str,
-    /// The family.
     pub product: Product,
-    /// The version.
     pub version: &'static str,
     /// The oldest Java it starts on.
-    pub java: u32,
-    /// Whether `GET /` says who it is; where it does not (405), `GET /_nodes` has the version.
+    java: u32,
+    /// Whether it answers `GET /`; where it does not (405), `GET /_nodes` has the version.
     pub answers_root: bool,
 }
 
 impl Distribution {
-    /// Where Maven Central has it.
-    pub fn artifact(&self) -> String {
+    const fn new(key: &'static str, product: Product, version: &'static str, java: u32, answers_root: bool) -> Self {
+        Self { key, product, version, java, answers_root }
+    }
+
+    pub fn java(&self) -> Result<Java> {
+        java::at_least(self.java)
+    }
+
+    /// The unpacked distribution, as Maven Central has it.
+    pub fn home(&self) -> Result<PathBuf> {
         let product = self.product;
-        format!("org.{product}.distribution.integ-test-zip:{product}:{}:zip", self.version)
+        download::maven(&format!("org.{product}.distribution.integ-test-zip:{product}:{}:zip", self.version))
+    }
+
+    /// Puts it and its Java into the cache.
+    pub fn fetch(&self) -> Result<()> {
+        self.home()?;
+        self.java().map(drop)
     }
 
     /// A copy of it with a plugin, which `install` puts there.
     pub fn with_plugin(&self, name: &str, install: impl FnOnce(&Self, &Path) -> Result<()>) -> Result<PathBuf> {
         download::cached(&format!("{}-{}-{name}", self.product, self.version), |folder| {
-            let plain = download::maven(&self.artifact())?;
-            os::run(Command::new("cp").arg("-r").arg(plain.join(".")).arg(folder))?;
+            os::run(Command::new("cp").arg("-r").arg(self.home()?.join(".")).arg(folder))?;
             install(self, folder)?;
-            os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+            download::readable(folder)
         })
     }
 }
 
 /// All six, the default first.
 pub const DISTRIBUTIONS: [Distribution; 6] = [
-    Distribution { key: "opensearch-2", product: Product::OpenSearch, version: "2.19.3", java: 17, answers_root: true },
-    Distribution { key: "opensearch-3", product: Product::OpenSearch, version: "3.8.0", java: 21, answers_root: true },
-    Distribution { key: "opensearch-1", product: Product::OpenSearch, version: "1.3.20", java: 17, answers_root: true },
-    Distribution { key: "elasticsearch-7", product: Product::Elasticsearch, version: "7.17.29", java: 17, answers_root: true },
-    Distribution { key: "elasticsearch-8", product: Product::Elasticsearch, version: "8.19.0", java: 17, answers_root: false },
-    Distribution { key: "elasticsearch-9", product: Product::Elasticsearch, version: "9.2.0", java: 21, answers_root: false },
+    Distribution::new("opensearch-2", Product::OpenSearch, "2.19.3", 17, true),
+    Distribution::new("opensearch-3", Product::OpenSearch, "3.8.0", 21, true),
+    Distribution::new("opensearch-1", Product::OpenSearch, "1.3.20", 17, true),
+    Distribution::new("elasticsearch-7", Product::Elasticsearch, "7.17.29", 17, true),
+    Distribution::new("elasticsearch-8", Product::Elasticsearch, "8.19.0", 17, false),
+    Distribution::new("elasticsearch-9", Product::Elasticsearch, "9.2.0", 21, false),
 ];
 
 /// The distribution of that key.
@@ -141,52 +144,35 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
-    fn sets(&self, name: &str) -> bool {
-        self.extra.iter().any(|(other, _)| other == name)
-    }
-}
-
 /// A server, as tools and tests reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Search {
     /// Which of the six, such as `opensearch-2`.
     pub key: String,
-    /// The family.
     pub product: Product,
-    /// The version.
     pub version: String,
     /// The address, without a slash at its end.
     pub url: String,
     /// The unit of the host's user manager.
     pub unit: String,
-    /// The configuration file, such as `…/opensearch.yml`.
+    /// Such as `…/opensearch.yml`.
     pub config_file: PathBuf,
-    /// The folder of the configuration file.
     pub config_dir: PathBuf,
     /// The unpacked distribution.
     pub home: PathBuf,
-    /// The Java it runs on.
-    pub java_home: PathBuf,
+    java_home: PathBuf,
     /// The folder in which repositories have their folders. With [`Settings::path_repo`] it is the server's own and its
     /// `path.repo`, so that every folder below it can be registered; without, it is root's.
     pub repo_root: PathBuf,
-    /// Where the indices are.
     pub data_dir: PathBuf,
-    /// Where the server writes its logs.
     pub log_dir: PathBuf,
-    /// Whom it runs as.
     pub os_user: String,
 }
 
 impl Search {
     /// Makes the folders, the configuration and the unit of a server in a new folder, and does not start it.
     pub fn prepare(distribution: &Distribution, dir: &Path, unit: &str, settings: &Settings, systemd: &Systemd) -> Result<Self> {
-        let home = match &settings.home {
-            Some(home) => home.clone(),
-            None => download::maven(&distribution.artifact())?,
-        };
-        let java = java::at_least(distribution.java)?;
+        let java = distribution.java()?;
         let user = os::system_user(settings.os_user)?;
         let ports = match settings.ports {
             Some(ports) => ports.to_vec(),
@@ -201,7 +187,7 @@ impl Search {
             unit: unit.to_owned(),
             config_dir: dir.join("config"),
             config_file: dir.join(format!("config/{product}.yml")),
-            home,
+            home: settings.home.clone().map_or_else(|| distribution.home(), Ok)?,
             java_home: java.home,
             repo_root: settings.repo_root.clone().unwrap_or_else(|| dir.join("backups")),
             data_dir: dir.join("data"),
@@ -247,16 +233,18 @@ impl Search {
     }
 
     fn env(&self) -> Vec<(String, String)> {
-        let prefix = self.product.prefix();
-        let folder = |path: &Path| path.display().to_string();
-        let tmp = folder(&self.config_dir.with_file_name("tmp"));
+        let prefix = match self.product {
+            Product::OpenSearch => "OPENSEARCH",
+            Product::Elasticsearch => "ES",
+        };
+        let tmp = self.config_dir.with_file_name("tmp").display().to_string();
         vec![
-            (format!("{prefix}_JAVA_HOME"), folder(&self.java_home)),
-            (format!("{prefix}_PATH_CONF"), folder(&self.config_dir)),
+            (format!("{prefix}_JAVA_HOME"), self.java_home.display().to_string()),
+            (format!("{prefix}_PATH_CONF"), self.config_dir.display().to_string()),
             // Without these two, each start leaves folders in /tmp that nobody takes away: the server, and the launcher of
             // Elasticsearch 8 and 9.
             (format!("{prefix}_TMPDIR"), tmp.clone()),
-            ("CLI_JAVA_OPTS".to_owned(), format!("-Djava.io.tmpdir={tmp}")),
+            ("CLI_JAVA_OPTS".to_owned(), format!("-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={tmp}")),
         ]
     }
 
@@ -273,58 +261,50 @@ impl Search {
             }
         }
         os::folder(&self.config_dir.join("jvm.options.d"), 0o750, Some(user))?;
-        os::file(&self.config_dir.join("jvm.options.d/host.options"), &jvm_options(settings.heap_mb), 0o640, Some(user))?;
+        let jvm_options = format!("-Xms{0}m\n-Xmx{0}m\n{JVM_OPTIONS}", settings.heap_mb);
+        os::file(&self.config_dir.join("jvm.options.d/host.options"), &jvm_options, 0o640, Some(user))?;
         // As the vendors' packages have it: root's, and the server may read it.
         os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o660, None)?;
         chown(&self.config_file, None, Some(user.gid.as_raw()))?;
         Ok(())
     }
 
-    /// The vendor's options, without those that keep Java from starting here: a log in `logs/`, which is taken from where it was
+    /// The vendor's options, without those that keep Java from starting here: a log in `logs/`, which is relative to where it was
     /// started, and a module that a cut-down Java does not have.
     fn jvm_options(&self, vendor: &str, has_vector: bool) -> String {
         let text = vendor.replace("logs/", &format!("{}/", self.log_dir.display()));
-        let is_good = |line: &&str| has_vector || !line.contains("--add-modules=jdk.incubator.vector");
-        text.lines().filter(is_good).flat_map(|line| [line, "\n"]).collect()
+        let is_possible = |line: &&str| has_vector || !line.contains("--add-modules=jdk.incubator.vector");
+        text.lines().filter(is_possible).flat_map(|line| [line, "\n"]).collect()
     }
 
     /// The vendor's file, all comments, with the host's settings at its end: what a tool that edits it has to cope with.
     fn settings_file(&self, vendor: &Path, ports: &[u16], settings: &Settings) -> Result<String> {
-        let folder = |path: &Path| path.display().to_string();
-        let mut lines: Vec<(String, String)> = [
-            ("cluster.name", format!("svc-{}", self.key)),
-            ("node.name", "svc-1".to_owned()),
-            ("discovery.type", "single-node".to_owned()),
-            ("network.host", "127.0.0.1".to_owned()),
-            ("http.port", ports[0].to_string()),
-            ("transport.port", ports[1].to_string()),
-            ("path.data", folder(&self.data_dir)),
-            ("path.logs", folder(&self.log_dir)),
+        let sets = |name: &str| settings.extra.iter().any(|(other, _)| other == name);
+        let path_repo = format!("[\"{}\"]", self.repo_root.display());
+        let own = [
+            (true, "cluster.name", format!("svc-{}", self.key)),
+            (true, "node.name", "svc-1".to_owned()),
+            (!sets("discovery.seed_hosts"), "discovery.type", "single-node".to_owned()),
+            (true, "network.host", "127.0.0.1".to_owned()),
+            (true, "http.port", ports[0].to_string()),
+            (true, "transport.port", ports[1].to_string()),
+            (true, "path.data", self.data_dir.display().to_string()),
+            (true, "path.logs", self.log_dir.display().to_string()),
             // The tests' machine may be fuller than a server likes; a test of that sets the watermarks itself.
-            ("cluster.routing.allocation.disk.threshold_enabled", "false".to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
-        if settings.path_repo {
-            lines.push(("path.repo".to_owned(), format!("[\"{}\"]", folder(&self.repo_root))));
-        }
-        if self.product == Product::Elasticsearch {
-            lines.push(("xpack.security.enabled".to_owned(), "false".to_owned()));
-        }
-        let is_cluster = settings.sets("discovery.seed_hosts");
-        lines.retain(|(name, _)| !(settings.sets(name) || is_cluster && name == "discovery.type"));
-        lines.extend(settings.extra.iter().cloned());
-        let name = self.config_file.file_name().unwrap_or_default();
-        let mut text = fs::read_to_string(vendor.join(name))?;
-        for (name, value) in lines {
-            text.push_str(&format!("{name}: {value}\n"));
-        }
-        Ok(text)
+            (true, "cluster.routing.allocation.disk.threshold_enabled", "false".to_owned()),
+            (settings.path_repo, "path.repo", path_repo),
+            (self.product == Product::Elasticsearch, "xpack.security.enabled", "false".to_owned()),
+        ];
+        let own = own.into_iter().filter(|(is_set, name, _)| *is_set && !sets(name));
+        let lines = own.map(|(_, name, value)| format!("{name}: {value}\n"));
+        let extra = settings.extra.iter().map(|(name, value)| format!("{name}: {value}\n"));
+        let text = fs::read_to_string(vendor.join(self.config_file.file_name().unwrap_or_default()))?;
+        Ok([text].into_iter().chain(lines).chain(extra).collect())
     }
 
     fn unit_file(&self, dir: &Path) -> String {
         let run_as = os::run_as(&self.os_user).join(" ");
-        let env: String = self.env().iter().map(|(name, value)| format!("Environment={name}={value}\n")).collect();
+        let env: String = self.env().iter().map(|(name, value)| format!("Environment=\"{name}={value}\"\n")).collect();
         let (product, version, home, dir, log) =
             (self.product, &self.version, self.home.display(), dir.display(), self.log_dir.display());
         let limit = crate::wait::HANG.as_secs();

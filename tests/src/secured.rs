@@ -13,13 +13,12 @@ use tempfile::TempDir;
 
 use crate::download::maven_file;
 use crate::host::{Host, OwnSearch};
+use crate::os;
 use crate::search::{self, OS_USER, Settings};
 use crate::tool::root;
-use crate::{java, os};
 
 /// The password of every user here. No other word in a test's files has `s3cret` in it.
 pub const PASSWORD: &str = "s3cret-of-the-test";
-/// The same, as both products keep it.
 const HASH: &str = "$2a$04$abcdefghijklmnopqrstuud3F16mdEjBS0XjkfCARt.Mz1Ksy9lvq";
 /// A user who may do everything; the test's own requests are hers.
 pub const ADMIN: &str = "tester";
@@ -41,7 +40,6 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one: its certificate is `ca.pem`.
     pub fn new() -> Result<Self> {
         let dir = tempfile::tempdir_in("/var/tmp")?;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
@@ -50,12 +48,10 @@ impl Authority {
         Ok(this)
     }
 
-    /// A file in its folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The same as text.
     pub fn path(&self, name: &str) -> String {
         self.file(name).display().to_string()
     }
@@ -103,7 +99,6 @@ impl Authority {
 /// A server with its security on, of the test's own.
 #[derive(Debug)]
 pub struct Secured {
-    /// The server.
     pub own: OwnSearch,
     /// Who signed its certificate, and that of the client ([`CLIENT`]: `client.pem`, `client.key`).
     pub authority: Authority,
@@ -192,7 +187,6 @@ impl Secured {
         Ok(this)
     }
 
-    /// Starts it.
     pub fn start(&self, host: &Host) -> Result<()> {
         self.own.search.start(&host.systemd)
     }
@@ -208,7 +202,6 @@ impl Secured {
         serde_json::from_str(&text).with_context(|| format!("{method} {path}: {text}"))
     }
 
-    /// Writes a file of its configuration.
     pub fn config(&self, name: &str, text: &str) -> Result<()> {
         os::file(&self.config_dir.join(name), text, 0o640, Some(&os::system_user(OS_USER)?))
     }
@@ -278,7 +271,7 @@ fn opensearch_with_security() -> Result<PathBuf> {
             Command::new(folder.join("bin/opensearch-plugin"))
                 .args(["install", "--batch"])
                 .arg(format!("file://{}", plugin.display()))
-                .env("OPENSEARCH_JAVA_HOME", java::at_least(distribution.java)?.home),
+                .env("OPENSEARCH_JAVA_HOME", distribution.java()?.home),
         )
         .map(drop)
     })

@@ -1,67 +1,126 @@
-//! Which tests run with which search database, and in which order hosts take them; [`crate::turns`] runs them.
+//! `svc-testhost suite`: all tests of the workspace, shared out among hosts, and what came of them.
 
-use std::collections::BTreeMap;
-use std::process::Command;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, fs, thread};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::filter::Filter;
-use crate::search::Distribution;
-use crate::{download, java, os};
+use crate::host::{Host, Running};
+use crate::search::{Distribution, Settings};
+use crate::{DEEP, SKIPPED, children, os, wait};
 
-/// The targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them: the longest of each first.
+/// What a host takes: its servers, and those that its tests start.
+const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
+
+/// What of the tests is wanted: the words after `--` on the command line of `tests/run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those of `--test TARGET` or `--test TARGET::MODULE`; none means all.
+    targets: Vec<String>,
+    /// Parts of a test's name.
+    names: Vec<String>,
+    /// What is for the test programs.
+    options: Vec<String>,
+    /// Also the tests that are `#[ignore]`, and the long series complete.
+    deep: bool,
+}
+
+impl Filter {
+    /// # Errors
+    /// An option of `cargo test` other than `--test`: it would pick from the whole workspace, which is divided among the hosts.
+    pub fn of(words: &[String], deep: bool) -> Result<Self> {
+        let mut this = Self { deep, ..Self::default() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--" => this.options.extend(words.by_ref().cloned()),
+                "--test" => this.targets.push(words.next().context("--test needs the name of a target")?.clone()),
+                option if option.starts_with('-') => match option.strip_prefix("--test=") {
+                    Some(target) => this.targets.push(target.to_owned()),
+                    None => bail!(
+                        "tests/run does not take {option}: it picks by --test TARGET and by a part of a test's name, and what \
+                         comes after a further -- goes to the test programs; for all else run `cargo test {option} …` inside \
+                         `svc-testhost run -- bash`"
+                    ),
+                },
+                _ => this.names.push(word.clone()),
+            }
+        }
+        if deep {
+            this.options.push("--include-ignored".to_owned());
+        }
+        Ok(this)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let names = |target: &String| name == target || name.strip_prefix(target).is_some_and(|rest| rest.starts_with("::"));
+        self.targets.is_empty() || self.targets.iter().any(names)
+    }
+}
+
+/// The test targets of the workspace, or modules of them (`snap::swap`), as `[package.metadata.targets]` of `tests/Cargo.toml`
+/// lists them: the longest of each list first.
+#[derive(Debug, Clone, Default)]
 pub struct Lists {
-    /// Those that have to be seen on each database.
-    pub search: Vec<String>,
-    /// Those that have to be seen on each product: on one database of each, and with `--all` on each database.
-    pub product: Vec<String>,
-    /// Those that are seen on one database, and with `--all` on each.
-    pub any: Vec<String>,
-    /// Those to which the search database is all one: on any, once. Those of other packages are among them.
-    pub once: Vec<String>,
-    /// Those that take the longest with `--deep`.
-    pub deep: Vec<String>,
+    /// Those that run with each search database.
+    search: Vec<String>,
+    /// Those that run with one of each product, and with each where it is `everywhere`.
+    product: Vec<String>,
+    /// Those that run with one, and with each where it is `everywhere`.
+    any: Vec<String>,
+    /// Those to which the search database is all one; those of other packages are among them.
+    once: Vec<String>,
 }
 
 impl Lists {
-    /// As cargo reads them.
+    /// As cargo has them.
     ///
     /// # Errors
-    /// A target of `tests/Cargo.toml` is in no list, or in two.
+    /// A target, or a module of one whose modules are listed, is in no list, or in two; a list has one that is not there.
     pub fn read() -> Result<Self> {
         let metadata = os::run(Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]))?;
         let metadata: Value = serde_json::from_str(&metadata)?;
-        let (mut lists, mut ours, mut others) = (&Value::Null, Vec::new(), Vec::new());
+        let (mut lists, mut ours, mut others) = (Value::Null, Vec::new(), Vec::new());
         for package in metadata["packages"].as_array().context("no packages")? {
-            let targets = package["targets"].as_array().context("no targets")?.iter();
-            let tests = targets.filter(|one| one["kind"][0] == "test").filter_map(|one| one["name"].as_str());
-            if package["name"] == env!("CARGO_PKG_NAME") {
-                lists = &package["metadata"]["targets"];
-                ours.extend(tests);
-            } else {
-                others.extend(tests);
+            for target in package["targets"].as_array().into_iter().flatten().filter(|one| one["kind"][0] == "test") {
+                let name = target["name"].as_str().context("a target without a name")?.to_owned();
+                if package["name"] == env!("CARGO_PKG_NAME") {
+                    ours.push((name, modules(Path::new(target["src_path"].as_str().unwrap_or_default()))));
+                    lists = package["metadata"]["targets"].clone();
+                } else {
+                    others.push(name);
+                }
             }
         }
-        Self::of(lists, &ours, &others)
+        let mut this = Self::of(&lists, &ours)?;
+        this.once.extend(others);
+        Ok(this)
     }
 
-    fn of(lists: &Value, ours: &[&str], others: &[&str]) -> Result<Self> {
+    fn of(lists: &Value, ours: &[(String, Vec<String>)]) -> Result<Self> {
         let list = |name: &str| -> Vec<String> {
             lists[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let mut this =
-            Self { search: list("search"), product: list("product"), any: list("any"), once: list("once"), deep: list("deep") };
-        for test in ours {
-            let count = this.all().filter(|one| one == test).count();
-            ensure!(
-                count == 1,
-                "the target {test} of tests/Cargo.toml stands in {count} lists of [package.metadata.targets], not in one"
-            );
+        let this = Self { search: list("search"), product: list("product"), any: list("any"), once: list("once") };
+        let mut left: Vec<&String> = this.all().collect();
+        for (target, modules) in ours {
+            let of_modules: Vec<String> = modules.iter().map(|module| format!("{target}::{module}")).collect();
+            // They are picked by what their names hold.
+            let is_clear = |one: &String| modules.iter().all(|other| other == one || !other.ends_with(one.as_str()));
+            ensure!(modules.iter().all(is_clear), "a module of {target} has a name that ends as that of another one");
+            let is_divided = left.iter().any(|one| of_modules.contains(one));
+            for name in if is_divided { &of_modules } else { std::slice::from_ref(target) } {
+                let count = left.iter().filter(|one| **one == name).count();
+                ensure!(count == 1, "{name} is in {count} lists of [package.metadata.targets] of tests/Cargo.toml, not in one");
+                left.retain(|one| *one != name);
+            }
         }
-        // They need no host at all.
-        this.once.extend(others.iter().map(|&name| name.to_owned()));
+        ensure!(left.is_empty(), "[package.metadata.targets] of tests/Cargo.toml lists what is not there: {left:?}");
         Ok(this)
     }
 
@@ -70,36 +129,34 @@ impl Lists {
     }
 }
 
+/// The modules of a test program that have tests.
+fn modules(main: &Path) -> Vec<String> {
+    let text = fs::read_to_string(main).unwrap_or_default();
+    let declared = text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+    let has_tests = |module: &&str| {
+        let text = fs::read_to_string(main.with_file_name(format!("{module}.rs"))).unwrap_or_default();
+        text.contains("#[test]")
+    };
+    declared.filter(has_tests).map(str::to_owned).collect()
+}
+
 /// What a host runs before it takes the next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Work {
-    /// A test target.
-    Target(String),
-    /// The unit tests of all packages.
-    Units,
-    /// The sample service's own check.
-    Check,
+struct Work {
+    name: String,
+    command: Vec<String>,
 }
 
 impl Work {
-    /// Its name in what is printed.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Target(name) => name,
-            Self::Units => "unit tests",
-            Self::Check => "service/check",
-        }
-    }
-
-    /// The command that runs it.
-    pub fn command(&self, filter: &Filter) -> Vec<String> {
-        let picked = match self {
-            Self::Check => return vec!["tests/service/check".to_owned()],
-            Self::Units => vec!["--lib", "--bins"],
-            Self::Target(name) => vec!["--test", name],
-        };
-        let all = ["cargo", "test", "--workspace", "--no-fail-fast"].into_iter().chain(picked);
-        all.map(str::to_owned).chain(filter.arguments()).collect()
+    /// Tests that `cargo test` picks by these arguments.
+    fn tests(name: &str, picked: &[&str], skipped: &[String], filter: &Filter) -> Self {
+        let mut command: Vec<String> = ["cargo", "test", "--workspace", "--no-fail-fast"].map(str::to_owned).to_vec();
+        command.extend(picked.iter().map(|word| (*word).to_owned()));
+        command.extend(filter.names.iter().cloned());
+        let skipped = skipped.iter().flat_map(|module| ["--skip".to_owned(), format!("{module}::")]);
+        let options: Vec<String> = filter.options.iter().cloned().chain(skipped).collect();
+        command.extend((!options.is_empty()).then(|| "--".to_owned()).into_iter().chain(options));
+        Self { name: name.to_owned(), command }
     }
 }
 
@@ -112,47 +169,48 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// What the filter wants of all that is run with these: on each database, on each product, or (unless it is `everywhere`) on
-    /// one.
+    /// What the filter wants of all that is run with these.
     ///
     /// # Errors
     /// The filter names a target that is not there.
     pub fn of(databases: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool) -> Result<Self> {
-        for name in &filter.targets {
-            ensure!(lists.all().any(|one| one == name), "there is no test target {name}; tests/Cargo.toml names them");
+        for target in &filter.targets {
+            let only = Filter { targets: vec![target.clone()], ..Filter::default() };
+            ensure!(lists.all().any(|one| only.wants(one)), "there is no test target {target}; tests/Cargo.toml names them");
         }
         let all: Vec<&'static str> = databases.iter().map(|one| one.key).collect();
-        let each: Vec<Vec<&'static str>> = all.iter().map(|key| vec![*key]).collect();
+        let each: Vec<_> = all.iter().map(|key| vec![*key]).collect();
         let mut of_products: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
         databases.iter().for_each(|one| of_products.entry(one.product.to_string()).or_default().push(one.key));
         let of_products: Vec<_> = of_products.into_values().collect();
         let one = vec![all.clone()];
         let mut left = Vec::new();
         if filter.targets.is_empty() {
-            left.push((Work::Units, all.clone()));
+            left.push((Work::tests("unit tests", &["--lib", "--bins"], &[], filter), all.clone()));
+            if filter.names.is_empty() {
+                let check = vec!["tests/service/check".to_owned()];
+                left.push((Work { name: "service/check".to_owned(), command: check }, all.clone()));
+            }
         }
-        if filter.is_empty() {
-            left.push((Work::Check, all.clone()));
-        }
-        let groups = [
+        for (names, keys) in [
             (&lists.search, &each),
             (&lists.product, if everywhere { &each } else { &of_products }),
             (&lists.any, if everywhere { &each } else { &one }),
             (&lists.once, &one),
-        ];
-        for (targets, keys) in groups {
-            for target in targets.iter().filter(|target| filter.wants(target)) {
-                left.extend(keys.iter().map(|keys| (Work::Target(target.clone()), keys.clone())));
+        ] {
+            for name in names.iter().filter(|name| filter.wants(name)) {
+                let (target, module) = name.split_once("::").unwrap_or((name, ""));
+                // Several parts of names pick what has one of them, so a module is picked by what is not of it.
+                let others = lists.all().filter_map(|one| one.strip_prefix(target)?.strip_prefix("::"));
+                let others: Vec<String> = others.filter(|other| *other != module).map(str::to_owned).collect();
+                left.extend(keys.iter().map(|keys| (Work::tests(name, &["--test", target], &others, filter), keys.clone())));
             }
-        }
-        if filter.deep {
-            left.sort_by_key(|(work, _)| !lists.deep.iter().any(|one| one == work.name()));
         }
         Ok(Self { left, hosts: all.into_iter().map(|key| (key, 0)).collect() })
     }
 
     /// The database of the next host: of those that something is left for the one with the fewest hosts.
-    pub fn host(&mut self) -> Option<&'static str> {
+    fn host(&mut self) -> Option<&'static str> {
         let wanted = |key: &str| self.left.iter().any(|(_, keys)| keys.contains(&key));
         let (&key, _) = self.hosts.iter().filter(|(key, _)| wanted(key)).min_by_key(|(_, hosts)| **hosts)?;
         self.hosts.entry(key).and_modify(|hosts| *hosts += 1);
@@ -161,7 +219,7 @@ impl Queue {
 
     /// What that host runs next: first what no other database may. What others may run too waits until each database whose own
     /// work is left has a host.
-    pub fn next(&mut self, key: &str) -> Option<Work> {
+    fn next(&mut self, key: &str) -> Option<Work> {
         let is_own = |keys: &[&str], of: &str| keys == [of];
         let waits = self.hosts.iter().any(|(other, hosts)| *hosts == 0 && self.left.iter().any(|(_, keys)| is_own(keys, other)));
         let own = self.left.iter().position(|(_, keys)| is_own(keys, key));
@@ -170,20 +228,178 @@ impl Queue {
     }
 
     /// Nothing more runs on a database whose host does not start; gives what no other may run.
-    pub fn give_up(&mut self, key: &str) -> Vec<Work> {
+    fn give_up(&mut self, key: &str) -> Vec<String> {
         self.hosts.remove(key);
         self.left.iter_mut().for_each(|(_, keys)| keys.retain(|other| *other != key));
-        self.left.extract_if(.., |(_, keys)| keys.is_empty()).map(|(work, _)| work).collect()
+        self.left.extract_if(.., |(_, keys)| keys.is_empty()).map(|(work, _)| work.name).collect()
     }
 }
 
-/// Puts a search database and its Java into the cache.
-///
-/// # Errors
-/// Either cannot be had.
-pub fn fetch(one: &Distribution) -> Result<()> {
-    download::maven(&one.artifact())?;
-    java::at_least(one.java).map(drop)
+/// How many hosts at a time: as many as the memory that is free has room for, up to four, which keep two cores busy.
+pub fn hosts() -> usize {
+    hosts_within(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
+}
+
+fn hosts_within(meminfo: &str) -> usize {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes: u64 = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_default();
+    usize::try_from(kilobytes * 1024 / MEMORY_OF_A_HOST).unwrap_or(4).clamp(1, 4)
+}
+
+/// What came of one search database.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The work that did not pass, and why where no test says so.
+    pub failed: Vec<String>,
+    /// How many tests passed, failed and were `#[ignore]`.
+    pub tests: [usize; 3],
+    /// What was not run: the tests that are `#[ignore]`, and what tests left out, as [`crate::skip`] has it.
+    left_out: BTreeSet<String>,
+    ran: BTreeSet<String>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [passed, failed, ignored] = self.tests;
+        match self.failed.as_slice() {
+            [] => write!(out, "passed, {passed} tests")?,
+            all => write!(out, "FAILED in {}: {passed} tests passed, {failed} failed", all.join(", "))?,
+        }
+        let others = self.left_out.len().saturating_sub(ignored);
+        let counted = [(ignored, "ignored"), (others, "left out")].into_iter().filter(|(count, _)| *count > 0);
+        counted.into_iter().try_for_each(|(count, what)| write!(out, ", {count} {what}"))
+    }
+}
+
+/// How many tests passed, failed and were ignored, by the last lines of the test programs.
+fn counts(output: &str) -> [usize; 3] {
+    let results: Vec<&str> = output.lines().filter_map(|line| line.strip_prefix("test result: ")).collect();
+    [" passed", " failed", " ignored"].map(|what| {
+        let parts = results.iter().flat_map(|line| line.split(';')).filter_map(|part| part.trim_end().strip_suffix(what));
+        parts.filter_map(|text| text.trim().rsplit(' ').next()?.parse::<usize>().ok()).sum()
+    })
+}
+
+/// The tests that were ignored, with the reason of their attribute.
+fn ignored_tests(output: &str) -> impl Iterator<Item = String> {
+    let ignored = |line: &str| line.strip_prefix("test ")?.split_once(" ... ignored, ").map(|(a, b)| format!("{a}: {b}"));
+    output.lines().filter_map(ignored).map(|one| format!("{one}, only with --deep"))
+}
+
+/// How a suite is run.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// How many hosts at a time.
+    pub hosts: usize,
+    /// After how long in which no test and no tool has ended the work is stopped.
+    pub silence: Duration,
+    pub filter: &'a Filter,
+}
+
+impl Plan<'_> {
+    /// Runs all of the queue, and prints the output of each piece of work when it ends. `folder` makes a host's folder, with what
+    /// keeps it. After a signal work is left in the queue.
+    pub fn run<K>(
+        &self,
+        queue: &Mutex<Queue>,
+        folder: impl Fn() -> Result<(PathBuf, K)> + Sync,
+    ) -> BTreeMap<&'static str, Outcome> {
+        let outcomes = Mutex::new(BTreeMap::<&'static str, Outcome>::new());
+        let next = || locked(queue).host().filter(|_| !wait::is_cancelled());
+        let one_host = || {
+            while let Some(key) = next() {
+                let worked = folder().and_then(|(dir, _keeper)| {
+                    let worked = self.in_host(key, &dir, queue, &outcomes);
+                    fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+                    worked
+                });
+                if let Err(error) = worked {
+                    eprintln!("\n== {key}: {error:#}");
+                    let mut outcomes = locked(&outcomes);
+                    let failed = &mut outcomes.entry(key).or_default().failed;
+                    failed.push("its host".to_owned());
+                    failed.extend(locked(queue).give_up(key));
+                }
+            }
+        };
+        thread::scope(|scope| (0..self.hosts.max(1)).for_each(|_| drop(scope.spawn(one_host))));
+        outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn in_host(
+        &self,
+        key: &'static str,
+        dir: &Path,
+        queue: &Mutex<Queue>,
+        outcomes: &Mutex<BTreeMap<&'static str, Outcome>>,
+    ) -> Result<()> {
+        let running = Running::start(dir, key, &Settings::default())?;
+        let next = || locked(queue).next(key).filter(|_| !wait::is_cancelled());
+        while let Some(Work { name, command }) = next() {
+            let begun = Instant::now();
+            let done = self.run_one(running.host(), &command);
+            let (why, output, noted) = done.unwrap_or_else(|error| (Some("not run"), format!("{error:#}\n"), String::new()));
+            let (tests, seconds) = (counts(&output), begun.elapsed().as_secs());
+            let mut outcomes = locked(outcomes);
+            let outcome = outcomes.entry(key).or_default();
+            outcome.tests.iter_mut().zip(tests).for_each(|(all, more)| *all += more);
+            outcome.left_out.extend(noted.lines().map(str::to_owned).chain(ignored_tests(&output)));
+            outcome.ran.insert(name.clone());
+            outcome.failed.extend(why.map(|why| format!("{name} ({why})")));
+            let why = why.unwrap_or("passed");
+            eprintln!(
+                "\n== {key}: {name}\n{output}== {key}: {name}: {why} after {seconds}s: {} tests passed, {} failed",
+                tests[0], tests[1]
+            );
+        }
+        running.stop()
+    }
+
+    /// Why it did not pass, its output, and what it left out.
+    fn run_one(&self, host: &Host, command: &[String]) -> Result<(Option<&'static str>, String, String)> {
+        let (output, noted) = (tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?);
+        let (program, arguments) = command.split_first().context("no command")?;
+        let mut command = children::grouped(program);
+        command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS").env(SKIPPED, noted.path());
+        command.envs(self.filter.deep.then_some((DEEP, "1")));
+        let file = fs::File::options().append(true).open(output.path())?;
+        command.stdout(file.try_clone()?).stderr(file).stdin(Stdio::null());
+        let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+        // Its output grows when a test ends; when a tool ends, the other file is touched.
+        let changed = |path: &Path| fs::metadata(path).and_then(|meta| Ok((meta.len(), meta.modified()?))).ok();
+        let progress = || (changed(output.path()), changed(noted.path()));
+        let why = match children::while_it_goes_on(&mut child, self.silence, progress)? {
+            None => Some("stopped, since nothing ended any more"),
+            Some(status) if status.success() => None,
+            Some(_) => Some("FAILED"),
+        };
+        let output = String::from_utf8_lossy(&fs::read(output.path())?).into_owned();
+        Ok((why, output, fs::read_to_string(noted.path())?))
+    }
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was left out, each with the search databases on which it was; and which targets of those that depend on the search database
+/// ran on some of them only.
+pub fn left_out(outcomes: &BTreeMap<&'static str, Outcome>, lists: &Lists) -> Vec<String> {
+    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, outcome) in outcomes {
+        outcome.left_out.iter().for_each(|one| places.entry(one).or_default().push(key));
+    }
+    let left_out = places.iter().map(|(what, places)| format!("left out on {}: {what}", places.join(", ")));
+    let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    for name in lists.product.iter().chain(&lists.any) {
+        let places: Vec<&str> = outcomes.iter().filter(|(_, one)| one.ran.contains(name)).map(|(key, _)| *key).collect();
+        if (1..outcomes.len()).contains(&places.len()) {
+            narrow.entry(places).or_default().push(name);
+        }
+    }
+    let told: Vec<String> =
+        narrow.iter().map(|(places, names)| format!("{} only on {}", names.join(", "), places.join(", "))).collect();
+    left_out.chain((!told.is_empty()).then(|| told.join("; "))).collect()
 }
 
 #[cfg(test)]
@@ -193,12 +409,21 @@ mod tests {
     use super::*;
     use crate::search::distribution;
 
-    fn queue(keys: &[&str], filter: &str, everywhere: bool) -> Result<Queue> {
-        let lists = json!({"search": ["swap"], "product": ["snap"], "any": ["rate"], "once": ["pg", "page"], "deep": ["page"]});
-        let lists = Lists::of(&lists, &["snap", "swap", "rate", "pg", "page"], &["laws"]).unwrap();
+    fn filter(text: &str, deep: bool) -> Result<Filter> {
+        Filter::of(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), deep)
+    }
+
+    fn lists() -> Lists {
+        let targets = [("snap", &["swap", "rate"][..]), ("pg", &[]), ("page", &["a"])];
+        let owned =
+            |(target, modules): (&str, &[&str])| (target.to_owned(), modules.iter().map(|one| (*one).to_owned()).collect());
+        let lists = json!({"search": ["snap::swap"], "any": ["snap::rate"], "once": ["pg", "page"]});
+        Lists::of(&lists, &targets.map(owned)).unwrap()
+    }
+
+    fn queue(keys: &[&str], words: &str, everywhere: bool) -> Result<Queue> {
         let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
-        let words: Vec<String> = filter.split_whitespace().map(str::to_owned).collect();
-        Queue::of(&all, &lists, &Filter::of(&words)?, everywhere)
+        Queue::of(&all, &lists(), &filter(words, false)?, everywhere)
     }
 
     /// What so many hosts run that take turns.
@@ -209,7 +434,7 @@ mod tests {
             for key in std::mem::take(&mut keys) {
                 match queue.next(key) {
                     Some(work) => {
-                        told.push(format!("{key} {}", work.name()));
+                        told.push(format!("{key} {}", work.name));
                         keys.push(key);
                     }
                     None => keys.extend(queue.host()),
@@ -223,54 +448,89 @@ mod tests {
     #[test]
     fn each_database_runs_its_own_and_whoever_is_free_the_rest() {
         let (os2, os3, es8) = ("opensearch-2", "opensearch-3", "elasticsearch-8");
+        let wanted = [
+            "elasticsearch-8 snap::swap",
+            "opensearch-2 snap::swap",
+            "elasticsearch-8 unit tests",
+            "opensearch-2 service/check",
+            "elasticsearch-8 snap::rate",
+            "opensearch-2 pg",
+            "elasticsearch-8 page",
+        ];
+        assert_eq!(told(queue(&[os2, es8], "", false).unwrap(), 2), wanted);
+        // Another database has to be seen before the rest is shared out.
+        let three = told(queue(&[os2, os3, es8], "--test snap::swap --test pg", false).unwrap(), 1);
         assert_eq!(
-            told(queue(&[os2, es8], "", false).unwrap(), 2),
-            [
-                "elasticsearch-8 swap",
-                "opensearch-2 swap",
-                "elasticsearch-8 snap",
-                "opensearch-2 snap",
-                "elasticsearch-8 unit tests",
-                "opensearch-2 service/check",
-                "elasticsearch-8 rate",
-                "opensearch-2 pg",
-                "elasticsearch-8 page",
-                "opensearch-2 laws",
-            ]
+            three,
+            ["elasticsearch-8 snap::swap", "opensearch-2 snap::swap", "opensearch-3 snap::swap", "opensearch-3 pg"]
         );
-        // Another database of the product has to be seen before the rest is shared out.
-        let three = told(queue(&[os2, os3, es8], "--test swap --test pg", false).unwrap(), 1);
-        assert_eq!(three, ["elasticsearch-8 swap", "opensearch-2 swap", "opensearch-3 swap", "opensearch-3 pg"]);
-        let everywhere = told(queue(&[os2, os3], "--test snap --test rate --test pg", true).unwrap(), 2);
-        assert_eq!(everywhere.iter().filter(|one| one.ends_with(" snap") || one.ends_with(" rate")).count(), 4, "{everywhere:?}");
-        // A second host of a database helps it.
-        assert_eq!(told(queue(&[os2], "--test pg --test page", false).unwrap(), 2).len(), 2);
+        assert_eq!(told(queue(&[os2, os3], "--test snap --test pg", true).unwrap(), 2).len(), 5, "everywhere");
+        assert_eq!(told(queue(&[os2], "--test pg --test page", false).unwrap(), 2).len(), 2, "a second host helps the first");
+        let mut given_up = queue(&[os2, es8], "--test snap::swap --test pg", false).unwrap();
+        assert_eq!(given_up.give_up(os2), ["snap::swap"]);
+        assert_eq!(told(given_up, 2), ["elasticsearch-8 snap::swap", "elasticsearch-8 pg"]);
     }
 
     #[test]
-    fn a_filter_leaves_what_it_names() {
-        let filter = Filter::of(&["a_node".to_owned(), "--".to_owned(), "--nocapture".to_owned()]).unwrap();
-        let command = Work::Target("snap".to_owned()).command(&filter).join(" ");
-        assert_eq!(command, "cargo test --workspace --no-fail-fast --test snap a_node -- --nocapture");
-        assert_eq!(told(queue(&["opensearch-2"], "--test laws", false).unwrap(), 4), ["opensearch-2 laws"]);
-        assert!(told(queue(&["opensearch-2"], "a_node", false).unwrap(), 1).contains(&"opensearch-2 unit tests".to_owned()));
-        assert!(queue(&["opensearch-2"], "--test dance", false).is_err());
-    }
-
-    #[test]
-    fn what_only_a_database_runs_whose_host_does_not_start_is_given_up() {
-        let mut queue = queue(&["opensearch-2", "elasticsearch-8"], "--test swap --test pg", false).unwrap();
-        assert_eq!(queue.give_up("opensearch-2"), [Work::Target("swap".to_owned())]);
-        assert_eq!(told(queue, 2), ["elasticsearch-8 swap", "elasticsearch-8 pg"]);
-    }
-
-    #[test]
-    fn a_target_stands_in_one_list() {
-        let lists = json!({"once": ["a"], "search": ["b", "c"], "product": ["c"]});
-        assert!(Lists::of(&lists, &["a", "b"], &[]).is_ok());
-        for wrong in ["c", "d"] {
-            let error = Lists::of(&lists, &["a", wrong], &[]).unwrap_err().to_string();
-            assert!(error.contains(&format!("the target {wrong} ")), "{error}");
+    fn a_filter_picks_targets_modules_and_names() {
+        for (words, deep, command) in [
+            ("--test snap::swap", false, "--test snap -- --skip rate::"),
+            ("--test=snap::rate a_node -- --nocapture", false, "--test snap a_node -- --nocapture --skip swap::"),
+            ("--test pg a_node", false, "--test pg a_node"),
+            ("--test pg", true, "--test pg -- --include-ignored"),
+            ("a_node", false, "--lib --bins a_node"),
+        ] {
+            let queue = Queue::of(&[distribution("opensearch-2").unwrap()], &lists(), &filter(words, deep).unwrap(), false);
+            let first = queue.unwrap().left.remove(0).0.command.join(" ");
+            assert_eq!(first, format!("cargo test --workspace --no-fail-fast {command}"));
         }
+        assert!(queue(&["opensearch-2"], "--test dance", false).is_err());
+        for wrong in ["-p svc-snap", "--package=svc-snap", "--lib", "--test"] {
+            assert!(filter(wrong, false).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_target_or_each_of_its_modules_is_in_one_list() {
+        let ours = [("a".to_owned(), vec!["b".to_owned(), "c".to_owned()])];
+        for (lists, wrong) in [
+            (json!({"once": ["a"]}), None),
+            (json!({"once": ["a::b"], "any": ["a::c"]}), None),
+            (json!({"once": ["a::b"]}), Some("a::c is in 0 lists")),
+            (json!({"once": ["a"], "any": ["a"]}), Some("a is in 2 lists")),
+            (json!({"once": ["a", "d"]}), Some("not there: [\"d\"]")),
+        ] {
+            let error = Lists::of(&lists, &ours).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(wrong.unwrap_or_default()) && error.is_empty() == wrong.is_none(), "{lists}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_tests_are_counted_and_what_is_left_out_is_said_once_with_all_its_places() {
+        const OUTPUT: &str = "running 2 tests\ntest a ... ok\ntest b::c ... ignored, takes minutes\n\
+            test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s\n\
+            test result: FAILED. 30 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.10s\n";
+        assert_eq!((counts(OUTPUT), counts("error: could not compile")), ([42, 2, 1], [0; 3]));
+        let outcome = |noted: &[&str], ran: &[&str], failed: &[&str]| Outcome {
+            failed: failed.iter().map(|&one| one.to_owned()).collect(),
+            tests: [42, 2, 1],
+            left_out: noted.iter().map(|&one| one.to_owned()).chain(ignored_tests(OUTPUT)).collect(),
+            ran: ran.iter().map(|&one| one.to_owned()).collect(),
+        };
+        let outcomes = BTreeMap::from([
+            ("a", outcome(&["x: why", "y: so"], &["snap::rate"], &[])),
+            ("b", outcome(&["x: why"], &[], &["pg"])),
+        ]);
+        let deep = "left out on a, b: b::c: takes minutes, only with --deep";
+        let told = [deep, "left out on a, b: x: why", "left out on a: y: so", "snap::rate only on a"];
+        assert_eq!(left_out(&outcomes, &lists()), told);
+        assert_eq!(outcomes["a"].to_string(), "passed, 42 tests, 1 ignored, 2 left out");
+        assert_eq!(outcomes["b"].to_string(), "FAILED in pg: 42 tests passed, 2 failed, 1 ignored, 1 left out");
+    }
+
+    #[test]
+    fn as_many_hosts_as_the_memory_has_room_for() {
+        let gigabytes = |count: u64| hosts_within(&format!("MemTotal: 3 kB\nMemAvailable:    {} kB\n", count * 1_000_000));
+        assert_eq!([0, 4, 11, 16, 200].map(gigabytes), [1, 1, 2, 3, 4]);
     }
 }

@@ -18,11 +18,8 @@ use crate::{os, wait};
 /// How a user manager is reached.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Systemd {
-    /// Where the manager's sockets are: `XDG_RUNTIME_DIR`.
     pub xdg_runtime_dir: PathBuf,
-    /// The manager's `HOME`.
     pub home: PathBuf,
-    /// Where unit files are put.
     pub unit_dir: PathBuf,
 }
 
@@ -46,8 +43,11 @@ impl Systemd {
     /// Writes a unit file and makes the manager read it.
     pub fn install(&self, unit: &str, text: &str) -> Result<()> {
         os::file(&self.unit_dir.join(unit), text, 0o644, None)?;
-        os::run(self.systemctl().arg("daemon-reload"))?;
-        Ok(())
+        self.reload()
+    }
+
+    fn reload(&self) -> Result<()> {
+        os::run(self.systemctl().arg("daemon-reload")).map(drop)
     }
 
     /// Ends a unit whatever state it is in, and takes its file away; what it holds is no longer wanted, so it is not asked to
@@ -58,8 +58,7 @@ impl Systemd {
         self.stop(unit)?;
         let _ = os::run(self.systemctl().args(["reset-failed", unit]));
         fs::remove_file(self.unit_dir.join(unit)).with_context(|| format!("cannot remove the unit file of {unit}"))?;
-        os::run(self.systemctl().arg("daemon-reload"))?;
-        Ok(())
+        self.reload()
     }
 
     /// Writes a line more into the section `[Service]` of a unit that is there, and lets the manager read it.
@@ -67,7 +66,7 @@ impl Systemd {
         let file = self.unit_dir.join(unit);
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         fs::write(&file, text.replace("[Service]\n", &format!("[Service]\n{line}\n")))?;
-        os::run(self.systemctl().arg("daemon-reload")).map(drop)
+        self.reload()
     }
 
     /// Starts a unit and waits until systemd calls it started.
@@ -83,18 +82,15 @@ impl Systemd {
     /// Ends every process of a unit at once, as a power cut would, and waits until the manager has seen it.
     pub fn kill(&self, unit: &str) -> Result<()> {
         os::run(self.systemctl().args(["kill", "--signal=KILL", "--kill-who=all", unit]))?;
-        wait::until(&format!("the end of {unit}"), crate::wait::HANG, || {
-            (self.property(unit, "ActiveState").ok()? != "active").then_some(())
-        })
+        let ended = || (self.property(unit, "ActiveState").ok()? != "active").then_some(());
+        wait::until(&format!("the end of {unit}"), wait::HANG, ended)
     }
 
     /// One property of a unit, as `systemctl show` prints it.
     pub fn property(&self, unit: &str, name: &str) -> Result<String> {
-        let text = os::run(self.systemctl().args(["show", "--value", "--property", name, unit]))?;
-        Ok(text.trim_end().to_owned())
+        os::run(self.systemctl().args(["show", "--value", "--property", name, unit])).map(|text| text.trim_end().to_owned())
     }
 
-    /// Whether the unit is active.
     pub fn is_active(&self, unit: &str) -> bool {
         self.property(unit, "ActiveState").is_ok_and(|state| state == "active")
     }
@@ -145,7 +141,7 @@ impl Manager {
         let mut manager = Self { systemd, child, group, stopped: false };
 
         let socket = manager.systemd.xdg_runtime_dir.join("systemd/private");
-        let outcome = wait::until("systemd --user", crate::wait::HANG, || {
+        let outcome = wait::until("systemd --user", wait::HANG, || {
             if let Ok(Some(status)) = manager.child.try_wait() {
                 return Some(Err(status));
             }
@@ -178,10 +174,10 @@ impl Manager {
         let pid = Pid::from_raw(i32::try_from(self.child.id())?);
         // TERM makes a user manager stop all its units and leave.
         kill(pid, Signal::SIGTERM).ok();
-        let left = wait::gone(crate::wait::HANG, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
+        let left = wait::gone(wait::HANG, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
         let survivors = self.group.processes();
         // Killing may take a second round: a process can have made a child between the look and the signal.
-        let empty = wait::gone(crate::wait::HANG, || {
+        let empty = wait::gone(wait::HANG, || {
             self.group.signal(Signal::SIGKILL);
             let _ = self.child.try_wait();
             self.group.processes().is_empty()

@@ -15,7 +15,6 @@ use crate::product::Product;
 use crate::tool::{root, search_path};
 use crate::wait;
 
-/// How long it may take until something is shown, or a run has ended.
 pub const A_WHILE: Duration = crate::wait::HANG;
 
 /// A command line with the tools first in `PATH`, to be typed on a terminal that is seen on stdout.
@@ -25,7 +24,6 @@ pub fn on_terminal(typed: &str) -> Command {
     command
 }
 
-/// A script at work on a terminal.
 #[derive(Debug)]
 pub struct Terminal {
     player: Child,
@@ -42,28 +40,23 @@ impl Terminal {
         Self { player, screen }
     }
 
-    /// What it has shown so far.
     pub fn shows(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.screen).unwrap_or_default()).into_owned()
     }
 
-    /// Waits until it has shown that.
     pub fn wait_for(&self, text: &str) {
         wait::until(text, A_WHILE, || self.shows().contains(text).then_some(()))
             .unwrap_or_else(|error| panic!("{error}\n{}", self.shows()));
     }
 
-    /// Waits until what was typed has ended.
     pub fn wait(&mut self) {
         self.player.wait().unwrap();
     }
 
-    /// Types that.
     pub fn type_in(&mut self, text: &str) {
         self.player.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    /// `^C`, as from the keyboard.
     pub fn interrupt(&mut self) {
         self.type_in("\x03");
     }
@@ -80,7 +73,6 @@ impl Terminal {
         self.player.wait().unwrap();
     }
 
-    /// Sends a signal to all that is on the terminal.
     pub fn signal_all(&self, signal: Signal) {
         let player = self.player.id();
         let child = fs::read_to_string(format!("/proc/{player}/task/{player}/children")).unwrap();

@@ -1,4 +1,4 @@
-//! Running a tool or a script of the product as an operator's shell does, and holding its document against its schema.
+//! Running a tool or a script of the product as an operator's shell does, and checking its document against its schema.
 
 mod ran;
 mod spawned;
@@ -89,19 +89,16 @@ impl Tool {
         self
     }
 
-    /// Adds one argument.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// Adds several arguments.
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Sets one variable.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), value.into());
         self
@@ -113,13 +110,12 @@ impl Tool {
         self
     }
 
-    /// Takes a variable away again.
     pub fn env_remove(mut self, name: &str) -> Self {
         self.env.remove(OsStr::new(name));
         self
     }
 
-    /// Puts a shell script of that name first in `PATH`: it does what is told here, and goes on as the real program.
+    /// Puts a shell script of that name first in `PATH`: it does what is given here, and goes on as the real program.
     pub fn stub(mut self, folder: &Path, name: &str, does: &str) -> Self {
         let inherited = self.env.get(OsStr::new("PATH")).expect("there is a PATH").clone();
         let real = env::split_paths(&inherited).map(|folder| folder.join(name)).find(|path| path.exists());
@@ -133,19 +129,18 @@ impl Tool {
         self
     }
 
-    /// What the tool finds on its stdin; without, that is `/dev/null`.
+    /// Without, its stdin is `/dev/null`.
     pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
         self.stdin = Some(text.into());
         self
     }
 
-    /// The folder it is run in; without, the one for temporary files.
+    /// The folder that it runs in; without, the one for temporary files.
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = dir.into();
         self
     }
 
-    /// Runs it as another user.
     pub fn as_user(mut self, user: &str) -> Self {
         self.user = Some(user.to_owned());
         self
@@ -157,7 +152,7 @@ impl Tool {
         self
     }
 
-    /// Allows it to write to stderr although it succeeds: it was asked for `--progress` or `--verbose`.
+    /// Allows it to write to stderr although it succeeds: it has `--progress` or `--verbose`.
     pub fn talks(mut self) -> Self {
         self.talks = true;
         self
@@ -178,11 +173,7 @@ impl Tool {
     /// Starts it, for a test that does something meanwhile.
     pub fn spawn(self) -> Spawned {
         let mut command = match &self.user {
-            Some(user) => {
-                let mut command = Command::new("setpriv");
-                command.args(os::run_as(user)).arg(&self.program);
-                command
-            }
+            Some(user) => os::command_as(user, &self.program),
             None => Command::new(&self.program),
         };
         let mut child = command
@@ -206,4 +197,48 @@ impl Tool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    fn shell(script: &str) -> Tool {
+        Tool::program("/bin/sh").args(["-c", script])
+    }
+
+    #[test]
+    fn a_call_gets_only_what_it_is_given() {
+        let ran = shell("cat; echo $GIVEN; env | grep -c -e ^HOME= -e ^CARGO").env("GIVEN", "this").stdin("in\n").run();
+        assert_eq!((ran.status, ran.stdout.as_str()), (1, "in\nthis\n0\n"));
+        assert_eq!(shell("cat").run().stdout, "");
+    }
+
+    #[test]
+    fn a_signal_is_seen_in_the_status_and_a_tool_that_nobody_waits_for_is_ended_with_its_children() {
+        let ran = shell("echo ready >&2; exec sleep 60").spawn();
+        let ran = ran.interrupted("the shell", (Signal::SIGTERM, true), |tool| tool.stderr_so_far().contains("ready"));
+        assert_eq!(ran.status, 143);
+        let tool = shell("sleep 60 & echo $! >&2; wait").spawn();
+        let child = wait::until("its child", wait::HANG, || tool.stderr_so_far().trim().parse().ok()).unwrap();
+        drop(tool);
+        assert!(wait::gone(wait::HANG, || kill(Pid::from_raw(child), None).is_err()));
+    }
+
+    #[test]
+    fn what_breaks_the_contract_fails_the_test() {
+        let limits = [wait::HANG, Duration::from_secs(10)];
+        for (script, limit, why) in [
+            ("echo '{}'; echo '{}'", limits[0], "stdout has 2 documents, not one"),
+            ("echo '{\"schema\":'", limits[0], "stdout is not JSON to its end"),
+            ("echo '{\"schema\":\"svc-snap.dance/1\"}'", limits[0], "has no svc-snap.dance"),
+            ("echo done >&2", limits[0], "was not silent on stderr"),
+            ("sleep 60", Duration::from_millis(200), "did not end within"),
+            // More than the shell needs on any machine.
+            ("sleep 600 & exit 0", limits[1], "left behind holds its output open"),
+        ] {
+            let panic = std::panic::catch_unwind(|| shell(script).limit(limit).run()).unwrap_err();
+            assert!(panic.downcast_ref::<String>().unwrap().contains(why), "{script}: {panic:?}");
+        }
+    }
+}

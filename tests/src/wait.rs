@@ -83,7 +83,6 @@ pub fn cancel() {
     CANCELLED.store(true, Ordering::SeqCst);
 }
 
-/// Whether [`cancel`] was called.
 pub fn is_cancelled() -> bool {
     CANCELLED.load(Ordering::SeqCst)
 }

@@ -24,7 +24,6 @@ pub struct Witness<'a> {
 }
 
 impl<'a> Witness<'a> {
-    /// Connects and asks.
     pub fn of(case: &'a Case) -> Self {
         let mut session = connect(case);
         let before = answers(&mut session);

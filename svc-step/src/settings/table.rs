@@ -144,7 +144,7 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_SEARCH_INSECURE",
                 Is("false"),
-                "Trust whatever certificate the server shows: anybody in between may read and alter everything",
+                "Trust whatever certificate the server shows: whoever is in between may read and alter everything",
             ),
             of(
                 "SVC_SEARCH_RATE_LIMIT",

@@ -1,45 +1,34 @@
 //! What is measured on: the sample service with servers of its own, whose disk is waited for, and what is in them.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::json;
 use svc_tests::host::{Host, OwnPostgres, OwnSearch};
 use svc_tests::product::Product;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Settings;
+use svc_tests::search::{BENCHMARK_JVM_OPTIONS, Settings};
 use svc_tests::tool::{Tool, search_path};
-use tempfile::TempDir;
 
-use crate::measure::{Line, read, settle_disk};
-use crate::{machine, rows};
+use crate::measure::{Line, Scratch, machine, settle_disk};
+use crate::rows;
 
-/// The tests' servers have little memory and only the quick compiler, since they live for minutes. Later options win.
-const JVM_OPTIONS: &str = "-Xms1g\n-Xmx1g\n-XX:TieredStopAtLevel=4\n";
-/// What the tests' servers do not wait for, since nothing of theirs has to survive.
-const NOT_WAITED_FOR: [&str; 3] = ["fsync", "synchronous_commit", "full_page_writes"];
 /// The service's name, which is also that of its role.
 const NAME: &str = "svc";
-/// What is installed when something is measured.
+/// What is installed when something is measured, and what it is upgraded to.
 pub const BEFORE: &str = "1.15.5";
-/// What it is upgraded to.
 pub const AFTER: &str = "2.0.1";
 /// In how many indices the documents are: one of them is a fifth.
 const INDICES: usize = 5;
-/// Items of the service's own.
-const ITEMS: u32 = 400;
-/// After how long a script is killed.
-const LIMIT: Duration = Duration::from_secs(1800);
 
 /// The service, its servers, and a folder for what the measured commands print.
 pub struct Ground {
     // Dropped in this order: what is in the servers, then the servers.
     pub product: Product,
     search: OwnSearch,
-    postgres: OwnPostgres,
-    scratch: TempDir,
+    pub postgres: OwnPostgres,
+    pub scratch: Scratch,
 }
 
 impl Ground {
@@ -48,22 +37,23 @@ impl Ground {
         let mut host = Host::shared()?;
         let key = key.unwrap_or(&host.search.key).to_owned();
         let search = host.prepare_search_server(&key, &Settings::default())?;
-        fs::write(search.config_dir.join("jvm.options.d/zz-bench.options"), JVM_OPTIONS)?;
+        fs::write(search.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
         search.search.start(&host.systemd)?;
         let postgres = host.postgres_server()?;
-        for name in NOT_WAITED_FOR {
+        // What the tests' servers do not wait for, since nothing of theirs has to survive.
+        for name in ["fsync", "synchronous_commit", "full_page_writes"] {
             postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
         }
         postgres.sql("postgres", "SELECT pg_reload_conf()")?;
         (host.search, host.postgres) = (search.search.clone(), postgres.postgres.clone());
         let product = Product::on(host, NAME)?;
-        product.install(BEFORE, ITEMS)?;
-        Ok(Self { product, search, postgres, scratch: tempfile::tempdir_in("/var/tmp")? })
+        product.install(BEFORE, 400)?;
+        Ok(Self { product, search, postgres, scratch: Scratch(tempfile::tempdir_in("/var/tmp")?) })
     }
 
     /// A tool or a script with the service's settings; the search database is its alone.
     pub fn tool(&self, name: &str) -> Tool {
-        self.product.tool(name).envs(self.own_env()).limit(LIMIT)
+        self.product.tool(name).envs(self.own_env()).limit(Duration::from_secs(1800))
     }
 
     /// A command that is measured, with the same settings.
@@ -77,27 +67,6 @@ impl Ground {
         [("SVC_INDICES".to_owned(), "*".to_owned()), ("SVC_PG_UNIT".to_owned(), format!("user:{}", self.postgres.unit))]
     }
 
-    /// The unit of the relational database.
-    pub fn postgres_unit(&self) -> &str {
-        &self.postgres.unit
-    }
-
-    /// Where a measured command's output goes.
-    pub fn output(&self) -> PathBuf {
-        self.scratch("output")
-    }
-
-    /// What it printed, as JSON.
-    pub fn printed(&self) -> Result<Value> {
-        read(&self.output())
-    }
-
-    /// A file or folder of the benchmark's own.
-    pub fn scratch(&self, name: &str) -> PathBuf {
-        self.scratch.path().join(name)
-    }
-
-    /// The address of a path on the search database.
     pub fn url(&self, path: &str) -> String {
         format!("{}{path}", self.search.url)
     }
@@ -115,7 +84,7 @@ impl Ground {
         Ok(())
     }
 
-    /// Writes a fifth of the documents anew.
+    /// Writes a fifth of the documents again.
     pub fn change_a_fifth(&self, documents: usize) -> Result<()> {
         self.fill_index(0, documents)
     }
@@ -124,14 +93,13 @@ impl Ground {
     fn fill_index(&self, number: usize, documents: usize) -> Result<()> {
         let name = format!("{NAME}-archive-{number}");
         let _ = self.search.request("DELETE", &format!("/{name}"), None)?;
-        let body = serde_json::json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0},
+        let body = json!({"settings": {"number_of_shards": 1, "number_of_replicas": 0},
             "mappings": {"properties": {"t": {"type": "keyword", "index": false, "doc_values": false}}}});
         self.search.ask("PUT", &format!("/{name}"), Some(&body))?;
         // Ten documents to the MB.
         Sandbox::on(self.search.search.clone(), "bench").fill_noise(&name, documents * 10 / INDICES);
         self.search.ask("POST", &format!("/{name}/_forcemerge?max_num_segments=1"), None)?;
-        self.search.ask("POST", &format!("/{name}/_flush"), None)?;
-        Ok(())
+        self.search.ask("POST", &format!("/{name}/_flush"), None).map(drop)
     }
 
     /// Writes all that the servers and the system have not written yet, so that what is measured next does not pay for it.
@@ -141,29 +109,26 @@ impl Ground {
         Ok(())
     }
 
-    /// Takes away what the last runs have left: snapshots, but for one to keep, restore points, and journals.
-    pub fn forget_runs(&self, kept: Option<&str>) -> Result<()> {
+    /// Removes what the last runs have left: snapshots, but for one that stays, restore points, and journals.
+    pub fn remove_runs(&self, stays: Option<&str>) -> Result<()> {
         let all = self.search.ask("GET", &self.repository("/_all"), None)?;
-        let names =
-            all["snapshots"].as_array().context("no list of snapshots")?.iter().filter_map(|one| one["snapshot"].as_str());
-        for name in names.filter(|name| kept != Some(name)) {
+        let snapshots = all["snapshots"].as_array().context("no list of snapshots")?;
+        for name in snapshots.iter().filter_map(|one| one["snapshot"].as_str()).filter(|name| stays != Some(name)) {
             self.search.ask("DELETE", &self.repository(&format!("/{name}")), None)?;
         }
-        for folder in [self.product.backup_dir(), self.product.state_dir()] {
-            if folder.exists() {
-                fs::remove_dir_all(folder)?;
-            }
-        }
+        let folders = [self.product.backup_dir(), self.product.state_dir()];
+        folders.iter().filter(|folder| folder.exists()).try_for_each(fs::remove_dir_all)?;
         Ok(())
     }
 
     /// The machine and the servers, as a report names them.
     pub fn described(&self) -> Result<String> {
         let version = self.postgres.sql("postgres", "SELECT current_setting('server_version')")?;
-        let machine = machine::described(&self.search.data_dir)?;
         Ok(format!(
-            "{machine}; {} {} with 1 GB of heap; PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on)",
-            self.search.product, self.search.version
+            "{}; {} {} with 1 GB of heap; PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on)",
+            machine(&self.search.data_dir)?,
+            self.search.product,
+            self.search.version
         ))
     }
 }

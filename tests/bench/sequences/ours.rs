@@ -1,14 +1,87 @@
-//! A run of `svc-upgrade`, `svc-rollback` or `svc-backup --quiesce`, and where its time went.
+//! A run of `svc-upgrade`, `svc-rollback` or `svc-backup --quiesce`, and where its time went by its journal.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use svc_tests::tool::root;
 
 use super::ground::{AFTER, Ground};
-use super::journal::{self, Span, Step, uncovered};
-use crate::account::Entry;
+use crate::report::Entry;
+
+/// A span of time, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Span {
+    from: f64,
+    to: f64,
+}
+
+impl Span {
+    fn seconds(self) -> f64 {
+        (self.to - self.from).max(0.0) / 1e3
+    }
+
+    /// The part of it that lies in another.
+    fn within(self, other: Self) -> Self {
+        Self { from: self.from.clamp(other.from, other.to), to: self.to.clamp(other.from, other.to) }
+    }
+
+    /// How many seconds of it no other one covers.
+    fn uncovered(self, spans: &[Self]) -> f64 {
+        let mut spans: Vec<Span> = spans.iter().map(|span| span.within(self)).collect();
+        spans.sort_by(|one, other| one.from.total_cmp(&other.from));
+        let (mut end, mut gaps) = (self.from, 0.0);
+        for span in spans {
+            gaps += (span.from - end).max(0.0);
+            end = end.max(span.to);
+        }
+        (gaps + (self.to - end).max(0.0)) / 1e3
+    }
+}
+
+/// One step of a run.
+#[derive(Debug)]
+struct Step {
+    name: String,
+    /// Whether it only reads.
+    is_check: bool,
+    /// An installer or another command of the product's own.
+    is_external: bool,
+    /// From when it was noted that it is started, until the tool wrote its document; of an external command, as long as that took.
+    span: Span,
+    document: Value,
+}
+
+impl Step {
+    fn is_own(&self) -> bool {
+        self.is_external || ["stop", "start"].contains(&self.name.as_str())
+    }
+
+    /// The steps of a run, in the order in which they were started.
+    fn all(run_dir: &Path) -> Result<Vec<Self>> {
+        let mut steps = Vec::new();
+        for entry in fs::read_dir(run_dir).with_context(|| format!("no run directory {}", run_dir.display()))? {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".started")) else { continue };
+            let written =
+                |path: &Path| anyhow::Ok(fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3);
+            let document: Value = serde_json::from_str(&fs::read_to_string(path.with_extension("json"))?)?;
+            let is_external = document["schema"] == "svc-run.command/1";
+            let ended = path.with_extension(if is_external { "rc" } else { "json" });
+            steps.push(Self {
+                name: name.split_once('-').context("a step without a number")?.1.to_owned(),
+                is_check: fs::read_to_string(&path)?.trim() == "check",
+                is_external,
+                span: Span { from: written(&path)?, to: written(&ended)? },
+                document,
+            });
+        }
+        steps.sort_by(|one, other| one.span.from.total_cmp(&other.span.from));
+        Ok(steps)
+    }
+}
 
 /// What a run took, without the installer's and the unit's own time.
 #[derive(Debug)]
@@ -16,11 +89,11 @@ pub struct Took {
     /// How long the service was down.
     pub downtime: f64,
     /// From the start of the script to its end.
-    pub whole: f64,
+    pub complete: f64,
     /// Step by step.
     pub entries: Vec<Entry>,
-    /// The commands that remove what it has kept.
-    remove_kept: Vec<String>,
+    /// The commands that remove what it has replaced.
+    discard_previous: Vec<String>,
 }
 
 /// `svc-upgrade`, from a service that runs.
@@ -33,10 +106,9 @@ pub fn upgrade(ground: &Ground, clone: bool) -> Result<Took> {
 /// `svc-rollback` of that.
 pub fn rollback(ground: &Ground) -> Result<Took> {
     let took = took(ground, "svc-rollback", &[])?;
-    for command in &took.remove_kept {
-        let mut words = command.split(' ');
-        let program = words.next().context("an empty command")?;
-        ground.tool(program).args(words).run().ok();
+    for command in &took.discard_previous {
+        let (program, words) = command.split_once(' ').context("a command without arguments")?;
+        ground.tool(program).args(words.split(' ')).run().ok();
     }
     Ok(took)
 }
@@ -46,38 +118,32 @@ pub fn quiesced(ground: &Ground) -> Result<Took> {
     took(ground, "svc-backup", &["--quiesce"])
 }
 
-/// Measured as the procedure's commands are: to the moment of its end, and not of some look at it.
+/// Measured as the procedure's commands are: to the moment of its end.
 fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<Took> {
     ground.settle()?;
     let script = root().join("scripts").join(script).display().to_string();
     let line = ground.line(&[&[script.as_str()], words].concat());
     let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3;
-    let whole = Span { from, to: from + line.time(&ground.output())? * 1e3 };
-    let document = ground.printed()?;
+    let complete = Span { from, to: from + ground.scratch.time(&line)? * 1e3 };
+    let document = ground.scratch.printed()?;
     ensure!(document["ok"] == true, "the script failed: {document}");
     let result = &document["result"];
-    let steps = journal::steps(&PathBuf::from(result["run_dir"].as_str().context("no run directory")?))?;
+    let steps = Step::all(Path::new(result["run_dir"].as_str().context("no run directory")?))?;
     let (stop, start) = (own("stop", &steps)?, own("start", &steps)?);
     let down = Span { from: stop.from, to: start.to };
-    let said = result["downtime_ms"].as_f64().context("no downtime")?;
-    ensure!((said - (down.to - down.from)).abs() < 1.0, "the document says {said} ms, its steps {down:?}");
+    let downtime = result["downtime_ms"].as_f64().context("no downtime")?;
+    ensure!((downtime - (down.to - down.from)).abs() < 1.0, "the document says {downtime} ms, its steps {down:?}");
 
-    let foreign = |step: &&Step| step.document["schema"] == "svc-run.command/1";
-    let foreigners = || steps.iter().filter(foreign).map(|step| step.span);
-    let own_down: f64 = foreigners().chain([stop, start]).map(|span| span.within(down).seconds()).sum();
+    let external = steps.iter().filter(|step| step.is_external).map(|step| step.span);
+    let own_down: f64 = external.chain([stop, start]).map(|span| span.within(down).seconds()).sum();
     // The start is watched for some seconds, which is the unit's time too.
-    let units = steps.iter().filter(|step| ["stop", "start"].contains(&step.name.as_str())).map(|step| step.span);
-    let own_whole: f64 = foreigners().chain(units).map(Span::seconds).sum();
+    let own_complete: f64 = steps.iter().filter(|step| step.is_own()).map(|step| step.span.seconds()).sum();
+    let previous = result["discard_previous"].as_array().into_iter().flatten();
     Ok(Took {
         downtime: down.seconds() - own_down,
-        whole: whole.seconds() - own_whole,
-        entries: entries(&steps, whole, stop, start),
-        remove_kept: result["discard_previous"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|one| one.as_str().map(str::to_owned))
-            .collect(),
+        complete: complete.seconds() - own_complete,
+        entries: entries(&steps, complete, stop, start),
+        discard_previous: previous.filter_map(|one| one.as_str().map(str::to_owned)).collect(),
     })
 }
 
@@ -92,25 +158,39 @@ fn own(name: &str, steps: &[Step]) -> Result<Span> {
 }
 
 /// The checks before the stop are one entry; what no step covers is the scripts' own.
-fn entries(steps: &[Step], whole: Span, stop: Span, start: Span) -> Vec<Entry> {
+fn entries(steps: &[Step], complete: Span, stop: Span, start: Span) -> Vec<Entry> {
     let phases = [
-        ("while the service runs", Span { from: whole.from, to: stop.from }),
+        ("while the service runs", Span { from: complete.from, to: stop.from }),
         ("while it is down", Span { from: stop.from, to: start.to }),
-        ("after its start", Span { from: start.to, to: whole.to }),
+        ("after its start", Span { from: start.to, to: complete.to }),
     ];
     let all: Vec<Span> = steps.iter().map(|step| step.span).collect();
     let mut entries = Vec::new();
     for (number, (phase, span)) in phases.into_iter().enumerate() {
-        let here: Vec<&Step> = steps.iter().filter(|step| step.span.within(span).seconds() > 0.0).collect();
-        let checks: Vec<f64> = here.iter().filter(|step| number == 0 && step.is_check).map(|step| step.span.seconds()).collect();
+        let here = steps.iter().filter(|step| step.span.within(span).seconds() > 0.0);
+        let (checks, others): (Vec<&Step>, Vec<&Step>) = here.partition(|step| number == 0 && step.is_check);
         if !checks.is_empty() {
-            entries.push(Entry::new(phase, &format!("{} checks", checks.len()), checks.iter().sum(), false));
+            let seconds = checks.iter().map(|step| step.span.seconds()).sum();
+            entries.push(Entry::new(phase, &format!("{} checks", checks.len()), seconds, false));
         }
-        for step in here.into_iter().filter(|step| number != 0 || !step.is_check) {
-            let is_own = ["stop", "start"].contains(&step.name.as_str()) || step.document["schema"] == "svc-run.command/1";
-            entries.push(Entry::new(phase, &format!("`{}`", step.name), step.span.within(span).seconds(), is_own));
-        }
-        entries.push(Entry::new(phase, "between the steps", uncovered(span, &all), false));
+        let entry =
+            |step: &&Step| Entry::new(phase, &format!("`{}`", step.name), step.span.within(span).seconds(), step.is_own());
+        entries.extend(others.iter().map(entry));
+        entries.push(Entry::new(phase, "between the steps", span.uncovered(&all), false));
     }
     entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_step_covers_is_counted_once() {
+        let span = |from, to| Span { from, to };
+        let complete = span(1000.0, 5000.0);
+        assert!((complete.uncovered(&[]) - 4.0).abs() < 1e-9);
+        let spans = [(2000.0, 4000.0), (0.0, 1500.0), (2500.0, 3000.0), (4500.0, 9000.0), (7000.0, 9000.0), (0.0, 500.0)];
+        assert!((complete.uncovered(&spans.map(|(from, to)| span(from, to))) - 1.0).abs() < 1e-9);
+    }
 }

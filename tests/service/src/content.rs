@@ -1,79 +1,47 @@
-//! What both databases hold: counts, and checksums when asked for.
-
-use std::collections::BTreeMap;
+//! What both databases hold of the service: counts, and checksums when they are wanted.
 
 use postgres::Client;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::migrate::BATCH;
-use crate::releases::Shape;
 use crate::search::Search;
 use crate::settings::Settings;
 use crate::{documents, rows};
 
-/// The content of both databases, as far as it is the service's.
-#[derive(Serialize)]
-pub struct Content {
-    relational: Half<Counted>,
-    search: Half<Indexed>,
-}
-
-#[derive(Serialize)]
-struct Half<Part> {
-    shape: Option<Shape>,
-    parts: BTreeMap<String, Part>,
-}
-
-#[derive(Serialize)]
-struct Counted {
-    count: i64,
-    digest: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Indexed {
-    #[serde(flatten)]
-    counted: Counted,
-    aliases: Vec<String>,
-}
-
-/// Reads the content of both databases.
-///
-/// # Errors
-/// A database that cannot be read.
-pub fn read(settings: &Settings, digest: bool) -> anyhow::Result<Content> {
+/// The content of both databases.
+pub fn read(settings: &Settings, digest: bool) -> anyhow::Result<Value> {
     let mut client = rows::connect(settings)?;
-    let mut tables = BTreeMap::new();
+    let mut tables = Map::new();
     for table in rows::relations(&mut client)? {
         let counted = table_content(&mut client, &table, digest)?;
         tables.insert(table, counted);
     }
-    let search = Search::new(settings)?;
-    let mut parts = BTreeMap::new();
+    let search = Search::new(settings);
+    let mut parts = Map::new();
     for (index, aliases) in documents::present(&search, &settings.name)? {
-        let counted = index_content(&search, &index, digest)?;
-        parts.insert(index, Indexed { counted, aliases });
+        let mut counted = index_content(&search, &index, digest)?;
+        counted["aliases"] = json!(aliases);
+        parts.insert(index, counted);
     }
-    Ok(Content {
-        relational: Half { shape: rows::recorded_shape(&mut client)?, parts: tables },
-        search: Half { shape: documents::recorded_shape(&search, &settings.name)?, parts },
-    })
+    Ok(json!({
+        "relational": {"shape": rows::recorded_shape(&mut client)?, "parts": tables},
+        "search": {"shape": documents::recorded_shape(&search, &settings.name)?, "parts": parts},
+    }))
 }
 
-fn table_content(client: &mut Client, table: &str, digest: bool) -> anyhow::Result<Counted> {
+fn table_content(client: &mut Client, table: &str, digest: bool) -> anyhow::Result<Value> {
     let digest = if digest { r#"md5(coalesce(string_agg(t::text, E'\n' ORDER BY t::text COLLATE "C"), ''))"# } else { "NULL" };
     let row = client.query_one(&format!("SELECT count(*), {digest}::text FROM {table} AS t"), &[])?;
-    Ok(Counted { count: row.get(0), digest: row.get(1) })
+    Ok(json!({"count": row.get::<_, i64>(0), "digest": row.get::<_, Option<String>>(1)}))
 }
 
-fn index_content(search: &Search, index: &str, digest: bool) -> anyhow::Result<Counted> {
+fn index_content(search: &Search, index: &str, digest: bool) -> anyhow::Result<Value> {
     // By GET, which every search database takes here; some refuse a POST with a body.
-    search.found(&format!("/{index}/_refresh"))?;
+    search.found("GET", &format!("/{index}/_refresh"))?;
     let answer = search.done("POST", &format!("/{index}/_count"), &json!({"query": {"match_all": {}}}))?;
-    let count = answer.get("count").and_then(Value::as_i64).unwrap_or_default();
-    Ok(Counted { count, digest: if digest { Some(index_digest(search, index)?) } else { None } })
+    let digest = if digest { Some(index_digest(search, index)?) } else { None };
+    Ok(json!({"count": answer["count"], "digest": digest}))
 }
 
 /// A checksum over every document in the order of `item_id`, which every index of the service has.
@@ -86,10 +54,8 @@ fn index_digest(search: &Search, index: &str) -> anyhow::Result<String> {
         for hit in &hits {
             digest.update(format!("{:?} {:?} {:?}\n", hit.get("_id"), hit.get("_routing"), hit.get("_source")));
         }
-        match (hits.last().and_then(|hit| hit.get("sort")), &mut request) {
-            (Some(last), Value::Object(request)) => request.insert("search_after".to_owned(), last.clone()),
-            _ => break,
-        };
+        let Some(last) = hits.last() else { break };
+        request["search_after"] = last["sort"].clone();
     }
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -4,47 +4,42 @@ use anyhow::{Context, anyhow};
 use postgres::{Client, GenericClient, NoTls};
 use semver::Version;
 
-use crate::item::Item;
 use crate::releases::Shape;
 use crate::settings::Settings;
 use crate::shapes::tables::{self, Relational};
 
+/// The document of a row.
+pub struct Item {
+    /// The row's key and the document's identifier.
+    pub id: i64,
+    /// JSON.
+    pub document: String,
+}
+
 /// Connects as the service's user.
-///
-/// # Errors
-/// No connection, or a password file that cannot be read.
 pub fn connect(settings: &Settings) -> anyhow::Result<Client> {
     let (host, port) = (&settings.pg_host, settings.pg_port);
     settings.postgres()?.connect(NoTls).with_context(|| format!("no connection to the database at {host}:{port}"))
 }
 
-/// The relational half of a shape.
-///
-/// # Errors
-/// A number that no release uses.
 pub fn shape(shape: Shape) -> anyhow::Result<&'static Relational> {
-    tables::relational(shape).ok_or_else(|| anyhow!("shape {shape} of the content is not known to this program"))
+    let number = (shape as usize).checked_sub(1);
+    let found = number.and_then(|number| tables::SHAPES.get(number));
+    found.ok_or_else(|| anyhow!("shape {shape} of the content is not known to this program"))
 }
 
-/// The tables and views of any shape that are there.
-///
-/// # Errors
-/// A failed query.
+/// The tables and views of any shape that are there, in order.
 pub fn relations(client: &mut Client) -> anyhow::Result<Vec<String>> {
+    let known: Vec<&str> = tables::SHAPES.iter().flat_map(|shape| shape.relations).copied().collect();
     let found = client.query(
         "SELECT n.nspname || '.' || c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         WHERE c.relkind IN ('r', 'v') AND n.nspname || '.' || c.relname = ANY ($1)",
-        &[&tables::known()],
+         WHERE c.relkind IN ('r', 'v') AND n.nspname || '.' || c.relname = ANY ($1) ORDER BY 1 COLLATE \"C\"",
+        &[&known],
     )?;
-    let mut names: Vec<String> = found.iter().map(|row| row.get(0)).collect();
-    names.sort_unstable();
-    Ok(names)
+    Ok(found.iter().map(|row| row.get(0)).collect())
 }
 
 /// The shape that the database records; `None` where it records none.
-///
-/// # Errors
-/// A failed query.
 pub fn recorded_shape(client: &mut Client) -> anyhow::Result<Option<Shape>> {
     let there: bool = client.query_one("SELECT to_regclass('public.content_version') IS NOT NULL", &[])?.get(0);
     if !there {
@@ -55,9 +50,6 @@ pub fn recorded_shape(client: &mut Client) -> anyhow::Result<Option<Shape>> {
 }
 
 /// Records the shape and the version that made it.
-///
-/// # Errors
-/// A failed statement.
 pub fn record(client: &mut impl GenericClient, shape: Shape, version: &Version) -> anyhow::Result<()> {
     client.execute(
         "INSERT INTO content_version (shape, version) VALUES ($1, $2) ON CONFLICT (only_row)
@@ -68,27 +60,18 @@ pub fn record(client: &mut impl GenericClient, shape: Shape, version: &Version) 
 }
 
 /// Adds items and gives back the lowest of their ids.
-///
-/// # Errors
-/// A failed statement, or no item at all.
 pub fn insert(client: &mut Client, of: Shape, items: i32) -> anyhow::Result<i64> {
     let added = client.query(shape(of)?.insert, &[&items])?;
     added.iter().map(|row| row.get(0)).min().ok_or_else(|| anyhow!("no item was added"))
 }
 
 /// The items above an id as documents, in the order of their ids.
-///
-/// # Errors
-/// A failed query.
 pub fn documents(client: &mut Client, of: Shape, above: i64, limit: i64) -> anyhow::Result<Vec<Item>> {
     let rows = client.query(shape(of)?.documents, &[&above, &limit])?;
     Ok(rows.iter().map(|row| Item { id: row.get(0), document: row.get(1) }).collect())
 }
 
 /// The highest id of an item; 0 where there is none.
-///
-/// # Errors
-/// A failed query.
 pub fn last_id(client: &mut Client) -> anyhow::Result<i64> {
     Ok(client.query_one("SELECT coalesce(max(id), 0) FROM items", &[])?.get(0))
 }

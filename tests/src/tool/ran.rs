@@ -1,4 +1,4 @@
-//! What a call came to: its exit status, what it printed, and its document, held against its schema.
+//! What a call came to: its exit status, what it printed, and its document, checked against its schema.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl fmt::Display for Ran {
 }
 
 impl Ran {
-    pub(super) fn judged(mut self, talks: bool) -> Self {
+    pub(super) fn checked(mut self, talks: bool) -> Self {
         if self.stdout.trim_start().starts_with('{') {
             let mut documents: Vec<Value> = serde_json::Deserializer::from_str(&self.stdout)
                 .into_iter()
@@ -71,17 +71,16 @@ impl Ran {
         }
     }
 
-    /// The document; the test fails if there is none.
+    /// The test fails if there is none.
     pub fn doc(&self) -> &Value {
         self.document.as_ref().unwrap_or_else(|| panic!("no document\n{self}"))
     }
 
-    /// The document's schema name, such as `svc-snap.create/1`.
-    pub fn schema(&self) -> String {
+    /// Such as `svc-snap.create/1`.
+    fn schema(&self) -> String {
         self.doc()["schema"].as_str().unwrap_or_else(|| panic!("the document names no schema\n{self}")).to_owned()
     }
 
-    /// The document's `result`.
     pub fn result(&self) -> &Value {
         &self.doc()["result"]
     }
@@ -120,8 +119,8 @@ impl Ran {
         self
     }
 
-    /// Asserts that it failed with that status and that `error.code`, and that people are told in sentences what is wrong and
-    /// what helps, in the document and on stderr.
+    /// Asserts that it failed with that status and that `error.code`, and says in sentences what is wrong and what helps, in the
+    /// document and on stderr.
     #[track_caller]
     pub fn fails(self, status: i32, code: &str) -> Self {
         assert!(self.status == status, "expected exit {status}\n{self}");

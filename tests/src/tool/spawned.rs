@@ -1,9 +1,9 @@
-//! A tool at work.
+//! A tool that is running.
 
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -38,7 +38,7 @@ impl Reader {
     }
 }
 
-/// A tool at work.
+/// A tool that is running. A test that fails in between leaves neither it nor what it started.
 #[derive(Debug)]
 pub struct Spawned {
     tool: Tool,
@@ -47,7 +47,6 @@ pub struct Spawned {
     stderr: Reader,
 }
 
-/// A test that fails in between leaves no tool at work, nor what it started.
 impl Drop for Spawned {
     fn drop(&mut self) {
         if self.is_running() {
@@ -65,9 +64,8 @@ impl Spawned {
         Self { tool, child, stdout, stderr }
     }
 
-    /// The process id.
     pub fn pid(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).expect("process ids are small"))
+        Pid::from_raw(self.child.id().cast_signed())
     }
 
     /// A program that it has started.
@@ -87,29 +85,35 @@ impl Spawned {
         all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(is_it).map(Pid::from_raw)
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
-        kill(self.pid(), signal)
-            .unwrap_or_else(|error| panic!("cannot send {signal} to {}: {error}", self.tool.program.display()));
+        kill(self.pid(), signal).unwrap_or_else(|error| panic!("cannot send {signal} to {:?}: {error}", self.tool));
     }
 
     /// Sends a signal to it and to all its children, as the end of a terminal session does.
     pub fn signal_group(&self, signal: Signal) {
-        killpg(self.pid(), signal)
-            .unwrap_or_else(|error| panic!("cannot send {signal} to {}: {error}", self.tool.program.display()));
+        killpg(self.pid(), signal).unwrap_or_else(|error| panic!("cannot send {signal} to {:?}: {error}", self.tool));
     }
 
-    /// What it has written to stderr up to now.
     pub fn stderr_so_far(&self) -> String {
         self.stderr.so_far()
     }
 
-    /// Whether it is still running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for its end and looks at what it printed, as [`Tool::run`] does.
+    /// Interrupts it as soon as a condition holds: sends the signal to it alone, or to its whole group. It may end before.
+    pub fn interrupted(mut self, what: &str, (signal, group): (Signal, bool), mut when: impl FnMut(&Self) -> bool) -> Ran {
+        wait::until(what, self.tool.limit, || (when(&self) || !self.is_running()).then_some(())).expect("a tool ends");
+        match group {
+            _ if !self.is_running() => {}
+            true => self.signal_group(signal),
+            false => self.signal(signal),
+        }
+        self.wait()
+    }
+
+    /// Waits for its end and checks what it printed, as [`Tool::run`] does.
     pub fn wait(mut self) -> Ran {
         let ended = wait::until("the tool", self.tool.limit, || self.child.try_wait().ok().flatten());
         let Ok(status) = ended else {
@@ -118,13 +122,13 @@ impl Spawned {
             let (limit, out, err) = (self.tool.limit, self.stdout.so_far(), self.stderr.so_far());
             panic!("{:?} did not end within {limit:?}\nstdout: {out}\nstderr: {err}", self.tool);
         };
-        let readers = [&self.stdout, &self.stderr];
         crate::tell_progress();
-        let closed = wait::gone(self.tool.limit, || readers.iter().all(|reader| reader.thread.is_finished()));
+        let is_closed = || [&self.stdout, &self.stderr].iter().all(|reader| reader.thread.is_finished());
+        let closed = wait::gone(self.tool.limit, is_closed);
         let ran = Ran {
             program: self.tool.program.clone(),
             args: self.tool.args.clone(),
-            status: number(status),
+            status: status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1),
             stdout: self.stdout.so_far(),
             stderr: self.stderr.so_far(),
             document: None,
@@ -133,10 +137,6 @@ impl Spawned {
             let _ = killpg(self.pid(), Signal::SIGKILL);
         }
         assert!(closed, "a process that the tool left behind holds its output open\n{ran}");
-        if self.tool.may_be_killed && ran.status == 128 + Signal::SIGKILL as i32 { ran } else { ran.judged(self.tool.talks) }
+        if self.tool.may_be_killed && ran.status == 128 + Signal::SIGKILL as i32 { ran } else { ran.checked(self.tool.talks) }
     }
-}
-
-fn number(status: ExitStatus) -> i32 {
-    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }

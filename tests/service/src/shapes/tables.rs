@@ -1,7 +1,5 @@
 //! The relational half of each shape.
 
-use crate::releases::Shape;
-
 /// A shape of the relational half.
 pub struct Relational {
     /// Leads here from the shape before (from nothing, for the first).
@@ -43,16 +41,3 @@ pub const SHAPES: [Relational; 3] = [
         ],
     },
 ];
-
-/// The relational half of a shape; `None` for a number that no release uses.
-pub fn relational(shape: Shape) -> Option<&'static Relational> {
-    SHAPES.get((shape as usize).checked_sub(1)?)
-}
-
-/// Every relation that belongs to any shape, in order and once.
-pub fn known() -> Vec<&'static str> {
-    let mut names: Vec<_> = SHAPES.iter().flat_map(|shape| shape.relations).copied().collect();
-    names.sort_unstable();
-    names.dedup();
-    names
-}
