@@ -51,7 +51,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     if earlier.indices.iter().any(is_outside) {
         return Err(record::in_use(call.run_id()).into());
     }
-    let earlier_found = get_indices(&server, &earlier.names())?;
+    let earlier_found = get_indices(&server, earlier.names())?;
     if !earlier.indices.is_empty() && earlier.is_verified() {
         refuse_other(call, &earlier, &earlier_found, &names)?;
         return Ok(earlier);
@@ -168,7 +168,7 @@ fn act(
     let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check());
     let made = made.and_then(|counts| {
         Act::each(writable(set), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
-        Ok((counts, get_indices(server, &set.names())?))
+        Ok((counts, get_indices(server, set.names())?))
     });
     let (counts, found) = match made {
         Ok(made) => made,

@@ -92,7 +92,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     names.extend(named.into_iter().filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
     // What a killed restore has restored directly under a live name, and never opened.
     if let Some(Begun::Copies(set)) = &recorded {
-        let found = get_indices(&server, &set.names())?;
+        let found = get_indices(&server, set.names())?;
         let unopened: Vec<&String> = set.indices.iter().filter(|one| one.is_unopened(&found)).map(|one| &one.index).collect();
         guard::refuse_outside(&args.scope.scope, &unopened)?;
         names.extend(unopened.into_iter().cloned());

@@ -155,7 +155,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
 
 /// What is restored directly: what is not live, unless another index has one of its aliases, which would count double until the swap.
 fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failure> {
-    let mut live = get_indices(&chosen.server, &chosen.names())?;
+    let mut live = get_indices(&chosen.server, chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));
     let aliases = select::names(&chosen.server)?.aliases;
     let has_held_alias =

@@ -25,7 +25,7 @@ pub(crate) fn phase(server: &Server, swapped: &Swapped) -> Result<Phase, Failure
     if health.get("timed_out") != Some(&Value::Bool(false)) {
         return Err(Failure::unavailable("search_busy", "The server has more to do than it does in half a minute."));
     }
-    Ok(phase_of(swapped, &get_indices(server, &swapped.names())?))
+    Ok(phase_of(swapped, &get_indices(server, swapped.names())?))
 }
 
 pub(super) fn phase_of(swapped: &Swapped, found: &Found) -> Phase {
@@ -60,7 +60,7 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
     if swapped.finished {
         return Ok(());
     }
-    let found = get_indices(server, &swapped.names())?;
+    let found = get_indices(server, swapped.names())?;
     let is_untouched = match phase_of(swapped, &found) {
         // Copies alone hinder no step, unless they are what an unfinished swap has left that is to be taken back.
         Phase::Before => {
@@ -103,7 +103,7 @@ pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failu
 
 /// The requests; what was restored directly for the swap goes too.
 fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
-    let found = get_indices(server, &before.all_names())?;
+    let found = get_indices(server, before.all_names())?;
     let mut acts = clone::undoing(&live_clones(before), &found);
     let unopened = before.direct.iter().filter(|one| one.is_unopened(&found));
     acts.extend(Act::each(unopened.map(|one| &one.index), Act::Delete));

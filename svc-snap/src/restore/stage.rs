@@ -82,7 +82,7 @@ impl Earlier {
             Some(Begun::Copies(set)) => set,
             Some(_) => return Err(record::in_use(call.run_id())),
         };
-        let found = get_indices(&chosen.server, &set.names())?;
+        let found = get_indices(&chosen.server, set.names())?;
         let is_complete = set.is_verified() && set.indices.iter().all(|one| one.is_there(&found));
         let is_same = set.snapshot_uuid.as_ref() == Some(&chosen.origin.snapshot_uuid)
             && set.cluster_uuid == chosen.origin.cluster_uuid
@@ -191,7 +191,7 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
         record_direct(call, server, set)?;
     }
     let found = verify::until_complete(call, server, &set.names())?;
-    let counts = counts(server, &set.names())?;
+    let counts = counts(server, set.names())?;
     let counts: Vec<u64> = set.names().iter().map(|name| counts.get(*name).copied().unwrap_or_default()).collect();
     for (one, count) in set.indices.iter().zip(&counts) {
         verify::same_as_captured(&one.copy, *count, one.docs_expected)?;

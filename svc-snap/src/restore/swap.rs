@@ -95,7 +95,7 @@ impl Swap<'_> {
 
     /// Phases 1 to 3.
     fn exchange(&self, swapped: &Swapped, theirs: &mut BTreeSet<String>) -> Result<(), Failure> {
-        let found = get_indices(self.server, &swapped.names())?;
+        let found = get_indices(self.server, swapped.names())?;
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
@@ -105,7 +105,7 @@ impl Swap<'_> {
         };
         clone::make(self.call, self.server, &live_clones(swapped), theirs, limit)?;
         // It may have lost a shard since it was verified, and what is live is all there is then.
-        let found = get_indices(self.server, &swapped.names())?;
+        let found = get_indices(self.server, swapped.names())?;
         let sources: Vec<&SwapSource> = swapped.with_source().map(|(_, source)| source).collect();
         checks::refuse_unsound(self.server, &sources, &found)?;
         limit()?;
@@ -150,7 +150,7 @@ impl Swap<'_> {
     }
 
     fn finish_once(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let found = get_indices(self.server, &swapped.names())?;
+        let found = get_indices(self.server, swapped.names())?;
         if phase_of(swapped, &found) == Phase::After {
             return Ok(());
         }
@@ -165,14 +165,14 @@ impl Swap<'_> {
         // Neither a signal nor the time limit ends it.
         wait_complete(self.server, &live, || Ok(()))?;
         self.verify_and_set(swapped)?;
-        let found = get_indices(self.server, &swapped.names())?;
+        let found = get_indices(self.server, swapped.names())?;
         refuse_external(swapped, &found)?;
         finish_act(swapped, &found).map_or(Ok(()), |act| act.send(self.call, self.server))
     }
 
     /// The clones hold what their sources held, and get the settings that they are to have.
     fn verify_and_set(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let found = get_indices(self.server, &swapped.names())?;
+        let found = get_indices(self.server, swapped.names())?;
         let clones = swapped.with_source().filter(|(item, _)| swapped.is_marked(&found, &item.index));
         let missing = |item: &SwapIndex| item.missing_settings(&found.get(&item.index)?.metadata);
         let unset: Vec<(&str, &SwapSource, Value)> =
@@ -212,7 +212,7 @@ impl Swap<'_> {
 
     /// After phase 5: opens direct indices, sets the last blocks, closes what was closed, checks that all is finished.
     fn end(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let found = get_indices(self.server, &swapped.all_names())?;
+        let found = get_indices(self.server, swapped.all_names())?;
         for act in last_acts(swapped, &found, |item| Some(&found.get(&item.index)?.metadata), false) {
             match (act.send(self.call, self.server), &act) {
                 // It is open then, with all that it holds and has.
@@ -237,7 +237,7 @@ impl Swap<'_> {
 
     /// The states, as far as the server answers.
     fn read_states(&self, swapped: &mut Swapped) {
-        if let Ok(found) = get_indices(self.server, &swapped.names()) {
+        if let Ok(found) = get_indices(self.server, swapped.names()) {
             set_states(swapped, &found);
         }
     }
