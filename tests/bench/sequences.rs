@@ -128,8 +128,8 @@ impl Rounds {
         let changed = |time: fn(&Changed) -> f64| self.changed.iter().map(time).collect::<Vec<f64>>();
         let alone = changed(|one| one.dump_alone.max(one.snapshot_alone));
         let small = of(&self.clone_when_small, |pair| pair.rollback.complete);
-        let (upgraded, complete): (fn(&Pair) -> f64, fn(&Pair) -> f64) =
-            (|one| one.upgrade.downtime, |one| one.rollback.complete);
+        let upgraded: fn(&Pair) -> f64 = |one| one.upgrade.downtime;
+        let complete: fn(&Pair) -> f64 = |one| one.rollback.complete;
         let of_changed = "a fifth of the documents changed since last night's snapshot";
         let after_clone = "`svc-rollback` after `--clone`, whole time";
         for (what, against, target, ours, theirs) in [

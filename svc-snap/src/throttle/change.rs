@@ -155,9 +155,9 @@ impl<'a> Current<'a> {
         let (setting, record_key) = self.target.keys();
         let (value, record) = (json!(value), json!(record.map(|record| json!(record).to_string())));
         let Target::Repository(name) = self.target else {
-            let mut changed = json!({setting: value, record_key: record});
+            let mut changed = serde_json::Map::from_iter([(setting.to_owned(), value), (record_key.to_owned(), record.clone())]);
             if self.target == Target::AutoCreate && self.settings.get(RECOVERIES).is_none_or(|now| now == MANY) {
-                changed[RECOVERIES] = if record.is_null() { Value::Null } else { json!(MANY) };
+                changed.insert(RECOVERIES.to_owned(), if record.is_null() { Value::Null } else { json!(MANY) });
             }
             return ("/_cluster/settings".to_owned(), json!({ "persistent": changed }));
         };
