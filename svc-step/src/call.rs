@@ -267,8 +267,23 @@ fn no_refusal_after_effects(mut failure: Failure, changed: Changed) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A call of that tool, without limits.
+    pub fn call(tool: &'static str, state_dir: &Path) -> Call {
+        let common = Common {
+            timeout: None,
+            progress: crate::common::ProgressMode::None,
+            quiet: true,
+            verbose: false,
+            pretty: false,
+            table: false,
+            run_id: None,
+            state_dir: state_dir.to_owned(),
+        };
+        Call::new(tool, "0", &common, Signals::default())
+    }
 
     #[test]
     fn a_refusal_after_an_effect_is_a_failure_of_the_same_code() {

@@ -33,10 +33,11 @@ impl Lock {
             .mode(0o600)
             .open(&path)
             .map_err(|error| no_state(&path, &error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(held(kind, name, &mut file)),
-            Err(TryLockError::Error(error)) => return Err(no_state(&path, &error)),
+        // Whoever asks only for its holder has it for a moment too.
+        match within(Duration::from_millis(500), &file) {
+            Ok(true) => {}
+            Ok(false) => return Err(held(kind, name, &mut file)),
+            Err(error) => return Err(no_state(&path, &error)),
         }
         // Only for the message of whoever finds it held: the lock itself is the kernel's.
         let note = format!("{} (process {})\n", call.run_id(), std::process::id());
@@ -119,4 +120,29 @@ fn file_name(kind: &str, name: &str) -> String {
         }
     }
     crate::run_id::fit(&out, 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::call::tests::call;
+
+    #[test]
+    fn whoever_only_asks_for_the_holder_keeps_nobody_from_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let call = call("svc-a", folder.path());
+        drop(Lock::take(&call, "database", "d").unwrap());
+        let asked = File::open(folder.path().join("locks/database-d")).unwrap();
+        asked.lock_shared().unwrap();
+        let asking = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(asked);
+        });
+        let _lock = Lock::take(&call, "database", "d").unwrap();
+        asking.join().unwrap();
+        assert!(Lock::holder(&call, "database", "d").unwrap().contains("process"));
+        assert_eq!(Lock::take(&call, "database", "d").unwrap_err().exit_code(), 8);
+    }
 }

@@ -199,24 +199,12 @@ pub fn remove_of(call: &Call, tool: &str, run: &RunId) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::common::Common;
-    use crate::signals::Signals;
+    use crate::call::tests::call;
 
     #[test]
     fn plans_are_found_by_tool_and_schema_and_removed_by_run() {
         let folder = tempfile::tempdir().unwrap();
-        let common = Common {
-            timeout: None,
-            progress: crate::common::ProgressMode::None,
-            quiet: true,
-            verbose: false,
-            pretty: false,
-            table: false,
-            run_id: None,
-            state_dir: folder.path().to_owned(),
-        };
-        let call = Call::new("svc-a", "0", &common, Signals::default());
-        let other = Call::new("svc-b", "0", &common, Signals::default());
+        let (call, other) = (call("svc-a", folder.path()), call("svc-b", folder.path()));
         assert!(all(&call, &["svc-a.swap/1"]).is_empty());
         let run = |text: &str| text.parse::<RunId>().unwrap();
         let (first, second) = (run("20261120t020003z-one"), run("20261121t020003z-two"));
