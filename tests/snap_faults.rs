@@ -71,7 +71,8 @@ impl Bench {
     /// How many requests that take a snapshot have come, but for those that were answered with [`busy`]: they may come again.
     fn takes(&self) -> usize {
         let taken = self.gate.asked().iter().filter(|line| takes_a_snapshot(line)).count();
-        taken - self.gate.acts().iter().filter(|act| **act == Act::Answer(busy(), false)).count()
+        let is_refused = |(line, act): &&(String, Act)| takes_a_snapshot(line) && *act == Act::Answer(busy(), false);
+        taken - self.gate.acts().iter().filter(is_refused).count()
     }
 
     fn create(&self, name: &str, run: &str) -> Tool {

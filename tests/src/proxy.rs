@@ -316,7 +316,7 @@ pub struct Gate {
 struct Requests {
     rules: Vec<Rule>,
     log: Vec<Request>,
-    acts: Vec<Act>,
+    acts: Vec<(String, Act)>,
     closed: bool,
     opened: bool,
     dropped: bool,
@@ -458,8 +458,8 @@ impl Gate {
         with(&self.state, |state| state.log.iter().filter(is_meant).map(body).collect())
     }
 
-    /// What the rules have done: a cut after the end of an answer is none.
-    pub fn acts(&self) -> Vec<Act> {
+    /// What the rules have done, each beside the method and path of its request: a cut after the end of an answer is none.
+    pub fn acts(&self) -> Vec<(String, Act)> {
         with(&self.state, |state| state.acts.clone())
     }
 }
@@ -505,7 +505,7 @@ fn carry_by_rules(request: &Request, client: &mut TcpStream, target: &str, state
         state.closed |= act == Some(Act::Close(Side::Before));
         act
     });
-    let done = |act: &Act| with(state, |state| state.acts.push(act.clone()));
+    let done = |act: &Act| with(state, |state| state.acts.push((line.clone(), act.clone())));
     if matches!(act, Some(Act::Hold | Act::Close(Side::Before))) {
         hold(state)?;
     }

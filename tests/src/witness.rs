@@ -44,11 +44,6 @@ impl<'a> Witness<'a> {
     pub fn is_let_in(&self, when: &str) {
         assert_eq!(answers(&mut connect(self.case)), self.before, "a new session, {when}");
     }
-
-    /// Whether a new session gets the answers of before.
-    pub fn would_see_the_same(&self) -> bool {
-        answers(&mut connect(self.case)) == self.before
-    }
 }
 
 fn connect(case: &Case) -> Client {

@@ -33,7 +33,7 @@ pub fn relations(client: &mut Client) -> anyhow::Result<Vec<String>> {
     let known: Vec<&str> = tables::SHAPES.iter().flat_map(|shape| shape.relations).copied().collect();
     let found = client.query(
         "SELECT n.nspname || '.' || c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         WHERE c.relkind IN ('r', 'v') AND n.nspname || '.' || c.relname = ANY ($1) ORDER BY 1 COLLATE \"C\"",
+         WHERE c.relkind IN ('r', 'v') AND n.nspname || '.' || c.relname = ANY ($1) ORDER BY (n.nspname || '.' || c.relname) COLLATE \"C\"",
         &[&known],
     )?;
     Ok(found.iter().map(|row| row.get(0)).collect())
