@@ -120,10 +120,8 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
 /// Where the dump goes: a database's name may hold a slash, a file's may not.
 fn output(named: Option<&Path>, database: &str, compression: Option<Compression>) -> Result<PathBuf, Failure> {
     let suffix = compression.map_or("", Compression::suffix);
-    let path = match named {
-        Some(path) => file::absolute(path)?,
-        None => file::absolute(Path::new(&format!("{}.backup.sql{suffix}", database.replace('/', "_"))))?,
-    };
+    let default = || PathBuf::from(format!("{}.backup.sql{suffix}", database.replace('/', "_")));
+    let path = file::absolute(&named.map_or_else(default, Path::to_owned))?;
     let folder = file::folder_of(&path);
     let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its folder", folder, &error))?;
     if !meta.is_dir() || path.file_name().is_none() || path.is_dir() {
@@ -144,10 +142,6 @@ fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
     match std::fs::symlink_metadata(path) {
         Err(_) => Ok(Existing::Keep),
         Ok(meta) if force && !meta.is_dir() => Ok(Existing::Replace),
-        Ok(meta) if meta.is_dir() => {
-            Err(Failure::usage("output_invalid", format!("{} is a folder.", path.display()))
-                .hint("Name a file in it with --output."))
-        }
         Ok(_) => Err(file::exists(path)),
     }
 }

@@ -22,7 +22,6 @@ use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
 pub use check::{Dump, TableRows};
-pub use compression::Compression;
 pub use document::{DumpArg, DumpFacts, Dumped};
 pub use dump_file::DumpFile;
 pub use pg_dump::PgDump;

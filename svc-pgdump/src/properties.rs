@@ -111,10 +111,9 @@ impl Properties {
         file::beside(dump, ".properties.json")
     }
 
-    /// Those of a dump by its name; `None` if there are none.
-    pub fn beside(dump: &Path) -> Result<Option<Self>, Failure> {
-        let path = Self::path_of(dump);
-        path.exists().then(|| Self::load(&path)).transpose()
+    /// Those in a file; `None` if it does not exist.
+    pub fn find(path: &Path) -> Result<Option<Self>, Failure> {
+        path.exists().then(|| Self::load(path)).transpose()
     }
 
     pub fn to_text(&self) -> Result<String, Failure> {
@@ -124,7 +123,7 @@ impl Properties {
 
     /// # Errors
     /// The file cannot be read (3, 4), or does not hold properties (7).
-    pub fn load(path: &Path) -> Result<Self, Failure> {
+    fn load(path: &Path) -> Result<Self, Failure> {
         let text = file::read_text("read the database's properties", path, LONGEST)?;
         serde_json::from_str(&text).map_err(|error| {
             Failure::invalid("properties_invalid", format!("{} does not hold a database's properties.", path.display()))

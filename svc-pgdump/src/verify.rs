@@ -21,7 +21,7 @@ pub struct VerifyArgs {
 
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let (path, recorded) = args.dump.read(call)?;
-    let beside = if recorded.is_none() { Properties::beside(&path)? } else { None };
+    let beside = if recorded.is_none() { Properties::find(&Properties::path_of(&path))? } else { None };
     let dump = DumpFile::open(&path)?.examine(call, &mut |_| ())?;
     if let Some(first) = dump.commands.first() {
         let count = dump.commands.len();

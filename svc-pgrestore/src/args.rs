@@ -30,19 +30,13 @@ pub struct RestoreArgs {
     pub(crate) database: DatabaseArgs,
     /// The database's owner; default: SVC_DB_USER, else NAME
     #[arg(long, value_name = "ROLE", env = "SVC_DB_USER")]
-    owner: Option<String>,
+    pub(crate) owner: Option<String>,
     /// Over how many connections the dump is loaded, never more than the server has free; default: 8, on the server's own host as
     /// many as it has cores if those are fewer
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=256))]
     pub(crate) jobs: Option<u16>,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
-}
-
-impl RestoreArgs {
-    pub(crate) fn owner(&self) -> String {
-        self.database.owner(self.owner.as_deref())
-    }
 }
 
 /// The variable that names the OS user to become.

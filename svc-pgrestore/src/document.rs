@@ -44,7 +44,7 @@ pub struct Verification {
 pub struct DiskSpace {
     /// The folder of the server for it.
     pub folder: String,
-    /// About what the copy takes, by the size of the dump.
+    /// About what the copy takes, by the sizes of the dump and of the live database.
     pub needed_bytes: u64,
     /// What is free in that folder.
     pub free_bytes: u64,

@@ -36,14 +36,9 @@ pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), F
         return refused(message, format!("Create them first: CREATE ROLE {};", escape_identifier(first)));
     }
     let missing = missing_extensions(&mut admin.client, &dump.contents.extensions)?;
-    if missing.is_empty() {
-        return Ok(());
-    }
+    let message = format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", "));
     let hint = "Install their packages on that host (on Debian postgresql-contrib, postgresql-VERSION-NAME).";
-    refused(
-        format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", ")),
-        hint.to_owned(),
-    )
+    if missing.is_empty() { Ok(()) } else { refused(message, hint.to_owned()) }
 }
 
 /// Nothing of the live database would be lost or would stop the swap.
@@ -145,19 +140,23 @@ const NOT_IN_DUMP: &str = "WITH RECURSIVE named AS (SELECT to_regclass(name)::oi
 
 /// Tables with rows in the live database that the dump does not have, as a sentence: it may be of a part of the database only
 /// (`pg_dump --schema-only`, `--table`), which the dump does not tell, or older than they are.
-pub(crate) fn missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: &str) -> Option<String> {
+pub(crate) fn missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: &str) -> Result<Option<String>, Failure> {
     // The tables of INSERT statements are not known.
     if dump.has_inserts {
-        return None;
+        return Ok(None);
     }
-    let mut client = admin.target.connect(call, database).ok()?;
-    let found = not_in_dump(call, &mut client, dump).ok().filter(|found| !found.is_empty())?;
+    let mut client = admin.target.connect(call, database)?;
+    let found =
+        not_in_dump(call, &mut client, dump).map_err(|error| pg::of_query(&error, "look for tables that the dump lacks"))?;
+    if found.is_empty() {
+        return Ok(None);
+    }
     let more = if found.len() > NAMED { " and others" } else { "" };
     let names = found.get(..NAMED).unwrap_or(&found).join(", ");
-    Some(format!(
+    Ok(Some(format!(
         "The live database {database} has rows in tables of which the dump has none: {names}{more}. The dump is older than these \
          tables, or of a part of the database only (--schema-only, --table)."
-    ))
+    )))
 }
 
 fn not_in_dump(call: &Call, client: &mut Client, dump: &Dump) -> Result<Vec<String>, postgres::Error> {

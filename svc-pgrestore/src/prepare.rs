@@ -43,8 +43,8 @@ impl Input {
             }
             None => (None, Properties::path_of(&path)),
         };
-        let load = |path: &Path| path.exists().then(|| Properties::load(path)).transpose();
-        Ok(Self { dump, recorded, properties: load(&properties)?, saved: load(&saved_properties(&path))? })
+        let saved = Properties::find(&saved_properties(&path))?;
+        Ok(Self { dump, recorded, properties: Properties::find(&properties)?, saved })
     }
 
     /// Reads the dump through: is it complete, is it that of the document, and in which order is it loaded?
@@ -138,7 +138,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let lock = admin.lock(call, &database, dry_run)?;
     let (dump, plan, objects) = input.examine(call)?;
     let jobs_count = load::jobs(args.jobs, &plan, &mut admin)?;
-    let owner = args.owner();
+    let owner = args.database.owner(args.owner.as_deref());
     preflight::needs(&mut admin, &dump, &owner)?;
     let is_live = check_live(&mut admin, call, &database, aim)?;
     let (properties, properties_from) = properties(&admin, call, &input, &database, is_live)?;
@@ -163,9 +163,12 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         creation.without_roles(&missing);
     }
     warn(call, &dump, &creation);
-    if is_live && let Some(message) = preflight::missing_tables(call, &admin, &dump, &database) {
-        // A dump of svc-pgdump is of all that there was.
-        if matches!(aim, Aim::SwapAndDrop | Aim::Place) && input.recorded.is_none() && input.properties.is_none() {
+    // A dump of svc-pgdump is of all that there was.
+    let is_lost = matches!(aim, Aim::SwapAndDrop | Aim::Place) && input.recorded.is_none() && input.properties.is_none();
+    let lacking = || preflight::missing_tables(call, &admin, &dump, &database);
+    let lacking = if is_live { lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })? } else { None };
+    if let Some(message) = lacking {
+        if is_lost {
             return Err(Failure::refused("dump_lacks_tables", message).hint(
                 "Restore it without --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.",
             ));

@@ -141,10 +141,9 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
     if let Some(properties) = live {
         file::write_whole(&saved, properties.to_text()?.as_bytes(), 0o600, Existing::Keep)?;
     }
-    let is_saved = live.is_some();
     if let Err(failure) = prepared.admin.alter(call, &drop_if_exists(&database), &format!("drop the database {database}")) {
         // It was not dropped, and keeps its properties itself.
-        if is_saved && failure.status == Status::Failed {
+        if live.is_some() && failure.status == Status::Failed {
             remove_saved(&saved, call);
         }
         return Err(failure);

@@ -89,7 +89,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     call.check()?;
     let load = Load { server: admin.server.version_num, database: &creation.name, file: &input.dump, dump };
     let mut sessions = load::load(call, admin, &load, plan, staged.jobs_count)
-        .map_err(|failure| hint_of_client(failure, dump, load.server / 10_000))?;
+        .map_err(|failure| hint_of_client(failure, dump, admin.server.major()))?;
     input.dump.unchanged()?;
     let verification = verify(call, admin, &mut sessions, dump, objects, creation, &staged.staged)?;
     drop(sessions);

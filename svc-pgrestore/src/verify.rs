@@ -1,6 +1,7 @@
 //! The verification after the load: the rows of the dump have arrived, and its objects are there. With the planner's statistics, without which the first queries of the service would be planned badly.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use postgres::Client;
@@ -66,11 +67,13 @@ pub(crate) fn verify(
     sessions.all().try_for_each(|client| pg::reset(client, pg::VERIFY))?;
     let analyzed = names(&mut sessions.first, "list the tables to analyze", ANALYZED, &[])?;
     let (own, target, major) = (sessions.pids.clone(), Arc::clone(&admin.target), admin.server.major());
+    let differs = AtomicBool::new(false);
     let objects_count = std::thread::scope(|scope| {
-        let compared = scope.spawn(|| objects.compare(call, &target, major, &copy.name, dump));
-        let gathered = admin.supervised(call, &own, &|| false, || analyze(sessions, &analyzed, &progress));
-        let compared = joined(compared)?;
-        gathered.and(compared)
+        let compare = || objects.compare(call, &target, major, &copy.name, dump).inspect_err(|_| differs.store(true, Relaxed));
+        let compared = scope.spawn(compare);
+        let gathered = admin.supervised(call, &own, &|| differs.load(Relaxed), || analyze(sessions, &analyzed, &progress));
+        let compared = joined(compared)??;
+        gathered.map(|()| compared)
     })?;
     admin.close(call, creation, copy, &own)?;
     admin.supervised(call, &own, &|| false, || check_rows(&mut sessions.first, dump, objects))?;
@@ -145,7 +148,7 @@ const HEADING: &[u8] = b"-- Name: ";
 const NOT_COMPARED: &str = "ACL;BLOB;BLOB METADATA;BLOBS;DEFAULT ACL;MATERIALIZED VIEW DATA;SECURITY LABEL;SEQUENCE SET;STATISTICS DATA;\
     SUBSCRIPTION;SUBSCRIPTION TABLE;TABLE DATA";
 /// The comments of these.
-const NOT_COMMENTED: [&str; 5] = ["EXTENSION ", "SCHEMA public", "SUBSCRIPTION ", "LARGE OBJECT ", "DATABASE "];
+const NOT_COMMENTED: [&str; 4] = ["EXTENSION ", "SCHEMA public", "SUBSCRIPTION ", "LARGE OBJECT "];
 const LARGE_OBJECT: &[u8] = b"SELECT pg_catalog.lo_create('";
 /// Statements that pg_dump writes besides COPY, none of which changes how many rows a table has.
 const KEEP_ROWS: &str = "ALTER ;BEGIN;COMMENT ON ;COMMIT;COPY ;CREATE ;GRANT ;REFRESH MATERIALIZED VIEW ;RESET ;REVOKE ;SECURITY LABEL ;\

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use postgres::{Client, Config, NoTls};
 use svc_step::secret::Secret;
 use svc_step::user::OsUser;
 use svc_step::watch::Peer;
+use svc_step::work::Work;
 use svc_step::{Call, Failure, child, file};
 
 use super::error;
@@ -270,16 +270,11 @@ fn within<T: Send + 'static>(
     check: Check<'_>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Failure> {
-    let (send, receive) = channel();
-    std::thread::spawn(move || {
-        let _ = send.send(work());
-    });
-    let started = Instant::now();
+    let (work, started) = (Work::begin(work), Instant::now());
     loop {
-        match receive.recv_timeout(POLL) {
-            Ok(result) => return Ok(Some(result)),
-            Err(RecvTimeoutError::Timeout) if started.elapsed() < time => check()?,
-            Err(_) => return Ok(None),
+        match work.ended(POLL) {
+            Ok(None) if started.elapsed() < time => check()?,
+            ended => return Ok(ended.unwrap_or_default()),
         }
     }
 }

@@ -161,15 +161,13 @@ impl<'t, T> State<'t, T> {
         self.running.retain(|running| !ptr::eq(*running, task));
         for place in places(task) {
             let phases = self.left.entry(place).or_default();
-            let is_phase_over = phases.get(&task.phase).is_none_or(|count| *count == 1);
-            if is_phase_over {
-                phases.remove(&task.phase);
-            } else if let Some(count) = phases.get_mut(&task.phase) {
-                *count -= 1;
-            }
-            if is_phase_over {
-                let ready = self.waiting.remove(&(For::Phase, place)).unwrap_or_default();
-                self.candidates.extend(ready.into_iter().map(|(key, task)| (key, (task, None))));
+            match phases.get_mut(&task.phase) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => {
+                    phases.remove(&task.phase);
+                    let ready = self.waiting.remove(&(For::Phase, place)).unwrap_or_default();
+                    self.candidates.extend(ready.into_iter().map(|(key, task)| (key, (task, None))));
+                }
             }
             self.wake(place);
         }
