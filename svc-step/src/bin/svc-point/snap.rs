@@ -22,7 +22,7 @@ pub fn delete_command(point: &Path, by_name: &str) -> Vec<String> {
 ///
 /// # Errors
 /// As its document says; without one, `svc_snap_failed` (1).
-pub fn run(call: &Call, command: &[String]) -> Result<Option<bool>, Failure> {
+pub fn run(call: &Call, command: &[String]) -> Result<(), Failure> {
     let (program, args) = command.split_first().ok_or_else(|| Failure::failed("svc_snap_failed", "No command is given."))?;
     let mut process = Command::new(program);
     process.args(args).env("SVC_RUN_ID", call.run_id().as_str()).env("SVC_STATE_DIR", call.state_dir());
@@ -37,7 +37,7 @@ pub fn run(call: &Call, command: &[String]) -> Result<Option<bool>, Failure> {
     for warning in document.warnings {
         call.warn(&warning.code, warning.message);
     }
-    let Some(error) = document.error else { return Ok(document.changed) };
+    let Some(error) = document.error else { return Ok(()) };
     let status = Status::ALL.into_iter().find(|status| ended.status.code() == Some(status.code().into()));
     let mut failure = Failure::new(status.unwrap_or(Status::Failed), &error.code, error.message).retryable(error.retryable);
     failure.hint = error.hint;

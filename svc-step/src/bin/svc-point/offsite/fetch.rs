@@ -129,9 +129,8 @@ fn complete(directory: &Path, id: &str) -> PathBuf {
 
 /// Refuses a directory that holds anything but what this command has put there.
 fn refuse_used(directory: &Path, id: &str) -> Result<(), Failure> {
-    let is_ours = |name: &std::ffi::OsStr| name == FETCH;
     let mut names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    if complete(directory, id).exists() || names.all(|name| is_ours(&name)) {
+    if complete(directory, id).exists() || names.all(|name| name == FETCH) {
         return Ok(());
     }
     let message = format!("The directory {} is not empty, so the copy of the repository is not put there.", directory.display());
@@ -151,8 +150,9 @@ fn fetch_repository(call: &Call, copy: &Snapshot, directory: &Path, id: &str) ->
         let name = entry.map_err(fault)?.file_name();
         let to = directory.join(&name);
         if to.exists() {
-            return Err(file::exists(&to));
+            return Err(file::exists(&to).hint("Move it away, then run the same command again."));
         }
+        call.effects().happened();
         fs::rename(complete.join(&name), to).map_err(fault)?;
     }
     file::sync_folder_of(&complete)

@@ -227,7 +227,10 @@ fn remove_unverified(call: &Call, service: &str, host: &str, failed: &str) -> Re
         return Ok(());
     }
     let ids = left.iter().map(|one| one.id.as_str());
-    restic(call, &["forget", "--quiet"].into_iter().chain(ids).collect::<Vec<_>>(), failed).map(drop)
+    let attempt = call.effects().attempt();
+    restic(call, &["forget", "--quiet"].into_iter().chain(ids).collect::<Vec<_>>(), failed)?;
+    attempt.happened();
+    Ok(())
 }
 
 /// The names of the repository's `index-N`.
