@@ -13,7 +13,13 @@ pub(crate) const METADATA: &str = "metadata";
 
 /// Takes the lock of the cluster's indices, whatever the scope: two scopes may overlap. A dry run takes none.
 pub(crate) fn lock(call: &Call, server: &Server, dry_run: bool) -> Result<Option<Lock>, Failure> {
-    Lock::unless_dry(call, "indices", &format!("of {}", server.cluster_uuid), dry_run)
+    let (kind, name) = lock_name(server);
+    Lock::unless_dry(call, kind, &name, dry_run)
+}
+
+/// Whose holder may have left a change of the cluster's settings.
+pub(crate) fn lock_name(server: &Server) -> (&'static str, String) {
+    ("indices", format!("of {}", server.cluster_uuid))
 }
 
 pub(crate) fn refuse_outside<T: AsRef<str>>(scope: &Scope, names: impl IntoIterator<Item = T>) -> Result<(), Failure> {

@@ -17,7 +17,13 @@ pub struct RepositoryArg {
 
 /// One run at a time creates, deletes or registers in a repository of a cluster; a dry run does none of it.
 pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
-    Lock::unless_dry(call, "repository", &format!("{}.{repository}", server.cluster_uuid), dry_run)
+    let (kind, name) = lock_name(server, repository);
+    Lock::unless_dry(call, kind, &name, dry_run)
+}
+
+/// Whose holder may have left a change of the repository's settings.
+pub(crate) fn lock_name(server: &Server, repository: &str) -> (&'static str, String) {
+    ("repository", format!("{}.{repository}", server.cluster_uuid))
 }
 
 /// The repository's definition as the server has it, `None` where none of that name is registered.

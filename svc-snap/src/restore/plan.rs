@@ -203,7 +203,10 @@ fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Fou
     let requests = swap::requests(swapped, found);
     let is_excluded = swapped.alone && !swapped.indices.is_empty();
     let exclusion = is_excluded.then(|| throttle::exclusion(call, server, &swapped.live_names())).flatten();
-    swapped.plan = exclusion.map_or(requests.clone(), |change| change.around(requests));
+    swapped.plan = match exclusion {
+        Some(change) => change.around(requests),
+        None => requests,
+    };
 }
 
 /// Adds the indices, in the order of the names, what is taken away last.

@@ -9,7 +9,7 @@ use svc_step::line_secrets::json_without_secrets;
 use svc_step::{Action, Call, Failure, Lock, Status};
 
 use crate::client::{Effect, Server, path, retry, sleep};
-use crate::repository;
+use crate::{guard, repository};
 
 /// `0` is no throttle.
 const SNAPSHOT_RATE: &str = "max_snapshot_bytes_per_sec";
@@ -117,10 +117,9 @@ impl<'a> Current<'a> {
 
     /// Whether its record is of a run of this state folder that has ended: such a run held a lock.
     pub fn is_left(&self, call: &Call, server: &Server) -> bool {
-        // As `repository::lock` and `guard::lock` name them.
         let (kind, name) = match self.target {
-            Target::Repository(name) => ("repository", format!("{}.{name}", server.cluster_uuid)),
-            Target::Cluster | Target::AutoCreate => ("indices", format!("of {}", server.cluster_uuid)),
+            Target::Repository(name) => repository::lock_name(server, name),
+            Target::Cluster | Target::AutoCreate => guard::lock_name(server),
         };
         let holder = || Lock::holder(call, kind, &name);
         let is_running = |record: &Record| holder() == Some(format!("{} (process {})", record.run, record.process));
