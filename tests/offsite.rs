@@ -415,6 +415,20 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
         fs::remove_file(there).unwrap();
         assert!(!point.exists());
     }
+    // One that finds something in the way has changed what it has moved before.
+    let held = empty.join(format!(".fetch-{id}"));
+    fs::write(held.join("index.latest"), "x").unwrap();
+    let others: Vec<PathBuf> = (0..9).map(|number| held.join(format!("other {number}"))).collect();
+    others.iter().for_each(|other| fs::write(other, "").unwrap());
+    let stopped = once_free(fetch);
+    let is_moved = others.iter().any(|other| !other.exists());
+    assert_eq!(
+        (&stopped.doc()["error"]["code"], &stopped.doc()["changed"]),
+        (&json!("file_exists"), &json!(is_moved)),
+        "{stopped}"
+    );
+    assert!(stopped.doc()["error"]["hint"].as_str().unwrap().contains("Move it away"), "{stopped}");
+    fs::remove_file(held.join("index.latest")).unwrap();
     once_free(fetch).ok().changed();
     let names =
         |dir: &Path| fs::read_dir(dir).unwrap().map(|one| one.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
