@@ -91,7 +91,7 @@ fn place(args: &FindArgs, upgrade: Option<&Path>, name: &str) -> PathBuf {
 /// Where an upgrade has found the installer of the version before.
 fn seen_by(run: &Path) -> Option<PathBuf> {
     let document = Journal::at(run).attempt(PREVIOUS)?.document.filter(|document| document.ok)?;
-    document.result?.get("path")?.as_str().map(PathBuf::from)
+    document.text("/path").map(PathBuf::from)
 }
 
 /// The hint of one that is in none of the places is the setting of the place.

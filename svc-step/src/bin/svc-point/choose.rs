@@ -148,7 +148,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     // A second one would remove what was written since. (By the ID, since it may have been taken from another directory.)
     let is_of_upgrade = |run: &&Journal| {
         let document = run.last_document().filter(|document| document.ok);
-        let point = document.and_then(|document| Some(PathBuf::from(document.result?.get("restore_point")?.as_str()?)));
+        let point = document.and_then(|document| document.text("/restore_point")).map(PathBuf::from);
         point.is_some_and(|point| point.file_name().is_some_and(|id| id == upgrade.id()))
     };
     if let Some(done) = rollbacks.iter().find(is_of_upgrade) {

@@ -35,7 +35,7 @@ pub fn parts(state_dir: &Path, version: Option<&str>, has_pg_unit: bool) -> Vec<
 
 /// How long a step took, in milliseconds; none if it does not show that.
 fn took(step: &str, version: Option<&str>, document: &Document<Value>) -> Option<u64> {
-    let result = |pointer: &str| document.result.as_ref()?.pointer(pointer);
+    let result = |path: &str| document.at(path);
     let is_of_version = || Some(result("/argv/0")?.as_str()?.ends_with(&format!("-{}.run", version?)));
     let shows = match step {
         "installer" => is_of_version() == Some(true),

@@ -198,8 +198,7 @@ fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
 }
 
 fn version(dir: &Path) -> Option<String> {
-    let document = svc_step::journal::document_in(&dir.join("version.json"))?;
-    document.result?.get("version")?.as_str().map(str::to_owned)
+    svc_step::journal::document_in(&dir.join("version.json"))?.text("/version")
 }
 
 /// The sums of all files, each of them on the disk. That of the dump is in its document.

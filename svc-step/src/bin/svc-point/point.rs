@@ -224,7 +224,7 @@ fn state(call: &Call, folder: &Path, id: &str, about: Option<&About>, read_all: 
 /// Whether the dump has the size that its document says.
 fn has_size_of_document(folder: &Path, dump: &str) -> bool {
     let document = journal::document_in(&folder.join("pgdump.json"));
-    let said = document.and_then(|document| document.result?.get("size_bytes")?.as_u64());
+    let said = document.and_then(|document| document.number("/size_bytes"));
     said.is_some() && said == fs::metadata(folder.join(dump)).ok().map(|data| data.len())
 }
 

@@ -72,9 +72,5 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
 /// What an undo that is a whole run (a rollback) has restored, for the last hint.
 pub fn rolled_back(run: &Run) -> Option<Result<String, Option<String>>> {
     let document: Document<serde_json::Value> = run.journal().attempt("rollback")?.document?;
-    Some(if document.ok {
-        Ok(document.result?.get("version")?.as_str()?.to_owned())
-    } else {
-        Err(document.error.and_then(|error| error.hint))
-    })
+    Some(if document.ok { Ok(document.text("/version")?) } else { Err(document.error.and_then(|error| error.hint)) })
 }
