@@ -64,7 +64,8 @@ fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_ba
     product.typed(&line.replace("--readonly", "--replace"));
 
     // The keys of the store are for restic alone.
-    let point = script("svc-backup").stub(&product.path("stub"), "pg_dump", &format!("env >> '{}'", seen.display())).run().ok();
+    let point =
+        script("svc-backup").stub(&product.path("stub"), "svc-pgdump", &format!("env >> '{}'", seen.display())).run().ok();
     let id = point_of(&point).file_name().unwrap().to_str().unwrap().to_owned();
     let env = fs::read_to_string(seen).unwrap();
     assert!(env.contains("SVC_OFFSITE=") && !env.contains("AWS_") && !env.contains(KEY[1]), "{env}");

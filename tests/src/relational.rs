@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::content::{postgres_bytes, postgres_dump};
 use crate::host::Host;
 use crate::postgres::{Postgres, identifier, literal};
-use crate::tool::{Ran, Spawned, Tool};
+use crate::tool::{Ran, Spawned, Tool, search_path};
 use crate::wait;
 
 pub const SOON: Duration = crate::wait::HANG;
@@ -119,7 +119,9 @@ impl Case {
     }
 
     fn set_up(&self, name: &str) -> Tool {
+        // The clients of the server's version are where the others of its host are.
         Tool::new(name)
+            .env("PATH", search_path([self.pg.bin_dir.clone()]))
             .env("PGHOST", &self.pg.socket_dir)
             .env("PGPORT", self.pg.port.to_string())
             .env("SVC_STATE_DIR", self.dir.path().join("state"))
