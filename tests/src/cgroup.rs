@@ -1,11 +1,13 @@
-//! A control group for everything that one user manager starts.
+//! A control group for everything that one service manager starts.
 //!
 //! A manager takes the group it is started in for its own: it moves every process it finds there into its `init.scope`, and a
 //! second manager in the same group would use the same `app.slice/NAME.service` and kill the first one's processes. With a group
 //! of its own it does neither, and whatever is left when it is gone can be found, whoever its parent is.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
@@ -23,11 +25,13 @@ pub struct Group {
 
 impl Group {
     /// Makes a group below the caller's own. Fails where the control groups are not there or cannot be written.
-    pub fn create(name: &str) -> Result<Self> {
+    pub fn create() -> Result<Self> {
+        static GROUPS: AtomicU32 = AtomicU32::new(0);
+        let name = format!("svc-testhost-{}-{}", std::process::id(), GROUPS.fetch_add(1, Ordering::Relaxed));
         let own = fs::read_to_string("/proc/self/cgroup").context("cannot read this process's control groups")?;
         let mut this = Self { folders: Vec::new(), places: Vec::new() };
         for (hierarchy, place) in own.lines().filter_map(followed) {
-            let place = place.join(name);
+            let place = place.join(&name);
             let folder = hierarchy.join(&place);
             if hierarchy.join("cgroup.procs").exists() {
                 fs::create_dir(&folder).with_context(|| format!("cannot make the control group {}", folder.display()))?;
@@ -39,9 +43,11 @@ impl Group {
         Ok(this)
     }
 
-    /// The files into which a process writes its id to enter the group.
-    pub fn doors(&self) -> Vec<PathBuf> {
-        self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
+    /// The arguments of `sh` with which it enters the group, and becomes the program whose words follow them.
+    pub fn entered(&self) -> Vec<OsString> {
+        let enter = "while [ \"$1\" != -- ]; do echo $$ >\"$1\" || exit; shift; done; shift; exec \"$@\"";
+        let doors = self.folders.iter().map(|folder| folder.join("cgroup.procs").into_os_string());
+        ["-c", enter, "enter"].map(OsString::from).into_iter().chain(doors).chain(["--".into()]).collect()
     }
 
     pub fn processes(&self) -> Vec<Pid> {
@@ -60,9 +66,11 @@ impl Group {
             let _ = kill(pid, signal);
         }
     }
+}
 
+impl Drop for Group {
     /// Removes the empty group, also from the hierarchies that the manager entered by itself.
-    pub fn remove(&self) {
+    fn drop(&mut self) {
         for hierarchy in children(Path::new(MOUNT)) {
             for place in &self.places {
                 remove_tree(&hierarchy.join(place));

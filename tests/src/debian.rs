@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::cgroup::Group;
 use crate::tool::{Tool, bin_dir};
 use crate::{children, download, os, wait};
 
@@ -24,6 +25,7 @@ const LONG: Duration = crate::wait::HANG;
 pub struct Debian {
     child: Child,
     init: Pid,
+    group: Group,
 }
 
 impl Debian {
@@ -70,8 +72,11 @@ impl Debian {
     /// Boots one of these files, with these options of `systemd-nspawn`.
     pub fn boot_of(root: &Path, log: &Path, options: &[String]) -> Result<Self> {
         let output = File::create(log)?;
-        let mut child = children::grouped("systemd-nspawn")
-            .args(["--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
+        // Two containers in one group have the same `system.slice/NAME.service`, and neither can kill its unit.
+        let group = Group::create()?;
+        let mut child = children::grouped("sh")
+            .args(group.entered())
+            .args(["systemd-nspawn", "--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
             .arg(format!("--directory={}", root.display()))
             .args(options)
             .stdin(Stdio::null())
@@ -86,7 +91,7 @@ impl Debian {
             init_of(child.id()).map(Ok)
         })?;
         ensure!(init.is_ok(), "systemd-nspawn ended ({init:?}):\n{}", os::tail(log, 20));
-        let debian = Self { child, init: Pid::from_raw(init.unwrap_or_default()) };
+        let debian = Self { child, init: Pid::from_raw(init.unwrap_or_default()), group };
         wait::until("the container to be up", LONG, || {
             let state = Command::new("nsenter").args(debian.enter()).args(["systemctl", "is-system-running"]).output().ok()?;
             matches!(state.stdout.trim_ascii(), b"running" | b"degraded").then_some(())
@@ -140,8 +145,7 @@ impl Drop for Debian {
         // It passes the order to halt on to the container.
         let _ = kill(nspawn, Signal::SIGTERM);
         if !wait::gone(LONG, || !matches!(self.child.try_wait(), Ok(None))) {
-            let _ = kill(self.init, Signal::SIGKILL);
-            let _ = self.child.kill();
+            self.group.signal(Signal::SIGKILL);
             let _ = self.child.wait();
         }
     }

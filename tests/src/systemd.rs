@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
@@ -118,15 +117,12 @@ impl Manager {
         os::folder(&systemd.home, 0o755, None)?;
         os::folder(&systemd.unit_dir, 0o755, None)?;
 
-        static MANAGERS: AtomicU32 = AtomicU32::new(0);
-        let name = format!("svc-testhost-{}-{}", std::process::id(), MANAGERS.fetch_add(1, Ordering::Relaxed));
-        let group = Group::create(&name)?;
+        let group = Group::create()?;
         let log = dir.join("manager.log");
         let output = File::create(&log)?;
-        let enter = "for door; do echo $$ >\"$door\" || exit; done; exec setpriv --pdeathsig TERM /lib/systemd/systemd --user";
         let child = Command::new("/bin/sh")
-            .args(["-c", enter, "enter"])
-            .args(group.doors())
+            .args(group.entered())
+            .args(["setpriv", "--pdeathsig", "TERM", "/lib/systemd/systemd", "--user"])
             .env_clear()
             .envs(systemd.env())
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -182,7 +178,6 @@ impl Manager {
             let _ = self.child.try_wait();
             self.group.processes().is_empty()
         });
-        self.group.remove();
         if !empty {
             bail!("processes of the throw-away host could not be ended: {:?}", self.group.processes());
         }
