@@ -453,6 +453,18 @@ fn every_link_of_a_page_leads_somewhere() {
     assert!(links > 10, "{links}");
 }
 
+#[test]
+fn a_tools_page_has_at_most_180_lines_of_120_characters() {
+    for (tool, _) in tools() {
+        let text = fs::read_to_string(root().join(tool).join("README.md")).unwrap_or_default();
+        assert!(text.lines().count() <= 180, "{tool}: {} lines", text.lines().count());
+        // A row of a table, and a command with its output, are one line.
+        let prose = text.split("```").step_by(2).flat_map(str::lines).filter(|line| !line.starts_with(['|', '`']));
+        let long: Vec<&str> = prose.filter(|line| line.chars().count() > 120).collect();
+        assert!(long.is_empty(), "{tool}: {long:#?}");
+    }
+}
+
 /// The left column of docs/glossary.md, as far as a word alone tells: no name, comment, help text, message or page has one of them.
 const NOT_OUR_WORDS: &str = "brake, unstage, brought, bring, brings, no good, proven, proof, foresee, wish, doubt, fate, stray, rival, gone \
     on, going on, goes on, go on, cut off, nobody saw, end_unknown, sealed, overtaken, altered, the same again, \
