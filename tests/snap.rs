@@ -179,7 +179,7 @@ fn a_request_that_fails_leaves_the_counts_unverified_and_the_next_call_verifies_
 fn a_write_while_the_documents_are_counted_is_counted_or_no_count_is_called_exact() {
     let sandbox = Sandbox::new("counting");
     let docs = sandbox.simple("docs", 10);
-    let (search, stats) = (sandbox.search.clone(), format!("GET /{docs}/_stats/docs?"));
+    let (search, stats) = (sandbox.search.clone(), format!("GET /{docs}/_stats/docs,store?"));
     let (write, is_written) = (format!("/{docs}/_doc/late"), AtomicBool::new(false));
     let proxy = Gate::before(&sandbox.search.url, move |request| {
         if request.starts_with(&stats) && !is_written.swap(true, Ordering::SeqCst) {
@@ -189,6 +189,7 @@ fn a_write_while_the_documents_are_counted_is_counted_or_no_count_is_called_exac
     });
     let created = sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", proxy.url()).run().ok();
     let captured = created.result()["captured"][0].clone();
+    assert_eq!(sandbox.count(&docs), 11, "nothing was written meanwhile");
     let staged = sandbox.from(&["stage"], &created).ok();
     let held = &staged.result()["indices"][0]["docs_count"];
     assert!(

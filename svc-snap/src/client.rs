@@ -343,6 +343,11 @@ pub(crate) fn list<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = 
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// A setting of the cluster (with `flat_settings`), as it counts.
+pub(crate) fn setting<'a>(settings: &'a Value, name: &str) -> Option<&'a str> {
+    ["transient", "persistent", "defaults"].iter().find_map(|part| settings.get(part)?.get(name)?.as_str())
+}
+
 pub(crate) fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
 }

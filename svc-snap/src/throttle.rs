@@ -15,7 +15,7 @@ use svc_step::{Action, Call, Failure};
 
 pub(crate) use self::change::{Change, Target};
 use self::change::{Record, lasting};
-use crate::client::Server;
+use crate::client::{Server, setting};
 use crate::index::copies;
 use crate::repository;
 
@@ -249,9 +249,11 @@ pub(crate) fn exclude_live(call: &Call, server: &Server, names: &[&str]) -> Opti
 }
 
 pub(crate) fn exclusion(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'static>> {
-    let found = Target::AutoCreate.get(|path| server.get(path)).ok().filter(|found| found.obstacle(call, server).is_none())?;
-    let set = excluding(found.was().as_deref(), names)?;
-    Some(found.change(call, set))
+    let all = server.get("/_cluster/settings?include_defaults=true&flat_settings=true").ok()?;
+    // Be it set in a node's own configuration file.
+    let set = excluding(setting(&all, Target::AutoCreate.keys().0), names)?;
+    let found = Target::AutoCreate.read(all);
+    found.obstacle(call, server).is_none().then(|| found.change(call, set))
 }
 
 /// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.

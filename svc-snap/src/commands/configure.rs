@@ -154,10 +154,10 @@ struct Todo {
 }
 
 impl Todo {
-    /// Errors: It is directly under /tmp, no folder, or below one that the user cannot pass (3).
+    /// Errors: It is under /tmp, no folder, or below one that the user cannot pass (3).
     fn find(location: &Path, user: &OsUser) -> Result<Self, Failure> {
         let unusable = |message: String, hint: String| Failure::refused("location_unusable", message).hint(hint);
-        if location.parent().is_none_or(|parent| parent == Path::new("/tmp")) {
+        if location.parent().is_none() || location.starts_with("/tmp") {
             let hint = "The system empties /tmp when it starts, and a unit may have one of its own; name a folder such as /var/backups/search/backup_repo.";
             return Err(unusable(format!("{} is no place for backups.", location.display()), hint.to_owned()));
         }
@@ -265,7 +265,8 @@ fn others_in(folder: OwnedFd, path: &Path, user: &OsUser, visit: &mut Visit<'_>)
 /// Whether a server has written snapshots there.
 fn is_repository(folder: &Path) -> bool {
     let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.any(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("index-") || name == "index.latest"))
+    let is_number = |name: &str| name.strip_prefix("index-").is_some_and(|number| number.parse::<u64>().is_ok());
+    entries.any(|entry| entry.file_name().to_str().is_some_and(|name| is_number(name) || name == "index.latest"))
 }
 
 /// The rights that the kernel would find, by the permission bits.

@@ -37,9 +37,6 @@ pub struct PruneArgs {
     /// Never the snapshots of these: documents of svc-snap (create, wait, show), restore points, or a folder of restore points
     #[arg(long, value_name = "PATH", num_args = 1..)]
     keep_from: Vec<PathBuf>,
-    /// Leave out the cleanup of the repository at the end
-    #[arg(long)]
-    no_cleanup: bool,
     #[command(flatten)]
     repository: RepositoryArg,
     #[command(flatten)]
@@ -55,7 +52,6 @@ pub struct Pruned {
     pub repository: String,
     /// Every snapshot of the repository as it was found, oldest first.
     pub snapshots: Vec<Pruning>,
-    /// How many this call has deleted.
     pub deleted_count: u64,
     pub plan: Vec<Action>,
 }
@@ -103,8 +99,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
     let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.item.name]), None));
     let requests: Vec<Action> = requests.collect();
-    let cleanup =
-        (!requests.is_empty() && !args.no_cleanup).then(|| Action::request("POST", repository::cleanup(repository), None));
+    let cleanup = (!requests.is_empty()).then(|| Action::request("POST", repository::cleanup(repository), None));
     let mut pruned = Pruned {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: repository.to_owned(),
@@ -119,7 +114,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         let mut deleted = pruned.snapshots.iter().filter(|one| one.outcome == Outcome::Deleted);
         deleted.try_for_each(|one| captured::check_deleted(&server, &pruned.repository, &one.item.uuid, &one.item.name))
     });
-    let ended = ended.and_then(|()| if args.no_cleanup { Ok(()) } else { clean_up(call, &server, &pruned) });
+    let ended = ended.and_then(|()| clean_up(call, &server, &pruned));
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
     let ended = ended.map_err(|failure| continues_by_itself(failure, "what it was asked for"));
@@ -137,15 +132,23 @@ fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     Ok(keep)
 }
 
-/// The document itself, that of a restore point, or those of all restore points in a folder.
+/// The document itself, that of a restore point, or those of a folder of restore points: 4 where there is something else in it.
 fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let own = path.join("snapshot.json");
-    if !path.is_dir() || own.exists() {
-        return Ok(vec![if path.is_dir() { own } else { path.to_owned() }]);
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
     }
-    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.map_err(|error| Failure::io("list the restore points", path, &error))?;
-    Ok(entries.into_iter().map(|entry| entry.path().join("snapshot.json")).filter(|document| document.exists()).collect())
+    let failed = |error: io::Error| Failure::io("list the restore points", path, &error);
+    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
+    let folders = entries.iter().map(fs::DirEntry::path).filter(|folder| folder.is_dir()).chain([path.to_owned()]);
+    let mut found = Vec::new();
+    for document in folders.map(|folder| folder.join("snapshot.json")) {
+        if document.try_exists().map_err(failed)? {
+            found.push(document);
+        }
+    }
+    let none = format!("There is no restore point in {}.", path.display());
+    let none = Failure::not_found("point_not_found", none).hint("Name the folder of SVC_BACKUP_DIR.");
+    if found.is_empty() && !entries.is_empty() { Err(none) } else { Ok(found) }
 }
 
 fn state(repository: &str, snapshot: &Snapshot, kinds: &[String], keep: &[String]) -> retention::State {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::{Call, Failure};
 
-use crate::client::{Product, Server, list, members, number, path, text};
+use crate::client::{Product, Server, list, members, number, path, setting, text};
 use crate::index::{Found, get_indices, list_of, portions, refuse_any};
 use crate::restore::result::{DiskSpace, SwapIndex};
 use crate::restore::source::Chosen;
@@ -78,7 +78,7 @@ impl Capacity {
     }
 }
 
-/// OpenSearch reads a file for each shard of a snapshot to tell its size, in an object store in some 20 ms: for more it is not asked.
+/// OpenSearch reads a file for each shard of a snapshot to tell its size, in an object store in some 20 ms: for more, what was captured counts.
 const MOST_SHARDS: u64 = 1000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,9 +124,13 @@ fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Op
     if chosen.server.product == Product::Elasticsearch {
         let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
         let details = found.pointer("/snapshots/0/index_details").unwrap_or_default();
-        if let Some(size) = sum(details, names, ["/size_in_bytes", "/shard_count"]) {
+        if let Some(size) = sum(names, of(details, ["/size_in_bytes", "/shard_count"])) {
             return Ok(Some(size));
         }
+    }
+    let captured = |name: &str| chosen.captured(name).and_then(|one| Some((one.size_bytes?, one.shards)));
+    if let Some(size) = Some(chosen.shards_count).filter(|count| *count > MOST_SHARDS).and_then(|_| sum(names, captured)) {
+        return Ok(Some(size));
     }
     // Without its shards, which are most of it.
     let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
@@ -142,18 +146,22 @@ fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Op
     };
     let size = status.and_then(|status| {
         let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
-        let size = sum(indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        let size = sum(names, of(indices, ["/stats/total/size_in_bytes", "/shards_stats/total"]));
         size.ok_or_else(|| "the server does not say it of all its indices".to_owned())
     });
     Ok(size.map_err(unknown).ok())
 }
 
 /// The sum over these indices of a snapshot; `None` if one of them is missing.
-fn sum<T: AsRef<str>>(indices: &Value, names: &[T], [bytes, shards]: [&str; 2]) -> Option<Size> {
+fn sum<T: AsRef<str>>(names: &[T], size: impl Fn(&str) -> Option<(u64, u64)>) -> Option<Size> {
     names.iter().try_fold(Size::default(), |sum, name| {
-        let index = indices.get(name.as_ref())?;
-        Some(Size { bytes: sum.bytes + number(index, bytes)?, shards: sum.shards + number(index, shards)? })
+        size(name.as_ref()).map(|(bytes, shards)| Size { bytes: sum.bytes + bytes, shards: sum.shards + shards })
     })
+}
+
+/// The bytes and shards of an index among these.
+fn of<'a>(indices: &'a Value, [bytes, shards]: [&'static str; 2]) -> impl Fn(&str) -> Option<(u64, u64)> + 'a {
+    move |name| indices.get(name).and_then(|index| Some((number(index, bytes)?, number(index, shards)?)))
 }
 
 /// What these live indices take, replicas included; closed ones too.
@@ -223,11 +231,6 @@ fn most_shards(indices: &[SwapIndex], found: &Found) -> u64 {
         new += copy * u64::from(1 + replicas);
     }
     staged + previous.max((previous + new).saturating_sub(removed))
-}
-
-/// A setting of the cluster, as it counts.
-fn setting<'a>(settings: &'a Value, name: &str) -> Option<&'a str> {
-    ["transient", "persistent", "defaults"].iter().find_map(|part| settings.get(part)?.get(name)?.as_str())
 }
 
 fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
@@ -300,7 +303,7 @@ mod tests {
     fn only_the_restored_indices_count() {
         let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
         let indices = json!({"a": index(10), "b": index(20), "c": index(40)});
-        let sum = |names: &[&str]| sum(&indices, names, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        let sum = |names: &[&str]| sum(names, of(&indices, ["/stats/total/size_in_bytes", "/shards_stats/total"]));
         assert_eq!(sum(&["a", "c"]), Some(Size { bytes: 50, shards: 4 }));
         assert_eq!(sum(&["a", "d"]), None);
     }

@@ -159,7 +159,7 @@ impl Chosen {
         self.captured_streams.iter().find(|captured| captured.name == stream)
     }
 
-    fn captured(&self, index: &str) -> Option<&IndexRecord> {
+    pub(super) fn captured(&self, index: &str) -> Option<&IndexRecord> {
         self.captured.iter().find(|captured| captured.name == index)
     }
 }

@@ -13,7 +13,7 @@ use svc_step::file::Existing;
 use svc_step::lock::make_private_folder;
 use svc_step::{Accept, Call, Failure, FromArg, OtherServer, Received, file, run_id};
 
-use crate::client::{Server, members, path};
+use crate::client::{Server, members, number, path};
 use crate::index::stream::Stream;
 use crate::index::{Index, IndexMetadata, Selected, counts, get_indices, list_of, policy, portions, stream};
 use crate::repository::RepositoryArg;
@@ -51,6 +51,9 @@ pub struct IndexRecord {
     pub docs_count: Option<u64>,
     /// Whether the snapshot holds exactly `docs_count` documents: no shard was written to between the first count and the end.
     pub docs_exact: bool,
+    /// How many primary shards it has, and how many bytes they took just before the snapshot; `null` as in `docs_count`.
+    pub shards: u64,
+    pub size_bytes: Option<u64>,
     /// What it has beside its documents and its mapping.
     pub metadata: IndexMetadata,
 }
@@ -108,16 +111,19 @@ impl Captured {
         let is_countable = |(_, index): &(&String, &Index)| index.complete && !index.metadata.closed;
         let countable: Vec<&String> = found.iter().filter(is_countable).map(|(name, _)| name).collect();
         // Before the refresh that makes what was written count: a write since then shows later, counted or not.
-        self.sequences.extend(sequences(server, &countable)?);
+        let stats = stats(server, &countable)?;
+        self.sequences.extend(stats.iter().filter_map(|(name, index)| Some((name.clone(), sequence(index)?))));
         for names in portions(&countable) {
             server.post(&format!("{}?ignore_unavailable=true", path(&[&list_of(&names), "_refresh"])), None)?;
         }
         let counts = counts(server, &countable)?;
-        let records = found.iter().map(|(name, Index { uuid, metadata, .. })| IndexRecord {
+        let records = found.iter().map(|(name, Index { uuid, shards, metadata, .. })| IndexRecord {
             name: name.clone(),
             uuid: uuid.clone(),
             docs_count: counts.get(name).copied(),
             docs_exact: false,
+            shards: *shards,
+            size_bytes: stats.get(name).and_then(|index| number(index, "/primaries/store/size_in_bytes")),
             metadata: metadata.clone(),
         });
         Ok(records.collect())
@@ -165,8 +171,8 @@ impl Captured {
         let streams = self.backup.captured_streams.iter().flat_map(|stream| &stream.indices);
         let is_same = |record: &&IndexRecord| found.get(&record.name).is_some_and(|index| index.uuid == record.uuid);
         let same = self.backup.captured.iter().chain(streams).filter(is_same).map(|record| &record.name);
-        let now = sequences(server, same)?;
-        Ok(now.into_iter().filter(|(name, now)| self.sequences.get(name) == Some(now)).map(|(name, _)| name).collect())
+        let now = stats(server, same)?.into_iter();
+        Ok(now.filter(|(name, now)| self.sequences.get(name) == sequence(now).as_ref()).map(|(name, _)| name).collect())
     }
 }
 
@@ -207,22 +213,23 @@ fn state_file(call: &Call, cluster_uuid: &str, repository: &str, name: &str) -> 
     call.state_dir().join("snapshots").join(format!("{}.json", run_id::fit(&parts.join("."), 200)))
 }
 
-/// The parts of the statistics that say how far a shard was written to.
-const STATS: &str = "level=shards&ignore_unavailable=true&expand_wildcards=all\
-    &filter_path=indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no.max_seq_no";
+/// The parts of the statistics that say how far a shard was written to, and how large an index is.
+const STATS: &str = "level=shards&ignore_unavailable=true&expand_wildcards=all&filter_path=\
+    indices.*.primaries.store.size_in_bytes,indices.*.shards.*.routing.primary,indices.*.shards.*.seq_no.max_seq_no";
 
-/// How far indices were written to; one that has gone or was closed meanwhile is not in it.
-fn sequences<T: AsRef<str>>(server: &Server, names: impl IntoIterator<Item = T>) -> Result<BTreeMap<String, Sequence>, Failure> {
-    let mut sequences = BTreeMap::new();
+/// The statistics of indices; one that has gone or was closed meanwhile is not in them.
+fn stats<T: AsRef<str>>(server: &Server, names: impl IntoIterator<Item = T>) -> Result<BTreeMap<String, Value>, Failure> {
+    let mut all = BTreeMap::new();
     for names in portions(names) {
-        let stats = server.get(&format!("{}?{STATS}", path(&[&list_of(&names), "_stats", "docs"])))?;
-        sequences.extend(names.iter().map(AsRef::as_ref).filter_map(|name| Some((name.to_owned(), sequence(&stats, name)?))));
+        let mut stats = server.get(&format!("{}?{STATS}", path(&[&list_of(&names), "_stats", "docs,store"])))?;
+        let names = names.iter().map(AsRef::as_ref);
+        all.extend(names.filter_map(|name| Some((name.to_owned(), stats.get_mut("indices")?.get_mut(name)?.take()))));
     }
-    Ok(sequences)
+    Ok(all)
 }
 
-fn sequence(stats: &Value, index: &str) -> Option<Sequence> {
-    let shards = stats.get("indices")?.get(index)?.get("shards")?;
+fn sequence(index: &Value) -> Option<Sequence> {
+    let shards = index.get("shards")?;
     let is_primary = |copy: &&Value| copy.pointer("/routing/primary") == Some(&Value::Bool(true));
     let sequence = members(shards).filter_map(|(number, copies)| {
         let primary = copies.as_array()?.iter().find(is_primary)?;
@@ -324,8 +331,7 @@ mod tests {
     #[test]
     fn the_sequence_is_that_of_the_primaries() {
         let copy = |primary: bool, sequence: i64| json!({"routing": {"primary": primary}, "seq_no": {"max_seq_no": sequence}});
-        let stats = json!({"indices": {"a": {"shards": {"0": [copy(false, 8), copy(true, 9)], "1": [copy(true, -1)]}}}});
-        assert_eq!(sequence(&stats, "a"), Some(Sequence::from([("0".to_owned(), 9), ("1".to_owned(), -1)])));
-        assert!(sequence(&stats, "b").is_none());
+        let index = json!({"shards": {"0": [copy(false, 8), copy(true, 9)], "1": [copy(true, -1)]}});
+        assert_eq!(sequence(&index), Some(Sequence::from([("0".to_owned(), 9), ("1".to_owned(), -1)])));
     }
 }

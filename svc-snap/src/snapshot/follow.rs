@@ -93,8 +93,11 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// Adds the command that waits for the snapshot.
+/// Adds the command that waits for the snapshot, where only the wait has ended.
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
+    if failure.signal.is_none() && !matches!(failure.status, Status::Timeout | Status::Unavailable) {
+        return failure;
+    }
     failure.hint(format!(
         "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and verifies it."
     ))

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use svc_step::line_secrets::json_without_secrets;
 use svc_step::{Action, Call, Failure, Lock, Status};
 
-use crate::client::{Effect, Server, path, retry, sleep};
+use crate::client::{self, Effect, Server, path, retry, sleep};
 use crate::{guard, repository};
 
 /// `0` is no throttle.
@@ -16,7 +16,7 @@ const SNAPSHOT_RATE: &str = "max_snapshot_bytes_per_sec";
 /// `-1` is no throttle.
 const RECOVERY_RATE: &str = "indices.recovery.max_bytes_per_sec";
 const AUTO_CREATE: &str = "action.auto_create_index";
-/// How many primary shards a node makes at once: more during a swap, unless an operator has set it, to a number that no other sets.
+/// How many primary shards a node makes at once: more during a swap where it is at its default, by a number that no other sets.
 const RECOVERIES: &str = "cluster.routing.allocation.node_initial_primaries_recoveries";
 const MANY: &str = "61";
 const REPOSITORY_RECORD: &str = "svc_tools_rate";
@@ -155,7 +155,8 @@ impl<'a> Current<'a> {
         let (value, record) = (json!(value), json!(record.map(|record| json!(record).to_string())));
         let Target::Repository(name) = self.target else {
             let mut changed = serde_json::Map::from_iter([(setting.to_owned(), value), (record_key.to_owned(), record.clone())]);
-            if self.target == Target::AutoCreate && self.settings.get(RECOVERIES).is_none_or(|now| now == MANY) {
+            let (now, is_set) = (client::setting(&self.definition, RECOVERIES), self.settings.contains_key(RECOVERIES));
+            if self.target == Target::AutoCreate && (now == Some(MANY) || now == Some("4") && !is_set) {
                 changed.insert(RECOVERIES.to_owned(), if record.is_null() { Value::Null } else { json!(MANY) });
             }
             return ("/_cluster/settings".to_owned(), json!({ "persistent": changed }));
