@@ -796,6 +796,10 @@ fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
     assert_eq!(ran.result()["stage"]["verified"], false);
     // Nobody but superusers gets into a database that is not whole.
     assert_eq!(case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database))), "0");
+    // A dump that knows no properties does not take those of a closed database for its own.
+    let other = case.dir.path().join("other.sql");
+    fs::copy(&dump, &other).unwrap();
+    case.tool().arg(&other).run().fails(3, "database_closed").unchanged();
     // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
     let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("properties_saved");

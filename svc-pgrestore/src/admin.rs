@@ -228,7 +228,7 @@ impl Sessions {
     /// Up to so many, and at least one: fewer if the server has no more, of which one is left for the pg_dump of the verification.
     pub(crate) fn open(wanted: usize, connect: impl Fn() -> Result<Client, Failure>) -> Result<Self, Failure> {
         let mut sessions = Self { first: connect()?, others: Vec::new(), pids: Vec::new() };
-        while sessions.others.len() + 1 < wanted {
+        while sessions.others.len() + 1 < wanted && free_connections(&mut sessions.first)? > 1 {
             match connect() {
                 Ok(client) => sessions.others.push(client),
                 Err(failure) if failure.code == "postgres_busy" => {
@@ -245,6 +245,15 @@ impl Sessions {
     pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Client> {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
+}
+
+const FREE_CONNECTIONS: &str = "SELECT (current_setting('max_connections')::int4 - current_setting('superuser_reserved_connections')::int4 \
+    - coalesce(current_setting('reserved_connections', true)::int4, 0) \
+    - (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL))::int4";
+
+/// How many more connections the server takes, without those that are reserved.
+pub(crate) fn free_connections(client: &mut Client) -> Result<i32, Failure> {
+    query_one(client, "count the free connections", FREE_CONNECTIONS, &[])
 }
 
 /// Who the administrator is, and what he may do.

@@ -98,23 +98,17 @@ fn size_and_tables(client: &mut Client) -> Result<(u64, u64), Failure> {
 fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned>, Failure> {
     let catalog = databases(&mut admin.client)?;
     let taken = Err(run_id_taken(call.run_id()));
-    let clone: Option<Cloned> = match swaps::find(call, call.run_id(), &SCHEMAS)? {
+    let clone: Cloned = match swaps::find(call, call.run_id(), &SCHEMAS)? {
         None if catalog.iter().any(|one| one.name == wanted.clone.name) => return taken,
         None => return Ok(None),
-        Some(received) if received.step() == "clone" => Some(received.result()?),
-        Some(received) if received.step() == "swap" => None,
+        Some(received) if received.step() == "clone" => received.result()?,
         Some(_) => return taken,
     };
     match clone {
-        Some(clone) if clone.database != wanted.database || clone.system_identifier != wanted.system_identifier => taken,
-        Some(clone) if !clone.verified => Ok(None),
-        Some(clone) if catalog.contains(&clone.clone) => Ok(Some(clone)),
-        _ => {
-            let message =
-                format!("The run {} has cloned the database already, and that clone is gone or was swapped in.", wanted.run);
-            Err(Failure::refused("run_id_taken", message)
-                .hint("Pass another run ID: --run-id or SVC_RUN_ID; without, run the command again."))
-        }
+        clone if clone.database != wanted.database || clone.system_identifier != wanted.system_identifier => taken,
+        Cloned { verified: false, .. } => Ok(None),
+        clone if catalog.contains(&clone.clone) => Ok(Some(clone)),
+        _ => taken,
     }
 }
 
@@ -122,9 +116,7 @@ fn check_disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
     let free = admin.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
     let Some((folder, free)) = free.filter(|(_, free)| *free < needed) else { return Ok(()) };
     Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free)))
-        .hint(
-            "Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and can lie on another disk.",
-        ))
+        .hint("Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and may lie elsewhere."))
 }
 
 /// Records the clone before it makes it, so that the next call finds what a killed one left; a failure or a signal leaves nothing.

@@ -9,7 +9,7 @@ use svc_pgdump::{Dump, DumpFile};
 use svc_step::Failure;
 use svc_step::action::Action;
 
-use crate::admin::{Admin, query_one};
+use crate::admin::{Admin, free_connections};
 
 pub(crate) use parallel::load;
 use plan::Group;
@@ -44,16 +44,12 @@ fn unreadable(error: &std::io::Error) -> Failure {
 
 /// More of them gain little, and take memory of the server.
 const MOST_JOBS: usize = 8;
-const FREE: &str = "SELECT (current_setting('max_connections')::int4 - current_setting('superuser_reserved_connections')::int4 \
-    - coalesce(current_setting('reserved_connections', true)::int4, 0) \
-    - (SELECT count(*) FROM pg_stat_activity WHERE usesysid IS NOT NULL))::int4";
 
 /// Over how many connections the dump is loaded.
 pub(crate) fn jobs(asked: Option<u16>, plan: &Plan, admin: &mut Admin) -> Result<usize, Failure> {
     // The cores of a server on another host are not known.
     let cores = if admin.target.is_local() { std::thread::available_parallelism().map_or(1, usize::from) } else { MOST_JOBS };
     let jobs = asked.map_or(cores.min(MOST_JOBS), usize::from).min(plan.widest());
-    // Without those that are reserved, and without the last one.
-    let free: i32 = query_one(&mut admin.client, "count the free connections", FREE, &[])?;
-    Ok(jobs.min(usize::try_from(free - 1).unwrap_or_default().max(1)))
+    // Without the last one.
+    Ok(jobs.min(usize::try_from(free_connections(&mut admin.client)? - 1).unwrap_or_default().max(1)))
 }

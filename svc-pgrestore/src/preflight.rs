@@ -109,10 +109,8 @@ pub(crate) fn disk_space(
         return Ok((!in_place).then(|| DiskSpace { folder: folder.to_owned(), needed_bytes, free_bytes }));
     }
     let (frees, hint) = if in_place {
-        (
-            format!(", and dropping the live database frees {}", bytes(released)),
-            "if it is right, that load fails, and the live database is lost.",
-        )
+        let frees = format!(", and dropping the live database frees {}", bytes(released));
+        (frees, "if it is right, that load fails, and the live database is lost.")
     } else {
         (String::new(), "svc-pgrestore --in-place restores without a second copy.")
     };

@@ -255,6 +255,12 @@ fn properties(
     if is_live {
         let mut client = admin.target.connect(call, database)?;
         let properties = Properties::read(&mut client)?;
+        if properties.connection_limit == 0 {
+            let message =
+                format!("{database} is closed, as a failed --in-place leaves it: its properties are not what they were.");
+            let hint = "Restore the dump that it was given again; or open the database: ALTER DATABASE … CONNECTION LIMIT -1.";
+            return Err(Failure::refused("database_closed", message).hint(hint));
+        }
         call.warn("properties_from_live", format!("{missing}: those of the live database {database} are used."));
         return Ok((Some(properties), PropertiesFrom::Live));
     }

@@ -63,7 +63,7 @@ impl Frame {
         let mut report = Report::of(described, self.json.as_deref());
         let measured = measure(&mut report, &wanted);
         // The figures are kept, whatever came then.
-        println!("{}", report.table(false));
+        println!("{}", report.table());
         if let Some(path) = &self.json {
             report.write_json(path)?;
         }

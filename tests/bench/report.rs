@@ -13,7 +13,7 @@ const BEGIN: &str = "<!-- measured: written by tests/bench/run, not by hand -->"
 const END: &str = "<!-- measured: end -->";
 
 /// Time that grows by at most this power is linear, as far as a few sizes and a busy server tell.
-const LINEAR: f64 = 1.2;
+const LINEAR: f64 = 1.15;
 /// Memory that grows by at most this power is flat: a document names everything that it is about, and so grows a little.
 const FLAT: f64 = 0.5;
 
@@ -209,14 +209,14 @@ impl Report {
         ratios.chain(self.growth.iter().filter(grows).map(Growth::row)).collect()
     }
 
-    /// The tables, in Markdown; a page has no room for how it grows.
-    pub fn table(&self, is_page: bool) -> String {
+    /// The tables, in Markdown.
+    pub fn table(&self) -> String {
         let mut text = format!("Measured on {}.\n\n", self.measured_on);
         if !self.ratios.is_empty() {
             text.push_str("| | against | ratio | at most | medians | pairs |\n|---|---|---|---|---|---|\n");
             text.extend(self.ratios.iter().map(|one| one.row() + "\n"));
         }
-        if !self.growth.is_empty() && !is_page {
+        if !self.growth.is_empty() {
             text.push_str("\n| | size: seconds, memory | time | computing | memory |\n|---|---|---|---|---|\n");
             text.extend(self.growth.iter().map(|one| one.row() + "\n"));
         }
@@ -234,7 +234,7 @@ impl Report {
         let parts = page.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
         let (head, tail) = parts.with_context(|| format!("{} has no lines {BEGIN} and {END}", path.display()))?;
         ensure!(!tail.contains(BEGIN), "{} has two places for the table", path.display());
-        Ok(fs::write(path, format!("{head}{BEGIN}\n{}{END}{tail}", self.table(true)))?)
+        Ok(fs::write(path, format!("{head}{BEGIN}\n{}{END}{tail}", self.table()))?)
     }
 }
 

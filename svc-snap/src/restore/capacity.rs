@@ -128,10 +128,6 @@ fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Op
             return Ok(Some(size));
         }
     }
-    let captured = |name: &str| chosen.captured(name).and_then(|one| Some((one.size_bytes?, one.shards)));
-    if let Some(size) = Some(chosen.shards_count).filter(|count| *count > MOST_SHARDS).and_then(|_| sum(names, captured)) {
-        return Ok(Some(size));
-    }
     // Without its shards, which are most of it.
     let what = "snapshots.indices.*.stats.total.size_in_bytes,snapshots.indices.*.shards_stats.total";
     let status = match chosen.shards_count {
@@ -149,7 +145,8 @@ fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Op
         let size = sum(names, of(indices, ["/stats/total/size_in_bytes", "/shards_stats/total"]));
         size.ok_or_else(|| "the server does not say it of all its indices".to_owned())
     });
-    Ok(size.map_err(unknown).ok())
+    let captured = |name: &str| chosen.captured(name).and_then(|one| Some((one.size_bytes?, one.shards)));
+    Ok(size.or_else(|why| sum(names, captured).ok_or(why)).map_err(unknown).ok())
 }
 
 /// The sum over these indices of a snapshot; `None` if one of them is missing.
