@@ -366,7 +366,7 @@ fn a_signal_ends_a_step_that_waits_for_its_document() {
 }
 
 #[test]
-fn every_setting_of_a_tool_or_a_script_is_noted_in_the_plan_of_a_run() {
+fn every_setting_of_a_tool_or_a_script_is_recorded_in_the_plan_of_a_run() {
     let noted: Vec<&str> = svc_step::settings::known().collect();
     let of = |command: &clap::Command| -> Vec<String> {
         command.get_arguments().filter_map(|arg| arg.get_env()).map(|name| name.to_string_lossy().into_owned()).collect()

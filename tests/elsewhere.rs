@@ -7,7 +7,7 @@ use svc_tests::journey::{assert_back, installed, point_of};
 use svc_tests::search::Settings;
 
 #[test]
-fn a_restore_point_is_brought_back_on_a_host_that_knows_nothing_of_it() {
+fn a_restore_point_is_restored_on_a_host_that_knows_nothing_of_it() {
     let (mut product, before) = installed("elsewhere");
     let point = point_of(&product.tool("svc-backup").run().ok());
     let repository = product.repository_dir();

@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
 use svc_tests::installed::PRODUCTS_OWN;
 use svc_tests::journey::{assert_back, installed, once_free, point_of, runs, signal_at};
+use svc_tests::os::free_ports;
 use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
@@ -240,6 +243,7 @@ fn the_host_is_lost_and_all_comes_back_from_the_copy_on_another_one() {
     let env = settings_file(&product, &[]);
     let said = typed(&env, "svc-offsite fetch", &dir, &id);
     assert!(said.lines().any(|line| line.contains(&id) && line.contains("svc-point.copies/1")), "{said}");
+    assert_eq!(fs::metadata(product.repository_dir()).unwrap().mode() & 0o777, 0o750);
     assert_back(&product, &before);
     product.host = here;
 }
@@ -372,6 +376,26 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
     // The hint to make one is not for a host that has copies.
     let lost = offsite(&["push"]).run().fails(5, "offsite_failed");
     assert!(!lost.stderr.contains("restic init"), "{lost}");
+}
+
+#[test]
+fn what_is_copied_last_by_rest_is_not_the_newest_copy_if_its_restore_point_is_older() {
+    let (far, port) = (tempfile::tempdir().unwrap(), free_ports(1).unwrap()[0]);
+    let address = format!("127.0.0.1:{port}");
+    let mut server = grouped("rclone").args(["serve", "restic", "--addr", &address]).arg(far.path()).spawn().unwrap();
+    wait::until("rclone to serve", wait::HANG, || TcpStream::connect(&address).ok()).unwrap();
+    let rest = format!("rest:http://{address}/");
+    let (product, older, offsite) = with_repository("offrest", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &rest)]);
+    let newer = point_of(&product.tool("svc-backup").run().ok());
+    for point in [newer.to_str().unwrap(), &older] {
+        offsite(&["push", point]).run().ok().changed();
+    }
+    let newer = newer.file_name().unwrap().to_str().unwrap();
+    assert_eq!(copies(&offsite(&["list"]).run()), [newer]);
+    let record: Value = serde_json::from_slice(&fs::read(product.state_dir().join("offsite.json")).unwrap()).unwrap();
+    assert_eq!(record["point_id"], newer);
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn hint(ran: &Ran) -> String {
 }
 
 #[test]
-fn tls_proves_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence() {
+fn tls_verifies_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence() {
     let door = Door::new();
     door.sql("ALTER SYSTEM SET log_connections = on");
     door.sql("SELECT pg_reload_conf()");

@@ -32,7 +32,7 @@ fn hint(ran: &Ran) -> &str {
 }
 
 /// A dump that has written rows and waits for the large objects, which the second session holds.
-fn standing_dump(case: &Case, out: &str) -> (Spawned, Child) {
+fn earlier_dump(case: &Case, out: &str) -> (Spawned, Child) {
     case.sql("CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 20000) n; SELECT lo_from_bytea(0, 'x')");
     let held = format!("LOCK TABLE pg_catalog.pg_largeobject; SELECT pg_sleep(600) /* {} is held */", case.database);
     let holder = case.session(&case.database, &format!("BEGIN; {held}"));
@@ -48,7 +48,7 @@ fn standing_dump(case: &Case, out: &str) -> (Spawned, Child) {
 }
 
 #[test]
-fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call_goes_on() {
+fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call_resumes() {
     let host = Host::shared().unwrap();
     let own = host.postgres_server().unwrap();
     let (case, dump) = Case::filled_on(own.postgres.clone(), "pgc_stop");
@@ -115,7 +115,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     case.tool().args(["discard", "--run", run]).run().ok().changed();
 
     // While it is dumped.
-    let (spawned, mut holder) = standing_dump(&case, "stopped.sql");
+    let (spawned, mut holder) = earlier_dump(&case, "stopped.sql");
     let mut stop = os::command_as(&own.os_user, own.server_dir.join("pg_ctl"));
     os::run(stop.args(["stop", "--mode=immediate", "-D"]).arg(&own.data_dir)).unwrap();
     holder.wait().unwrap();
@@ -167,7 +167,7 @@ fn go_back_without_an_answer(case: &Case, own: &OwnPostgres, run: &str) {
 #[test]
 fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
     let (case, _) = Case::filled("pgc_child");
-    let (spawned, _holder) = standing_dump(&case, "killed.sql");
+    let (spawned, _holder) = earlier_dump(&case, "killed.sql");
     kill(spawned.child("pg_dump"), Signal::SIGKILL).unwrap();
     let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("signal: 9"), "{ran}");
@@ -175,7 +175,7 @@ fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
 }
 
 #[test]
-fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_goes_on() {
+fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_resumes() {
     let (case, dump) = Case::filled("pgc_cut");
     let backed_up = case.text();
     case.sql("DELETE FROM notes WHERE item > 100");

@@ -240,7 +240,7 @@ fn tables_in_other_tablespaces_come_back_into_them() {
 }
 
 #[test]
-fn a_subscription_is_not_brought_back_and_so_what_was_staged_can_be_dropped() {
+fn a_subscription_is_not_restored_and_so_what_was_staged_can_be_dropped() {
     let case = Case::new("pgf_sub");
     case.sql(
         "SET client_min_messages = error; CREATE TABLE t (a int); \

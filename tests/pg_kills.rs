@@ -353,7 +353,7 @@ fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
 }
 
 #[test]
-fn an_in_place_restore_killed_at_any_moment_is_closed_or_whole_and_the_same_again_mends_it() {
+fn an_in_place_restore_killed_at_any_moment_is_closed_or_complete_and_the_same_command_fixes_it() {
     let (case, dump) = Case::filled("pgk_place");
     let name = identifier(&case.database);
     case.admin(&format!("ALTER DATABASE {name} SET work_mem = '13MB'"));

@@ -166,7 +166,7 @@ fn a_dump_by_an_owner_whose_server_speaks_another_language_is_refused_or_waits_a
 }
 
 #[test]
-fn in_place_drops_nothing_that_the_server_cannot_create_anew() {
+fn in_place_drops_nothing_that_the_server_cannot_create_again() {
     let (case, _) = Case::filled("pgf_trial");
     case.backup();
     let witness = Witness::of(&case);

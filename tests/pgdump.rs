@@ -461,7 +461,7 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
 }
 
 #[test]
-fn a_cut_or_altered_dump_is_refused() {
+fn a_cut_or_changed_dump_is_refused() {
     let own = Own::new("cut");
     own.sql(NASTY);
     let ran = own.dump().run().ok();
@@ -499,7 +499,7 @@ fn a_cut_or_altered_dump_is_refused() {
 }
 
 #[test]
-fn only_one_good_document_of_a_dump_is_gone_on_from() {
+fn only_one_valid_document_of_a_dump_is_resumed_from() {
     let own = Own::new("from");
     let good = own.dump().run().ok().text();
     let failed = own.dump().run().refused("file_exists").text();
@@ -765,7 +765,7 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn no_module_imports_in_a_circle_and_the_client_imports_nothing_of_the_rest() {
-    for tool in ["svc-pgdump", "svc-pgrestore"] {
+    for tool in ["svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave"] {
         let mut left = modules(&svc_tests::tool::root().join(tool).join("src"));
         assert!(left.get("pg").is_none_or(BTreeSet::is_empty), "{left:?}");
         // Whoever imports nothing that is left goes, until nobody can.

@@ -112,7 +112,7 @@ fn zstd(file: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_compressed_dump_that_is_cut_or_altered_is_refused_before_anything() {
+fn a_compressed_dump_that_is_cut_or_changed_is_refused_before_anything() {
     let (case, _) = large("pgc_damage");
     let rounds = rounds("a compressed dump cut and with a flipped bit", 8, 200);
     for (method, _) in METHODS {

@@ -93,7 +93,7 @@ fn rights_of_a_role_that_is_gone_are_left_out_with_a_warning() {
 }
 
 #[test]
-fn properties_that_were_altered_are_refused() {
+fn properties_that_were_changed_are_refused() {
     let (case, _) = Case::filled("pgr_altprops");
     let document = case.backup();
     let properties = case.dir.path().join("backup.sql.properties.json");
@@ -245,7 +245,7 @@ fn term_during_the_swap_lets_it_finish() {
 }
 
 #[test]
-fn killed_during_the_staging_the_next_one_removes_what_is_left_and_goes_on() {
+fn killed_during_the_staging_the_next_one_removes_what_is_left_and_resumes() {
     let (case, dump) = Case::filled("pgr_kill");
     let before = case.text();
     let spawned = case.sleeping_stage(&dump, &[]);
@@ -330,7 +330,7 @@ fn killed_between_the_plan_and_the_swap_the_run_finishes_it() {
 }
 
 #[test]
-fn a_whole_restore_killed_at_its_swap_goes_on_from_there_in_the_same_run() {
+fn a_whole_restore_killed_at_its_swap_resumes_there_in_the_same_run() {
     let (case, dump) = Case::filled("pgr_goeson");
     let restore = || case.tool().args(["--run-id", "20300101t000000z-goeson"]).arg(&dump);
     let blocker = case.blocker();
@@ -370,7 +370,7 @@ fn the_document_of_a_swap_goes_back_and_its_document_forward_again() {
 }
 
 #[test]
-fn a_run_is_gone_on_with_by_calls_that_have_runs_of_their_own() {
+fn a_run_is_resumed_by_calls_that_have_runs_of_their_own() {
     let (case, dump) = Case::filled("pgr_byrun");
     case.sql("DELETE FROM notes");
     let upgraded = case.text();
@@ -761,7 +761,7 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
 }
 
 #[test]
-fn what_an_in_place_restore_removed_stays_in_its_account() {
+fn what_an_in_place_restore_removed_stays_in_its_document() {
     let (case, dump) = Case::filled("pgr_account");
     case.backup();
     let spawned = case.sleeping_stage(&dump, &[]);
@@ -782,7 +782,7 @@ fn what_an_in_place_restore_removed_stays_in_its_account() {
 }
 
 #[test]
-fn term_during_an_in_place_load_is_told_and_the_same_again_mends_it() {
+fn term_during_an_in_place_load_is_told_and_the_same_command_fixes_it() {
     let (case, dump) = Case::filled("pgr_inplaceterm");
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '11MB'", identifier(&case.database)));
     let before = case.text();

@@ -434,7 +434,7 @@ fn a_server_that_ends_idle_sessions_does_not_end_those_that_wait_for_a_long_load
 }
 
 #[test]
-fn progress_says_what_is_at_work() {
+fn progress_says_what_is_running() {
     let (case, dump) = Case::filled("pgl_progress");
     let ran = case.tool().args(["stage", "--progress", "json"]).arg(&dump).talks().run().ok();
     let lines: Vec<Value> = ran.stderr.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
@@ -443,7 +443,7 @@ fn progress_says_what_is_at_work() {
 }
 
 #[test]
-fn a_terminal_shows_bytes_rows_and_the_statement_at_work() {
+fn a_terminal_shows_bytes_rows_and_the_running_statement() {
     let (case, _) = Case::filled("pgl_terminal");
     case.sql("CREATE TABLE public.large AS SELECT n, md5(n::text) FROM generate_series(1, 50000) n; CREATE INDEX ON public.large (md5)");
     // A staging that is over before the bar is drawn shows nothing of itself.

@@ -198,7 +198,7 @@ fn bad_night(product: &Product, changed: &[(&str, &str)], status: i32) -> (Ran, 
 }
 
 #[test]
-fn a_night_is_silent_and_one_that_fails_keeps_the_half_that_is_good() {
+fn a_night_is_silent_and_one_that_fails_keeps_the_backup_that_is_valid() {
     let (product, _) = installed("ptnight");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     let none = nightly(&product, &[]).args(["--max-age", "26h"]).run();

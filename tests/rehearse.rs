@@ -82,7 +82,7 @@ fn while_a_client_writes(product: &Product, alias: &str, tool: Tool) -> (Ran, u6
 }
 
 #[test]
-fn the_newest_good_point_is_proven_beside_the_live_data_and_no_trace_is_left() {
+fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left() {
     let (product, _) = installed("rhgood");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     let (index, alias) = ("/rhgood-probe-1", "rhgood-probe");
@@ -155,7 +155,7 @@ fn the_newest_good_point_is_proven_beside_the_live_data_and_no_trace_is_left() {
 }
 
 #[test]
-fn an_upgrade_proves_its_rollback_before_the_stop_and_ends_where_it_cannot() {
+fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     let (product, before) = installed("rhup");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     // The installer of the present version lies beside the new one, and nowhere else.

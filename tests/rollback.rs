@@ -254,7 +254,7 @@ fn hook_that_hangs_once(product: &Product) -> PathBuf {
 }
 
 #[test]
-fn standing_copies_bring_everything_back_without_the_restore_point() {
+fn clones_restore_everything_without_the_restore_point() {
     let (product, before) = installed("rbclone");
     let upgrade = product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
     assert_eq!(upgrade.result()["discard_previous"].as_array().unwrap().len(), 2, "{upgrade}");

@@ -55,7 +55,7 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
 }
 
 #[test]
-fn a_restore_point_that_is_damaged_half_or_of_another_version_is_refused_before_anything_is_touched() {
+fn a_restore_point_that_is_damaged_incomplete_or_of_another_version_is_refused_before_anything_is_touched() {
     let (product, _, upgrade) = upgraded("rbdamaged");
     let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
     let running = process();

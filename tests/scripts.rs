@@ -722,7 +722,7 @@ fn a_tool_that_is_ended_alone_fails_its_step_and_what_was_done_is_undone() {
 }
 
 #[test]
-fn where_the_point_of_no_return_cannot_be_noted_the_service_runs_again() {
+fn where_the_point_of_no_return_cannot_be_recorded_the_service_runs_again() {
     let damages = "case $* in *'--expect inactive'*) rm \"$SVC_RUN_DIR/notes.json\"; mkdir \"$SVC_RUN_DIR/notes.json\" ;; esac";
     undone_where("scnotes", ("svc-unit", damages), "journal_full");
 }

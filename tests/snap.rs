@@ -356,7 +356,7 @@ fn a_server_that_falls_silent_while_a_snapshot_is_waited_for_does_not_keep_a_sig
 }
 
 #[test]
-fn a_request_that_is_lost_without_waiting_is_6_too_and_nobody_knows() {
+fn a_request_that_is_lost_without_waiting_is_6_too_with_an_unknown_outcome() {
     let sandbox = Sandbox::new("lost");
     sandbox.simple("docs", 2);
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before).hanging_up();

@@ -158,6 +158,10 @@ fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
             let staged = ended.ok().changed();
             assert_eq!(staged.result()["indices"][0]["docs_count"], expected);
             sandbox.from(&["swap"], &staged).ok().changed();
+            // And the older snapshot goes, by the nodes that are left.
+            sandbox.create("newer");
+            let pruned = sandbox.run(&["prune", "--kind", "manual", "--max-count", "1", "--min-count", "1"]).ok().changed();
+            assert_eq!((&pruned.result()["deleted_count"], sandbox.snapshots().len()), (&json!(1), 1), "{pruned}");
         } else {
             let refused = ended.fails(7, "restore_failed").unchanged();
             assert!(refused.doc()["error"]["causes"].to_string().contains(&staged), "the shard is named\n{refused}");

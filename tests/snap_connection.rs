@@ -335,7 +335,7 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
 /// The plugin does not start with a certificate that has expired, so that it has to expire at work.
 #[test]
 #[ignore = "minutes: a certificate of OpenSearch expires at work"]
-fn a_certificate_of_opensearch_that_expires_at_work_is_named() {
+fn a_certificate_of_opensearch_that_expires_while_running_is_named() {
     let host = Host::shared().unwrap();
     let server = Secured::opensearch(&host).unwrap();
     // Long enough for a start on a busy machine.

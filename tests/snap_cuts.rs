@@ -90,7 +90,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
 }
 
 #[test]
-fn a_swap_goes_on_when_a_connection_breaks_at_any_request() {
+fn a_swap_resumes_when_a_connection_breaks_at_any_request() {
     let sandbox = Sandbox::new("break");
     let alias = sandbox.name("alias");
     let live = sandbox.written_through(&alias, "docs");
@@ -250,7 +250,7 @@ fn a_way_back_killed_at_any_request_is_finished_by_the_same_command_and_the_inde
 }
 
 #[test]
-fn a_way_back_that_fails_says_how_it_goes_on() {
+fn a_way_back_that_fails_says_how_it_is_resumed() {
     let sandbox = Sandbox::new("fail-back");
     let live = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");

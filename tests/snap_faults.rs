@@ -168,7 +168,7 @@ fn an_answer_that_is_lost_anywhere_does_not_keep_the_verdict_away() {
 }
 
 #[test]
-fn a_request_that_never_comes_whole_is_6_nobody_knows_and_the_same_command_finds_out() {
+fn a_request_that_never_comes_complete_is_6_its_outcome_is_unknown_and_the_same_command_finds_out() {
     let bench = Bench::new(Sandbox::new("request"));
     bench.sandbox.simple("docs", 3);
     let hurts = [

@@ -130,7 +130,7 @@ fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothi
 }
 
 #[test]
-fn two_hosts_that_do_the_same_at_once_never_make_a_mixture() {
+fn two_hosts_that_do_the_same_at_once_end_with_the_old_or_the_new() {
     let (hosts, created) = Hosts::new("once");
     let sandbox = &hosts.sandbox;
     let new = sandbox.content();
@@ -182,7 +182,7 @@ fn clear(hosts: &Hosts) {
 
 /// The first host stops just before one of its requests, the second does all of it, then the first goes on.
 #[test]
-fn a_host_that_falls_behind_at_any_request_never_spoils_what_the_other_has_done() {
+fn a_host_that_is_late_at_any_request_never_spoils_what_the_other_has_done() {
     let (hosts, created) = Hosts::new("behind");
     let sandbox = &hosts.sandbox;
     let new = sandbox.content();

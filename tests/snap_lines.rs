@@ -141,7 +141,7 @@ fn document(dir: &Path, name: &str) -> Value {
 }
 
 /// Every index is there, with as many documents as were noted.
-fn assert_proven(restored: &Value, counts: bool) {
+fn assert_verified(restored: &Value, counts: bool) {
     let indices = restored["result"]["indices"].as_array().unwrap();
     assert!(indices.len() >= INDICES.len(), "{restored}");
     for one in indices {
@@ -169,7 +169,7 @@ fn moves(old: &Site, new: &Site) {
 
     assert_eq!(new.documents(), before, "{} to {}", old.search.key, new.search.key);
     let restored = document(dir.path(), "restored.json");
-    assert_proven(&restored, true);
+    assert_verified(&restored, true);
     let user = os::system_user(&new.search.os_user).unwrap();
     assert!(owners(&old_repo, user.uid.as_raw()), "the copy is not all the new server's");
     let snapshots = new.tool(&["list"]).ok();
@@ -259,7 +259,7 @@ fn in_place(old: &mut Site, newer: &str) {
     assert!(REFUSALS.iter().any(|sentence| said.contains(sentence)), "it failed for another reason:\n{said}");
     old.recipe("in-place-back", &[("SEARCH_DATA", &old.search.data_dir)], dir.path());
     assert_eq!(old.documents(), before);
-    assert_proven(&document(dir.path(), "restored.json"), true);
+    assert_verified(&document(dir.path(), "restored.json"), true);
 }
 
 /// The recipe "The host is lost".
@@ -271,7 +271,7 @@ fn host_lost(lost: &Site) {
     new.recipe("host-lost", &[], dir.path());
     assert_eq!(new.documents(), before);
     let restored = document(dir.path(), "restored.json");
-    assert_proven(&restored, false);
+    assert_verified(&restored, false);
     assert_eq!(restored["warnings"][0]["code"], "not_recorded", "{restored}");
 }
 

@@ -262,7 +262,7 @@ fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (Gate, Receiver<(String, V
 }
 
 #[test]
-fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or_says_that_nobody_knows() {
+fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or_says_that_this_is_unknown() {
     let sandbox = Sandbox::new("half").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.simple("docs", 3);
     let before = settings(&sandbox);
@@ -400,7 +400,7 @@ fn left_by_a_dead_run(sandbox: Sandbox) -> Sandbox {
 }
 
 #[test]
-fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_at_work_there() {
+fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_running_there() {
     let sandbox = Sandbox::new("waits");
     sandbox.simple("docs", 3);
     sandbox.create("good");
@@ -459,7 +459,7 @@ fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_lim
 }
 
 #[test]
-fn what_may_take_hours_ends_on_a_signal_and_says_what_goes_on_by_itself() {
+fn what_may_take_hours_ends_on_a_signal_and_says_what_continues_by_itself() {
     let sandbox = Sandbox::at_rate("hours", "100kb");
     let interrupted = |args: &[&str], url: String, came: &dyn Fn() -> bool| {
         let spawned = sandbox.tool(args).env("SVC_SEARCH_URL", url).spawn();

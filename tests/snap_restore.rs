@@ -101,7 +101,7 @@ fn what_is_another_applications_or_the_securitys_never_changes() {
 }
 
 #[test]
-fn a_direct_restore_that_was_killed_is_gone_on_with_by_the_same_command() {
+fn a_direct_restore_that_was_killed_is_resumed_by_the_same_command() {
     let sandbox = Sandbox::new("unopened");
     let alias = sandbox.name("alias");
     let lost = sandbox.written_through(&alias, "lost");
@@ -144,7 +144,7 @@ fn held_direct(sandbox: &Sandbox) -> (String, Gate, Spawned) {
 }
 
 #[test]
-fn an_index_restored_under_its_own_name_takes_no_writes_before_it_is_proven() {
+fn an_index_restored_under_its_own_name_takes_no_writes_before_it_is_verified() {
     let sandbox = Sandbox::new("direct");
     let (docs, gate, tool) = held_direct(&sandbox);
     let write =
@@ -161,7 +161,7 @@ fn an_index_restored_under_its_own_name_takes_no_writes_before_it_is_proven() {
 }
 
 #[test]
-fn a_restore_that_is_ended_removes_what_it_brought_under_a_live_name_and_not_what_a_client_made_there() {
+fn a_restore_that_is_ended_removes_what_it_restored_under_a_live_name_and_not_what_a_client_made_there() {
     for is_clients in [false, true] {
         let sandbox = Sandbox::new(if is_clients { "ended-client" } else { "ended" });
         let (docs, gate, tool) = held_direct(&sandbox);

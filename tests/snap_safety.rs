@@ -20,7 +20,7 @@ fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
 }
 
 #[test]
-fn a_staged_copy_that_is_not_as_it_was_proven_never_replaces_what_is_live() {
+fn a_staged_copy_that_is_not_as_it_was_verified_never_replaces_what_is_live() {
     let sandbox = Sandbox::new("unsound");
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");

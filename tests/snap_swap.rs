@@ -47,7 +47,7 @@ fn upgrade(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_restore_brings_everything_back_as_it_was_and_is_taken_back_whole() {
+fn a_restore_restores_everything_as_it_was_and_is_taken_back_whole() {
     let sandbox = Sandbox::new("all");
     all_kinds(&sandbox);
     let other = format!("oa-{}", sandbox.prefix);
@@ -397,7 +397,7 @@ fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are
 }
 
 #[test]
-fn a_policy_of_index_state_management_is_attached_again_or_people_are_told() {
+fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
     let sandbox = Sandbox::new("ism");
     if sandbox.search.product != Product::OpenSearch {
         return svc_tests::skip("a policy of index state management: OpenSearch alone has it");

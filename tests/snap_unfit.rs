@@ -12,7 +12,7 @@ use svc_tests::search::Settings;
 use svc_tests::tool::Ran;
 
 #[test]
-fn a_count_that_is_not_what_the_backup_noted_is_never_brought_into_use() {
+fn a_count_that_is_not_what_was_captured_is_never_made_live() {
     let sandbox = Sandbox::new("proof");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 5));
     let created = sandbox.create("s1");
@@ -58,7 +58,7 @@ fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_nev
 }
 
 #[test]
-fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_changed() {
+fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     let sandbox = Sandbox::new("bad");
     let live = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
@@ -101,7 +101,7 @@ fn what_is_not_there_is_no_good_or_is_not_ours_is_refused_before_anything_is_cha
 }
 
 #[test]
-fn a_document_that_is_no_good_is_refused_by_every_step_that_goes_on_from_one() {
+fn an_invalid_document_is_refused_by_every_step_that_resumes_from_one() {
     let sandbox = Sandbox::new("from");
     sandbox.simple("docs", 3);
     let created = sandbox.create("s1");

@@ -167,7 +167,7 @@ fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_e
 }
 
 #[test]
-fn a_run_goes_on_where_the_end_of_the_login_session_ends_all_that_was_started_in_it() {
+fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_in_it() {
     let product = Product::new("termscope").unwrap();
     product.install("1.15.5", 20).unwrap();
     // logind is not here, so its word is played; the scopes, the session's and the one that the run makes, are systemd's.

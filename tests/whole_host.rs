@@ -454,7 +454,7 @@ const BACK: [&str; 10] = [
 
 #[test]
 #[ignore = "minutes: a whole host loses its power twenty times"]
-fn a_host_that_loses_its_power_is_brought_to_an_end_by_what_status_says_and_is_old_or_new() {
+fn a_host_that_loses_its_power_is_finished_by_what_status_says_and_is_old_or_new() {
     let Some(mut host) = Machine::boot_on_disk(&SVC) else { return };
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
     host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde_json::Value;
-use svc_step::{Call, Failure, Lock};
+use svc_step::{Call, Failure, Lock, lock};
 
 use crate::client::{MOMENT, Server, continues_by_itself, members, number, path, retry_while_busy, text};
 
@@ -23,7 +23,7 @@ pub(crate) fn lock(call: &Call, server: &Server, repository: &str, dry_run: bool
 
 /// Whose holder may have left a change of the repository's settings.
 pub(crate) fn lock_name(server: &Server, repository: &str) -> (&'static str, String) {
-    ("repository", format!("{}.{repository}", server.cluster_uuid))
+    ("repository", lock::repository(&server.cluster_uuid, repository))
 }
 
 /// The repository's definition as the server has it, `None` where none of that name is registered.

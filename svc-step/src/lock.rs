@@ -46,6 +46,12 @@ impl Lock {
     }
 }
 
+/// The name of the lock, of the kind `repository`, that whoever writes to a snapshot repository of a cluster holds, and whoever copies it.
+#[must_use]
+pub fn repository(cluster_uuid: &str, name: &str) -> String {
+    format!("{cluster_uuid}.{name}")
+}
+
 impl Lock {
     /// The lock, but none in a dry run, which touches nothing: the directory of locks included.
     ///

@@ -30,7 +30,7 @@ const FIRST: &[(&str, &[&str])] = &[
     ("captured", &["name", "docs_count", "docs_exact", "closed"]),
     ("disks", &["node", "level", "available_bytes", "high_watermark_bytes"]),
     ("changed", &["path", "saved", "new"]),
-    ("copies", &["point_id", "host", "copied_at", "has_repository"]),
+    ("copies", &["point_id", "host", "made_at", "has_repository"]),
 ];
 /// Keys whose value is a verdict, with the values that are good and those that are bad.
 const VERDICTS: [&str; 5] = ["state", "status", "verdict", "level", "active_state"];

@@ -681,20 +681,26 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
     let search = host.path("search");
     fs::write(&search, document("svc-snap.health/1", true, &json!({"repository": {"type": "s3"}})).to_string()).unwrap();
     let search = search.to_str().unwrap();
+    let list = |name: &str, snapshots: Value| {
+        fs::write(host.path(name), document("svc-snap.list/1", true, &json!({ "snapshots": snapshots })).to_string()).unwrap();
+        host.path(name).display().to_string()
+    };
+    let idle = list("idle", json!([{"uuid": "u", "state": "SUCCESS"}]));
     let push = |offsite: &str| {
         let mut call = Command::new(env!("CARGO_BIN_EXE_svc-point"));
-        call.args(["push", &point, "--search", search, "--snapshots", "/none", "--snapshot", "/none"]).env_clear();
+        call.args(["push", &point, "--search", search, "--snapshots", &idle, "--snapshot", "/none"]).env_clear();
         call.env("PATH", host.path("bin")).env("SVC_ENVIRONMENT_FILE", "/none").env("SVC_STATE_DIR", host.path("state"));
         let ended = call.env("SVC_BACKUP_DIR", host.path("backups")).env("SVC_OFFSITE", offsite).output().unwrap();
         Ran { status: ended.status.code().unwrap(), stdout: String::from_utf8(ended.stdout).unwrap(), stderr: String::new() }
             .code()
     };
     assert_eq!(push(""), (2, "offsite_not_set".to_owned()));
-    let taking = json!({"snapshots": [{"uuid": "u", "state": "SUCCESS"}, {"uuid": "v", "state": "IN_PROGRESS"}]});
-    let listed = host.path("snapshots");
-    fs::write(&listed, document("svc-snap.list/1", true, &taking).to_string()).unwrap();
-    let busy = ["push", &point, "--search", search, "--snapshot", "/none", "--snapshots", listed.to_str().unwrap(), "--dry-run"];
-    assert_eq!(host.run(&busy).code(), (5, "search_busy".to_owned()));
+    let taking = list("taking", json!([{"uuid": "u", "state": "SUCCESS"}, {"uuid": "v", "state": "IN_PROGRESS"}]));
+    let dry = |listed: &str| {
+        host.run(&["push", &point, "--search", search, "--snapshot", "/none", "--snapshots", listed, "--dry-run"]).code()
+    };
+    assert_eq!(dry(&taking), (5, "search_busy".to_owned()));
+    assert_eq!(dry("/none").0, 2, "nobody has looked");
     assert_eq!(push("/far"), (4, "program_not_found".to_owned()));
 }
 

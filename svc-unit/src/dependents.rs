@@ -6,14 +6,12 @@ use std::collections::BTreeSet;
 use svc_step::{Call, Failure, Status};
 
 use crate::report::Report;
-use crate::steps::Goal;
-use crate::systemctl::{interrupted, request, show};
+use crate::request::{Goal, interrupted, request};
+use crate::systemctl::show;
 use crate::unit::Unit;
 
 /// The relations over which systemd passes a stop on (systemd.unit(5), "Requires=" and the following).
 const STOPPED_WITH: &str = "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo";
-/// The relations without which systemd does not start a unit.
-const REQUIREMENTS: &str = "Requires,Requisite,BindsTo";
 
 /// The running units that systemd stops along with `unit`, by their names. Not the targets among them: they run nothing, and to
 /// start one starts all that it wants, also what somebody had stopped.
@@ -34,14 +32,6 @@ pub(crate) fn running(call: &Call, unit: &Unit) -> Result<Vec<String>, Failure> 
     }
     running.sort();
     Ok(running)
-}
-
-/// Whether a unit that `unit` requires is not active, nor done: systemd then fails the start of `unit` and leaves no trace of it.
-pub(crate) fn requirement_failed(call: &Call, unit: &Unit) -> Result<bool, Failure> {
-    let shown = show(call, "status", unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?;
-    let required: Vec<String> = shown.into_iter().flat_map(|shown| shown.related).collect();
-    let required = show(call, "status", unit.manager, &required, "")?;
-    Ok(required.iter().any(|shown| !shown.state.is_active() && !shown.state.has_done_its_work()))
 }
 
 /// After the stop: keeps, of those that were running, the ones that are down, and names them in a warning.

@@ -1,12 +1,10 @@
 //! Units of systemd: stopped, started and waited for through `systemctl`, and checked by their properties (procedure, sections
 //! 1 and 3; 9.2 step 1, 9.3 steps 2 and 7).
-//!
-//! There is no lock here: systemd itself puts requests in order, and an operator must be able to stop a service while another
-//! call still waits for its start.
 
 mod dependents;
 mod ready;
 mod report;
+mod request;
 mod state;
 mod steps;
 mod systemctl;
@@ -21,7 +19,8 @@ use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
 use crate::ready::ReadyArgs;
-use crate::steps::{Goal, StartArgs};
+use crate::request::Goal;
+use crate::steps::StartArgs;
 use crate::unit::UnitArgs;
 
 /// Stop, start and check units of systemd

@@ -40,7 +40,6 @@ pub(crate) struct Report {
     pub(crate) skipped: Option<Skipped>,
     /// Units that require this one, are bound to it or are part of it: of `status` those that run, of `stop` those that were
     /// stopped along with it, of `start --from` those that were started again.
-    #[serde(default)]
     pub(crate) dependents: Vec<String>,
     /// After a failure: the unit's last journal lines since the step began.
     pub(crate) journal: Vec<String>,

@@ -1,6 +1,5 @@
 //! The five steps: `status`, `stop` (procedure, 9.2 step 1), `start`, `restart` and `wait` (4.1, 9.3 steps 2 and 7).
 
-use clap::ValueEnum;
 use svc_step::common::DryRun;
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, StepResult};
@@ -8,18 +7,10 @@ use svc_step::{Call, Failure, StepResult};
 use crate::dependents;
 use crate::ready::{INTERVAL, Ready, ReadyArgs, died, until};
 use crate::report::{self, Report, Skipped};
+use crate::request::{Goal, interrupted, request};
 use crate::state::{Exit, State};
-use crate::systemctl::{interrupted, plan, request};
+use crate::systemctl::plan;
 use crate::unit::{Unit, UnitArgs};
-
-/// What is waited for, or expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Goal {
-    /// Active; of `wait` also stable and ready
-    Active,
-    /// Inactive or failed, and nothing about to start it
-    Inactive,
-}
 
 pub(crate) fn status(call: &Call, unit: Unit, expected: Option<Goal>) -> StepResult<Report> {
     report::of(call, "status", unit, |report| {
@@ -44,9 +35,8 @@ fn expect(goal: Goal, unit: &Unit, state: &State) -> Result<(), Failure> {
 }
 
 fn not_found(unit: &Unit) -> Failure {
-    Failure::not_found("unit_not_found", format!("There is no unit {}.", unit.name)).hint(
-        "Name the right one, or set SVC_UNIT; systemctl list-unit-files lists them (with --user those of the user manager).",
-    )
+    Failure::not_found("unit_not_found", format!("There is no unit {}.", unit.name))
+        .hint("Name the right one, or set SVC_UNIT; systemctl list-unit-files (with --user) lists them.")
 }
 
 pub(crate) fn stop(call: &Call, unit: Unit, dry_run: bool) -> StepResult<Report> {
@@ -73,7 +63,7 @@ fn act_stop(call: &Call, report: &mut Report) -> Result<(), Failure> {
     }
     let (unit, flag) = (&report.unit.name, report.unit.manager.flag());
     Err(Failure::failed("unit_not_stopped", format!("{unit} was to stop and is {}.", report.after.phrase()))
-        .hint(format!("Something may start it again (a socket, a timer): systemctl {flag}show -p TriggeredBy {unit} names it."))
+        .hint(format!("What starts it again, or forbids the stop: systemctl {flag}show -p TriggeredBy,RefuseManualStop {unit}"))
         .cause(answer.stderr))
 }
 
@@ -192,15 +182,13 @@ fn act(call: &Call, report: &mut Report, verb: &str, ready: &Ready) -> Result<()
     let ready = sent.and_then(|()| ready.wait(call, report, false));
     ready.map_err(|failure| interrupted(failure, report, Goal::Active))?;
     if report.after.need_daemon_reload {
-        let name = &report.unit.name;
-        let message = format!("The file of {name} has changed on disk and is not in force: run systemctl daemon-reload.");
-        call.warn("daemon_reload_needed", message);
+        let why = "has changed on disk and is not in force: run systemctl daemon-reload.";
+        call.warn("daemon_reload_needed", format!("The file of {} {why}", report.unit.name));
     }
     Ok(())
 }
 
-/// A restart that systemd refuses leaves the previous run active; only its invocation ID differs from that of a new run. This waits as
-/// long as the request is in systemd's queue.
+/// Waits as long as the request is in systemd's queue. A restart that is refused leaves the previous run active, by its invocation ID.
 fn send(call: &Call, report: &mut Report, verb: &str) -> Result<(), Failure> {
     let answer = request(call, report, verb)?;
     if !answer.status.success() && report.after.is_inactive() {
@@ -215,9 +203,7 @@ fn send(call: &Call, report: &mut Report, verb: &str) -> Result<(), Failure> {
     }
     let (unit, flag, state) = (&report.unit.name, report.unit.manager.flag(), report.after.phrase());
     Err(Failure::failed("unit_not_started", format!("systemd did not restart {unit}: it is {state}, the same run as before."))
-        .hint(format!(
-            "systemctl {flag}list-jobs shows what stands in the way, systemctl {flag}show -p RefuseManualStop {unit} whether it may be stopped by hand at all."
-        ))
+        .hint(format!("What stands in the way: systemctl {flag}list-jobs; systemctl {flag}show -p RefuseManualStop {unit}"))
         .cause(answer.stderr))
 }
 

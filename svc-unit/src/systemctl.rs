@@ -6,28 +6,22 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use svc_step::action::Action;
 use svc_step::child::{self, Captured};
 use svc_step::{Call, Failure, Status};
 
-use crate::report::Report;
-use crate::state::{State, epoch_ms};
-use crate::steps::Goal;
+use crate::state::State;
 use crate::unit::{Manager, Unit};
-use crate::{dependents, ready};
 
 /// The properties that are a unit's state.
 const STATE: &str = "LoadState,LoadError,ActiveState,SubState,Result,Type,MainPID,ExecMainCode,ExecMainStatus,\
 NRestarts,UnitFileState,InvocationID,NeedDaemonReload,Job,ActiveEnterTimestamp,ActiveEnterTimestampMonotonic,\
 InactiveEnterTimestamp,InactiveEnterTimestampMonotonic";
 /// systemctl's exit status if the request was not permitted, as that of an init script (LSB).
-const NOT_PERMITTED: i32 = 4;
+pub(crate) const NOT_PERMITTED: i32 = 4;
 
-fn arguments<'a>(manager: Manager, verb: &[&'a str], units: &'a [String]) -> Vec<&'a str> {
+pub(crate) fn arguments<'a>(manager: Manager, verb: &[&'a str], units: &'a [String]) -> Vec<&'a str> {
     let user = (manager == Manager::User).then_some("--user").into_iter();
     let options = user.chain(["--no-pager", "--no-ask-password"]).chain(verb.iter().copied());
     options.chain(["--"]).chain(units.iter().map(String::as_str)).collect()
@@ -84,7 +78,7 @@ pub(crate) fn show(call: &Call, step: &str, manager: Manager, units: &[String], 
 }
 
 /// Whether the manager is another user's, who alone may act (unless polkit lets others).
-fn is_of_another_user(manager: Manager) -> bool {
+pub(crate) fn is_of_another_user(manager: Manager) -> bool {
     let owner = match manager {
         Manager::System => Some(0),
         Manager::User => std::env::var_os("XDG_RUNTIME_DIR").and_then(|folder| Some(std::fs::metadata(folder).ok()?.uid())),
@@ -92,7 +86,7 @@ fn is_of_another_user(manager: Manager) -> bool {
     owner.is_some_and(|owner| owner != nix::unistd::geteuid().as_raw())
 }
 
-fn no_rights(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure {
+pub(crate) fn no_rights(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure {
     let hint = match manager {
         Manager::System => format!("sudo svc-unit {step} {unit}"),
         Manager::User => format!("Run svc-unit {step} {unit} --user as the user who owns that manager."),
@@ -113,76 +107,4 @@ fn no_answer(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure 
             .hint("Set XDG_RUNTIME_DIR to that user's own (/run/user/UID); loginctl enable-linger USER starts the manager."),
     };
     failure.cause(if stderr.is_empty() { "systemctl show printed nothing" } else { stderr })
-}
-
-/// Asks systemd to `verb` the unit and waits until its job has ended, keeping `report.after` up to date. An exit status of 0 says
-/// that the job ended well, or that there was nothing to do; what is on stderr is for people.
-///
-/// `changed` is true if the unit was seen to change; an interrupted request counts as soon as it is seen in systemd's queue.
-/// It is unknown if the request failed and nothing shows that it had no effect: a unit that it requires failed to start, or
-/// the manager did not answer in time.
-pub(crate) fn request(call: &Call, report: &mut Report, verb: &str) -> Result<Captured, Failure> {
-    let (unit, before) = (report.unit.clone(), report.before.clone());
-    let attempt = call.effects().attempt();
-    let now = Timestamp::now();
-    (report.requested_at, report.requested_epoch_ms) = (Some(now.into()), Some(epoch_ms(now)));
-    let (started, mut changed) = (Instant::now(), false);
-    let ended = thread::scope(|scope| {
-        let arguments = arguments(unit.manager, &[verb], std::slice::from_ref(&unit.name));
-        let request = scope.spawn(|| capture(call, "systemctl", arguments));
-        // It fails as soon as a signal has come; systemctl is being ended then too, and gives the reason.
-        let _ = ready::until(call, report, verb, |report| {
-            changed |= report.after.differs(&before);
-            // Often at first, so that a quick stop is not kept waiting.
-            Ok((!request.is_finished()).then(|| Duration::from_millis(20).max(started.elapsed() / 4)))
-        });
-        request.join().unwrap_or_else(|_| Err(Failure::failed("systemctl_lost", "The thread that ran systemctl broke off.")))
-    });
-    let ended = ended.and_then(|answer| Ok((answer, state(call, verb, &unit)?)));
-    let (answer, after) = ended.inspect_err(|_| {
-        if changed || report.after.job_pending {
-            call.effects().happened();
-        }
-    })?;
-    let (done, text) = (answer.status.success(), answer.stderr.trim());
-    // A oneshot unit that has run is forgotten already: an inactive unit keeps no trace.
-    let ran = done && verb != "stop" && after.is_oneshot();
-    let cancelled = before.job_pending && !after.job_pending;
-    changed |= ran || cancelled || after.differs(&before);
-    report.after = after;
-    let is_denied = is_of_another_user(unit.manager);
-    if changed {
-        attempt.happened();
-    } else if done
-        || answer.status.code() == Some(NOT_PERMITTED)
-        // A failed unit that is failed as before was started too often in a short time.
-        || ((is_denied || before.active_state == "failed") && !dependents::requirement_failed(call, &unit)?)
-    {
-        attempt.refused();
-        if is_denied && !done {
-            return Err(no_rights(unit.manager, verb, &unit.name, text));
-        }
-    }
-    if done && !text.is_empty() {
-        call.warn("systemctl_warning", format!("systemctl says: {}", text.replace('\n', " ")));
-    }
-    Ok(answer)
-}
-
-/// Of a wait that a signal or the time limit has ended: systemd continues by itself, and which command finds out.
-pub(crate) fn interrupted(mut failure: Failure, report: &Report, goal: Goal) -> Failure {
-    let by = match (failure.signal, failure.code.as_str()) {
-        (Some(signal), _) => format!("The call was ended by {}", svc_step::signals::name(signal)),
-        (None, "timeout") => "The time limit came".to_owned(),
-        _ => return failure,
-    };
-    let (unit, option) = (&report.unit, if goal == Goal::Inactive { " --for inactive" } else { "" });
-    failure.message = format!("{by} while {} was {}; systemd continues by itself.", unit.name, report.after.phrase());
-    if goal == Goal::Active && report.after.is_oneshot() {
-        // To wait for it would be to miss it: when it has done its work it is inactive, as it was before.
-        return failure.hint(format!(
-            "Run svc-unit status {unit}: a oneshot unit that has done its work is inactive (or active and exited), with the result success."
-        ));
-    }
-    failure.hint(format!("Find out with svc-unit wait {unit}{option}, or svc-unit status {unit}."))
 }

@@ -58,7 +58,6 @@ impl Manager {
     }
 }
 
-/// As an operator types it.
 impl fmt::Display for Unit {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prefix = if self.manager == Manager::User { "user:" } else { "" };

@@ -11,7 +11,7 @@ use svc_tests::tool::bin_dir;
 use crate::site::{SHIPPED, Site, text};
 
 #[test]
-fn a_file_that_is_no_good_yaml_is_told_by_its_line_and_not_by_its_words() {
+fn a_file_that_is_invalid_yaml_is_told_by_its_line_and_not_by_its_content() {
     let site = Site::new();
     let good = site.write("good.yaml", SHIPPED);
     for (bad, code) in [

@@ -97,7 +97,7 @@ fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_
 }
 
 #[test]
-fn a_configuration_of_which_nothing_is_left_is_made_anew_and_the_owner_goes_by_his_name() {
+fn a_configuration_of_which_nothing_is_left_is_made_again_and_the_owner_goes_by_his_name() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-r").unwrap();
     fs::write(site.yaml(), SHIPPED).unwrap();

@@ -74,7 +74,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
 
 #[test]
 #[ignore = "minutes: cut off at each step of an upgrade's own rollback"]
-fn an_upgrade_that_is_cut_off_while_it_rolls_back_says_how_that_is_gone_on_with() {
+fn an_upgrade_that_is_cut_off_while_it_rolls_back_says_how_that_is_resumed() {
     let (product, before) = installed("reautocut");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     let all = [

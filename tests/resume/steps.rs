@@ -74,7 +74,7 @@ fn with_its_script_killed_at_some_steps_it_comes_to_its_end_and_nothing_is_lost(
 
 #[test]
 #[ignore = "minutes: cut off at each step"]
-fn killed_with_standing_copies_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+fn killed_with_clones_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("reclone", How::Killed, &["--clone"]);
 }
 
@@ -86,7 +86,7 @@ fn told_to_end_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
 }
 
 #[test]
-fn cut_off_with_standing_copies_while_its_tools_go_on_and_by_a_signal_nothing_is_lost() {
+fn interrupted_with_clones_while_its_tools_run_and_by_a_signal_nothing_is_lost() {
     let mut journey = Journey::new("reways", &["--clone"]);
     // Killed, told to end while what is left of that is being undone, and at the very end, where the signal comes too late.
     let hows = [How::Alone, How::Asked(Signal::SIGTERM)];
@@ -97,7 +97,7 @@ fn cut_off_with_standing_copies_while_its_tools_go_on_and_by_a_signal_nothing_is
 
 #[test]
 #[ignore = "one more upgrade and rollback that are cut off"]
-fn cut_off_with_standing_copies_by_hup_and_alone_between_the_swaps_nothing_is_lost() {
+fn interrupted_with_clones_by_hup_and_alone_between_the_swaps_nothing_is_lost() {
     let mut journey = Journey::new("rehang", &["--clone"]);
     assert_eq!(journey.there(How::Hung(Signal::SIGHUP), once("installer.started")), 1);
     assert_eq!(journey.back(How::Alone, once("swap-database.started")), 1);

@@ -44,7 +44,7 @@ pub fn grouped(program: impl AsRef<std::ffi::OsStr>) -> Command {
 
 /// Waits for the end of a child that leads a process group ([`grouped`]), which gets every signal of [`signal`] meanwhile. When
 /// `progress` has not changed for `silence`, the whole group is told to end, and killed if it does not; then there is no status.
-pub fn while_it_goes_on<T: PartialEq>(
+pub fn while_it_progresses<T: PartialEq>(
     child: &mut Child,
     silence: Duration,
     mut progress: impl FnMut() -> T,
@@ -89,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_that_goes_on_is_waited_for_and_one_that_does_not_is_ended_and_has_no_status() {
+    fn a_group_that_progresses_is_waited_for_and_one_that_does_not_is_ended_and_has_no_status() {
         let mut child = grouped("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap();
-        assert_eq!(while_it_goes_on(&mut child, Duration::from_millis(200), || ()).unwrap(), None);
+        assert_eq!(while_it_progresses(&mut child, Duration::from_millis(200), || ()).unwrap(), None);
         assert!(wait::gone(wait::HANG, || killpg(Pid::from_raw(child.id().cast_signed()), None).is_err()));
         let mut child = grouped("sleep").arg("1").spawn().unwrap();
         let mut count = 0;
@@ -99,6 +99,6 @@ mod tests {
             count += 1;
             count
         };
-        assert!(while_it_goes_on(&mut child, Duration::ZERO, more).unwrap().unwrap().success());
+        assert!(while_it_progresses(&mut child, Duration::ZERO, more).unwrap().unwrap().success());
     }
 }

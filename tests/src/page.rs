@@ -53,7 +53,7 @@ fn run(
         .stderr(stderr.try_clone()?)
         .spawn()
         .context("cannot run bash")?;
-    Ok(children::while_it_goes_on(&mut child, LIMIT, || ())?)
+    Ok(children::while_it_progresses(&mut child, LIMIT, || ())?)
 }
 
 fn said(file: &mut fs::File) -> Result<String> {

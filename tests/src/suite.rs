@@ -368,7 +368,7 @@ impl Plan<'_> {
         // Its output grows when a test ends; when a tool ends, the other file is touched.
         let changed = |path: &Path| fs::metadata(path).and_then(|meta| Ok((meta.len(), meta.modified()?))).ok();
         let progress = || (changed(output.path()), changed(noted.path()));
-        let why = match children::while_it_goes_on(&mut child, self.silence, progress)? {
+        let why = match children::while_it_progresses(&mut child, self.silence, progress)? {
             None => Some("stopped, since nothing ended any more"),
             Some(status) if status.success() => None,
             Some(_) => Some("FAILED"),

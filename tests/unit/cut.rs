@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 use crate::own::{Looks, Own, SIMPLE, SLOW, after, once_activating, says};
 
 #[test]
-fn term_in_the_middle_of_a_start_says_that_systemd_goes_on_and_how_to_wait() {
+fn term_in_the_middle_of_a_start_says_that_systemd_continues_and_how_to_wait() {
     let unit = Own::new("term", SLOW);
     let looks = Looks::new();
     let spawned = once_activating(&unit, looks.of(unit.start()));

@@ -69,7 +69,7 @@ fn a_start_that_was_cut_off_while_it_waits_for_another_unit_has_changed_somethin
 }
 
 #[test]
-fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_brings_it_back() {
+fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_starts_it_again() {
     let unit = Own::new("needed", SIMPLE);
     let near = Own::with("requires", &format!("Requires={0}\nAfter={0}", unit.name), SIMPLE);
     let far = Own::with("binds", &format!("BindsTo={0}\nAfter={0}", near.name), SIMPLE);

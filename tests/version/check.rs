@@ -85,7 +85,7 @@ fn the_last_minor_is_found_in_a_folder_of_the_products_installers() {
 }
 
 #[test]
-fn a_check_goes_on_from_an_installers_document_and_takes_the_installed_version_from_the_marker() {
+fn a_check_resumes_from_an_installers_document_and_takes_the_installed_version_from_the_marker() {
     let place = Place::saying("1.15.5\n");
     let document = place.tool("installer").arg(place.installer("svc-2.0.1.run")).run().ok().text();
     let from = || place.tool("check").args(["--from", "-", "--last-minor", "1.15"]).stdin(document.clone());

@@ -63,7 +63,7 @@ fn one_long_frame_is_not_read_from_within_and_many_tiny_ones_are_few_places() {
 }
 
 #[test]
-fn a_file_that_is_cut_or_altered_anywhere_is_no_text() {
+fn a_file_that_is_cut_or_changed_anywhere_is_no_text() {
     let text = text(2 * FRAME + 99);
     for compression in BOTH {
         let file = compressed(compression, &text);

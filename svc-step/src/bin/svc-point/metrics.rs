@@ -23,7 +23,7 @@ const MODE: u32 = 0o644;
   svc-point metrics --output -
   svc-point metrics --output /var/lib/prometheus/node-exporter/svc.prom
 
-With --output the file is replaced as a whole, and the document is printed; without it the text is. An alarm counts with the newest
+The file is replaced as a whole, and the document is printed; without a file the text is. An alarm counts with the newest
 timestamp:
   time() - max by (service) (svc_restore_point_timestamp_seconds) > 26 * 3600")]
 pub struct MetricsArgs {

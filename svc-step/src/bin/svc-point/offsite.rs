@@ -34,8 +34,8 @@ pub struct Copy {
     pub point_id: String,
     /// The host that it was made on.
     pub host: String,
-    /// When it was copied; RFC 3339, UTC.
-    pub copied_at: Time,
+    /// When the restore point was made; RFC 3339, UTC.
+    pub made_at: Time,
     /// Whether it holds the directory of the snapshot repository too.
     pub has_repository: bool,
     /// The ID of the snapshot in the restic repository.
@@ -66,7 +66,7 @@ impl Snapshot {
         Some(Copy {
             point_id: id.to_owned(),
             host: self.hostname.clone(),
-            copied_at: self.time.into(),
+            made_at: self.time.into(),
             has_repository: self.repository().is_some(),
             restic_snapshot: self.id.clone(),
         })
@@ -75,6 +75,14 @@ impl Snapshot {
 
 /// How the sentence begins of a list that failed.
 const NOT_LISTED: &str = "The off-site copies cannot be listed";
+
+/// A file system has it at its top, where the snapshot repository may be.
+const LOST_FOUND: &str = "lost+found";
+
+/// A path as a pattern of restic's that matches it alone.
+fn literal(path: &str) -> String {
+    path.chars().flat_map(|letter| ['\\', letter].into_iter().skip(usize::from(!"\\*?[".contains(letter)))).collect()
+}
 
 /// The tag of what is not verified yet.
 fn unverified(service: &str) -> String {

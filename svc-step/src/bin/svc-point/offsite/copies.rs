@@ -18,7 +18,7 @@ pub struct CopiesArgs {
     /// Only those of this host
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Check the restic repository too (restic check)
+    /// Run restic check too: is all there that the copies need
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -38,8 +38,7 @@ pub(crate) fn run(args: &CopiesArgs, call: &Call) -> StepResult<Copies> {
     if args.check
         && let Err(failure) = restic(call, &["check"], "The restic repository is not valid")
     {
-        // It could be read a moment ago.
-        let is_damage = failure.code == "offsite_failed" && !failure.message.contains("already locked");
+        let is_damage = failure.causes.iter().any(|cause| cause.contains("repository contains errors"));
         let damaged = || {
             let damaged = Failure::invalid("offsite_damaged", failure.message.clone());
             let hint = "What restic says of it, and what helps:\n  svc-offsite restic check\n  svc-offsite restic rebuild-index";
@@ -86,6 +85,7 @@ pub(crate) fn prune(args: &PruneCopiesArgs, call: &Call) -> StepResult<PrunedCop
         restic(call, &forget, "The copies cannot be pruned")?;
         attempt.happened();
     }
-    let left = snapshots(call, &args.service.name, Some(&host), NOT_LISTED)?;
-    Ok(PrunedCopies { copies: left.iter().filter_map(super::Snapshot::copy).collect(), plan })
+    let left = snapshots(call, &args.service.name, Some(&host), NOT_LISTED);
+    let copies = left.iter().flatten().filter_map(super::Snapshot::copy).collect();
+    Stopped::ended(left.map(drop), PrunedCopies { copies, plan })
 }

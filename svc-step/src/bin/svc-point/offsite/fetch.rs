@@ -1,6 +1,7 @@
 //! `fetch`: restores an off-site copy to this host, the restore point last.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -12,7 +13,7 @@ use svc_step::lock::{Lock, make_private_folder};
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult};
 
-use super::{NOT_LISTED, Snapshot, run as restic, snapshots};
+use super::{LOST_FOUND, NOT_LISTED, Snapshot, literal, run as restic, snapshots};
 use crate::point::{BackupDir, SUMS};
 
 /// What restic restores to, in the directory of the restore points and in that of the snapshot repository.
@@ -23,7 +24,7 @@ const FETCH: &str = ".fetch";
 #[command(after_help = "Example:
   svc-point fetch 20261121t021703z-backup-nightly --repository /var/backups/opensearch
 
-A call that was killed is run again, and continues.")]
+After a call that was killed, run the same command again.")]
 pub struct FetchArgs {
     /// The ID of the restore point
     #[arg(value_name = "ID")]
@@ -130,7 +131,7 @@ fn complete(directory: &Path, id: &str) -> PathBuf {
 /// Refuses a directory that holds anything but what this command has put there.
 fn refuse_used(directory: &Path, id: &str) -> Result<(), Failure> {
     let mut names = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    if complete(directory, id).exists() || names.all(|name| name == FETCH) {
+    if complete(directory, id).exists() || names.all(|name| name == FETCH || name == LOST_FOUND) {
         return Ok(());
     }
     let message = format!("The directory {} is not empty, so the copy of the repository is not put there.", directory.display());
@@ -138,9 +139,19 @@ fn refuse_used(directory: &Path, id: &str) -> Result<(), Failure> {
         .hint("Set SVC_BACKUP_REPO to another directory, or move away what is in that one."))
 }
 
+/// As `svc-snap configure` makes it, whatever the caller's umask.
+fn make_repository_folder(directory: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = directory.ancestors().take_while(|folder| !folder.exists()).collect();
+    missing.into_iter().rev().try_for_each(|folder| {
+        fs::create_dir(folder)?;
+        fs::set_permissions(folder, fs::Permissions::from_mode(if folder == directory { 0o750 } else { 0o755 }))
+    })
+}
+
 fn fetch_repository(call: &Call, copy: &Snapshot, directory: &Path, id: &str) -> Result<(), Failure> {
     let complete = complete(directory, id);
     let fault = |error: std::io::Error| Failure::io("put the snapshot repository into place", directory, &error);
+    make_repository_folder(directory).map_err(fault)?;
     if !complete.exists() {
         let restored = restored(call, copy, copy.repository().unwrap_or(Path::new("/")), &directory.join(FETCH))?;
         fs::rename(restored, &complete).and_then(|()| fs::remove_dir_all(directory.join(FETCH))).map_err(fault)?;
@@ -182,9 +193,4 @@ fn restored(call: &Call, copy: &Snapshot, path: &Path, target: &Path) -> Result<
     let synced = fs::File::open(target).and_then(|file| nix::unistd::syncfs(file).map_err(Into::into));
     synced.map_err(|error| Failure::io("make the files durable", target, &error))?;
     Ok(target.join(path.strip_prefix("/").unwrap_or(path)))
-}
-
-/// A path as a pattern of restic's that matches it alone.
-fn literal(path: &str) -> String {
-    path.chars().flat_map(|letter| ['\\', letter].into_iter().skip(usize::from(!"\\*?[".contains(letter)))).collect()
 }

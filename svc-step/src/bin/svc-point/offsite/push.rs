@@ -5,18 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::document::Time;
 use svc_step::file::{self, Existing};
-use svc_step::lock::Lock;
+use svc_step::lock::{self, Lock};
 use svc_step::reporter::shell_quoted;
 use svc_step::run_id::RunId;
-use svc_step::{Call, Failure, StepResult};
+use svc_step::{Accept, Call, Failure, Received, StepResult};
 
-use super::{run as restic, snapshots, unverified};
+use super::{LOST_FOUND, literal, run as restic, snapshots, unverified};
 use crate::last::{self, OffsiteCopy};
 use crate::point::{self, About, BackupDir};
 use crate::space::result;
@@ -69,12 +70,14 @@ pub struct Pushed {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Health {
+    cluster_uuid: String,
     repository: Repository,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Repository {
+    name: String,
     r#type: Option<String>,
 }
 
@@ -122,20 +125,29 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
         point_id: id,
     };
     let _lock = Lock::unless_dry(call, "restore-points", &args.dir.dir().display().to_string(), args.dry.dry_run)?;
+    // What svc-snap takes before it writes to the repository.
+    let Health { cluster_uuid, repository: Repository { name, .. } } = health(args, call)?;
+    let _repository = Lock::unless_dry(call, "repository", &lock::repository(&cluster_uuid, &name), args.dry.dry_run)?;
     match push(args, call, &point, repository.as_deref(), &mut pushed) {
         Ok(()) => Ok(pushed),
         Err(failure) => Err(call.stopped(failure, pushed)),
     }
 }
 
+/// Of a cluster with red indices too.
+fn health(args: &PushArgs, call: &Call) -> Result<Health, Failure> {
+    Received::read(call, &args.search, &["svc-snap.health/1"], Accept::Unfinished)?.result()
+}
+
 /// The directory of the snapshot repository, without links, since restic copies a link as a link; none if it is no directory.
 fn repository(args: &PushArgs, call: &Call, id: &str) -> Result<Option<PathBuf>, Failure> {
     let again = || format!("Then:\n  {}", shell_quoted(&["svc-offsite", "push", &args.point]));
-    if result::<Listed>(Some(&args.snapshots)).snapshots.iter().any(|one| one.state == "IN_PROGRESS") {
+    let Listed { snapshots } = Received::read(call, &args.snapshots, &["svc-snap.list/1"], Accept::Good)?.result()?;
+    if snapshots.iter().any(|one| one.state == "IN_PROGRESS") {
         let message = "A snapshot is being written to the snapshot repository.";
         return Err(Failure::unavailable("search_busy", message).hint(format!("Wait until it has ended. {}", again())));
     }
-    if result::<Health>(Some(&args.search)).repository.r#type.is_some_and(|kind| kind != "fs") {
+    if health(args, call)?.repository.r#type.is_some_and(|kind| kind != "fs") {
         let message =
             "The snapshot repository is no directory (type fs), so it is not copied: its own storage has to outlive this host.";
         call.warn("repository_not_copied", message);
@@ -154,8 +166,12 @@ fn repository(args: &PushArgs, call: &Call, id: &str) -> Result<Option<PathBuf>,
 fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, pushed: &mut Pushed) -> Result<(), Failure> {
     let (host, service, id) = (Call::host(), args.dir.service(), pushed.point_id.clone());
     let (new, verified) = (format!("{},{id}", unverified(service)), format!("{service},{id}"));
+    // restic's forget keeps the last of each day by this.
+    let made = made_at(pushed).to_zoned(TimeZone::system()).strftime("%F %T").to_string();
+    let not = repository.map(|directory| literal(&directory.join(LOST_FOUND).display().to_string()));
     let paths = [Some(point), repository].map(|path| path.map(|path| path.display().to_string()));
-    let mut backup = vec!["backup", "--json", "--quiet", "--host", &host, "--tag", &new];
+    let mut backup = vec!["backup", "--json", "--quiet", "--host", &host, "--tag", &new, "--time", &made];
+    backup.extend(not.iter().flat_map(|not| ["--exclude", not]));
     if args.dry.dry_run {
         backup.extend(paths.iter().flatten().map(String::as_str));
         pushed.plan.push(Action::command(["restic"].into_iter().chain(backup)));
@@ -198,9 +214,17 @@ fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, p
     restic(call, &["tag", "--quiet", "--set", &verified, &summary.snapshot_id], &failed)?;
     let copied_at = Timestamp::now();
     pushed.copied_at = Some(copied_at.into());
-    let record = OffsiteCopy { point_id: id, copied_at, made_at: pushed.made_at.as_str().parse().unwrap_or_default() };
+    let record = OffsiteCopy { point_id: id, copied_at, made_at: made_at(pushed) };
+    // An older restore point that is copied too is not the newest copy.
+    if last::offsite_copy(call.state_dir()).is_ok_and(|last| last.is_some_and(|last| last.made_at > record.made_at)) {
+        return Ok(());
+    }
     let text = serde_json::to_vec(&record).map_err(anyhow::Error::from)?;
     file::write_whole(&call.state_dir().join(last::OFFSITE), &text, 0o600, Existing::Replace)
+}
+
+fn made_at(pushed: &Pushed) -> Timestamp {
+    pushed.made_at.as_str().parse().unwrap_or_default()
 }
 
 /// restic says the same of a storage that is not mounted or refuses the connection.

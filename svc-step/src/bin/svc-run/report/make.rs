@@ -101,19 +101,24 @@ fn document_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Document<V
     newest(attempts, step)?.document.as_ref()
 }
 
-/// From when to when the service was down, in milliseconds since 1970. The request to stop may have been made by a step that was
-/// interrupted; then the one after it only saw since when the unit was inactive.
-pub fn downtime_span(attempts: &[Attempt]) -> Option<(u64, u64)> {
+/// Since when the service was down, in milliseconds since 1970. The request to stop may have been made by a step that was interrupted;
+/// then the one after it only saw since when the unit was inactive.
+pub fn downtime_begun(attempts: &[Attempt]) -> Option<u64> {
     let stops = || attempts.iter().filter(|one| one.step == "stop");
     let requested = stops().find_map(|stop| stop.document.as_ref()?.number("/requested_epoch_ms"));
     let seen = || {
         let mut later = stops().filter(|stop| stop.attempt > 1);
         later.find_map(|stop| stop.document.as_ref()?.number("/after/inactive_enter_epoch_ms"))
     };
+    requested.or_else(seen)
+}
+
+/// From when to when it was down, where the run has started it again.
+pub fn downtime_span(attempts: &[Attempt]) -> Option<(u64, u64)> {
     // A run that failed before its own start was undone by `start-again`.
     let active = |step| document_of(attempts, step)?.number("/after/active_enter_epoch_ms");
     let up = active("start").or_else(|| active("start-again"))?;
-    let down = requested.or_else(seen)?;
+    let down = downtime_begun(attempts)?;
     (down <= up).then_some((down, up))
 }
 

@@ -157,7 +157,7 @@ fn a_failure_is_that_of_its_step_unless_the_run_has_its_own() {
 }
 
 #[test]
-fn a_document_comes_whatever_was_noted() {
+fn a_document_comes_whatever_was_recorded() {
     let facts = json!({"version": 7, "restore_point": "/p", "mine": {"a": 1}, "preflight": [
         {"check": "unit", "verdict": "pass", "message": ""}, {"check": "space", "verdict": "fail", "message": "too little"}]});
     let notes = Notes { facts: facts.as_object().unwrap().clone(), ..Notes::default() };

@@ -29,7 +29,7 @@ const TICKS: u64 = 5;
 pub struct Picture {
     steps: Vec<Bar>,
     /// From when to when the service was down.
-    downtimes: Vec<(u64, u64)>,
+    downtimes: Vec<(u64, Option<u64>)>,
 }
 
 /// A step, when it began, and in how many scripts that are steps it is one.
@@ -43,7 +43,8 @@ impl Picture {
     /// Adds the steps of a run, and below a step those of the run that it is.
     pub fn add(&mut self, run: &Journal, steps: &[StepStatus], depth: usize) {
         let attempts = run.attempts();
-        self.downtimes.extend(report::downtime_span(&attempts));
+        let ended = report::downtime_span(&attempts).map(|(down, up)| (down, Some(up)));
+        self.downtimes.extend(ended.or_else(|| Some((report::downtime_begun(&attempts)?, None))));
         let runs = run.dir().parent().and_then(Path::parent).map(journal::runs).unwrap_or_default();
         let nested = runs.into_iter().rev().filter(|other| other.plan().parent.as_deref() == Some(run.id()));
         let mut nested: Vec<(u64, Journal)> =
@@ -66,7 +67,7 @@ impl Picture {
     }
 }
 
-fn draw(status: &StatusResult, steps: &[Bar], downtimes: &[(u64, u64)]) -> String {
+fn draw(status: &StatusResult, steps: &[Bar], downtimes: &[(u64, Option<u64>)]) -> String {
     let axis = Axis::of(steps);
     let bottom = TOP + ROW * steps.len() as u64;
     let mut svg = format!(
@@ -77,7 +78,8 @@ fn draw(status: &StatusResult, steps: &[Bar], downtimes: &[(u64, u64)]) -> Strin
     svg.push_str(&text(16, 24, "font-size=\"16\"", &title(status)));
     svg.push_str(&text(16, 44, "", &status.message));
     for (from, to) in downtimes {
-        let (x, end) = (axis.at(*from), axis.at(*to));
+        // One that the run has not ended lasts to the end of the picture.
+        let (x, end) = (axis.at(*from), axis.at(to.unwrap_or(u64::MAX)));
         let _ = writeln!(
             svg,
             "<rect class=\"downtime\" x=\"{x}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"#f6dede\"/>",
@@ -85,7 +87,7 @@ fn draw(status: &StatusResult, steps: &[Bar], downtimes: &[(u64, u64)]) -> Strin
             (end - x).max(1),
             bottom - TOP + 18
         );
-        let said = format!("service down for {}", duration(to - from));
+        let said = to.map_or("service down".to_owned(), |to| format!("service down for {}", duration(to - from)));
         // To the left of its end where it would leave the picture.
         let (x, anchor) = if x > (LEFT + RIGHT) / 2 { (end, "end") } else { (x, "start") };
         svg.push_str(&text(x, TOP - 22, &format!("fill=\"#a33030\" text-anchor=\"{anchor}\""), &said));

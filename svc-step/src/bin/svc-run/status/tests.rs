@@ -290,6 +290,10 @@ fn a_picture_has_a_bar_for_each_step_and_the_downtime_shaded() {
         drawn.lines().filter_map(|line| line.split_once("text-anchor=\"end\">")?.1.strip_suffix("</text>")).collect();
     let places = ["backup", "› stop", "› start", "prune"].map(|label| labels.iter().position(|one| *one == label).unwrap());
     assert!(places.is_sorted() && drawn.contains(">service down for 800 ms<"), "{drawn}");
+    // The service is still down.
+    let failed = Made::new("svc-upgrade");
+    failed.step("01-stop", "step", &json!({"duration_ms": 1000, "result": {"requested_epoch_ms": 1}}));
+    assert!(super::picture(&of(&failed, None)).contains(">service down<"));
     // A run without a step has a picture too.
     assert!(super::picture(&of(&Made::new("svc-backup"), None)).ends_with("</svg>\n"));
 }
