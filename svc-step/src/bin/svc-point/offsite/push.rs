@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
@@ -166,11 +166,16 @@ fn repository(args: &PushArgs, call: &Call, id: &str) -> Result<Option<PathBuf>,
 fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, pushed: &mut Pushed) -> Result<(), Failure> {
     let (host, service, id) = (Call::host(), args.dir.service(), pushed.point_id.clone());
     let (new, verified) = (format!("{},{id}", unverified(service)), format!("{service},{id}"));
-    // restic's forget keeps the last of each day by this.
-    let made = made_at(pushed).to_zoned(TimeZone::system()).strftime("%F %T").to_string();
+    let failed = format!("The restore point {id} was not copied off-site");
+    let copies = if args.dry.dry_run { Ok(Vec::new()) } else { snapshots(call, service, Some(&host), &failed) };
+    let copies = copies.map_err(|failure| never_initialised(call, failure))?;
+    // restic's forget keeps the last of each day by this; the newest copy of one restore point is a second later than the others.
+    let same = copies.iter().filter(|copy| copy.point().is_some_and(|(other, _)| other == id));
+    let time = same.map(|copy| copy.time + SignedDuration::from_secs(1)).max().unwrap_or_else(|| made_at(pushed));
+    let time = time.to_zoned(TimeZone::system()).strftime("%F %T").to_string();
     let not = repository.map(|directory| literal(&directory.join(LOST_FOUND).display().to_string()));
     let paths = [Some(point), repository].map(|path| path.map(|path| path.display().to_string()));
-    let mut backup = vec!["backup", "--json", "--quiet", "--host", &host, "--tag", &new, "--time", &made];
+    let mut backup = vec!["backup", "--json", "--quiet", "--host", &host, "--tag", &new, "--time", &time];
     backup.extend(not.iter().flat_map(|not| ["--exclude", not]));
     if args.dry.dry_run {
         backup.extend(paths.iter().flatten().map(String::as_str));
@@ -178,10 +183,8 @@ fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, p
         pushed.plan.push(Action::command(["restic", "tag", "--host", &host, "--tag", &new, "--set", &verified]));
         return Ok(());
     }
-    let failed = format!("The restore point {id} was not copied off-site");
     // Of the other copies it has read most of this one before.
-    let parent = snapshots(call, service, Some(&host), &failed).map_err(|failure| never_initialised(call, failure))?.pop();
-    backup.extend(parent.iter().flat_map(|parent| ["--parent", &parent.id]));
+    backup.extend(copies.last().iter().flat_map(|parent| ["--parent", &parent.id]));
     backup.extend(paths.iter().flatten().map(String::as_str));
     // What earlier calls have left that were killed: their locks, and what they could not verify.
     restic(call, &["unlock", "--quiet"], &failed)?;
