@@ -154,10 +154,10 @@ struct Todo {
 }
 
 impl Todo {
-    /// Errors: It is under /tmp, no folder, or below one that the user cannot pass (3).
+    /// Errors: It is directly under /tmp, no folder, or below one that the user cannot pass (3).
     fn find(location: &Path, user: &OsUser) -> Result<Self, Failure> {
         let unusable = |message: String, hint: String| Failure::refused("location_unusable", message).hint(hint);
-        if location.parent().is_none() || location.starts_with("/tmp") {
+        if location.parent().is_none_or(|parent| parent == Path::new("/tmp")) {
             let hint = "The system empties /tmp when it starts, and a unit may have one of its own; name a folder such as /var/backups/search/backup_repo.";
             return Err(unusable(format!("{} is no place for backups.", location.display()), hint.to_owned()));
         }

@@ -116,7 +116,9 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
             .into());
     }
     let made = About::read(&point).and_then(|about| about.made_at?.parse().ok()).or_else(|| point::stamp(&id));
-    let repository = repository(args, call, &id)?;
+    // Of a cluster with red indices too.
+    let health: Health = Received::read(call, &args.search, &["svc-snap.health/1"], Accept::Unfinished)?.result()?;
+    let repository = repository(args, call, &health, &id)?;
     let mut pushed = Pushed {
         made_at: made.unwrap_or_default().into(),
         copied_at: None,
@@ -126,28 +128,23 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
     };
     let _lock = Lock::unless_dry(call, "restore-points", &args.dir.dir().display().to_string(), args.dry.dry_run)?;
     // What svc-snap takes before it writes to the repository.
-    let Health { cluster_uuid, repository: Repository { name, .. } } = health(args, call)?;
-    let _repository = Lock::unless_dry(call, "repository", &lock::repository(&cluster_uuid, &name), args.dry.dry_run)?;
+    let name = lock::repository(&health.cluster_uuid, &health.repository.name);
+    let _repository = Lock::unless_dry(call, "repository", &name, args.dry.dry_run || repository.is_none())?;
     match push(args, call, &point, repository.as_deref(), &mut pushed) {
         Ok(()) => Ok(pushed),
         Err(failure) => Err(call.stopped(failure, pushed)),
     }
 }
 
-/// Of a cluster with red indices too.
-fn health(args: &PushArgs, call: &Call) -> Result<Health, Failure> {
-    Received::read(call, &args.search, &["svc-snap.health/1"], Accept::Unfinished)?.result()
-}
-
 /// The directory of the snapshot repository, without links, since restic copies a link as a link; none if it is no directory.
-fn repository(args: &PushArgs, call: &Call, id: &str) -> Result<Option<PathBuf>, Failure> {
+fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result<Option<PathBuf>, Failure> {
     let again = || format!("Then:\n  {}", shell_quoted(&["svc-offsite", "push", &args.point]));
     let Listed { snapshots } = Received::read(call, &args.snapshots, &["svc-snap.list/1"], Accept::Good)?.result()?;
     if snapshots.iter().any(|one| one.state == "IN_PROGRESS") {
         let message = "A snapshot is being written to the snapshot repository.";
         return Err(Failure::unavailable("search_busy", message).hint(format!("Wait until it has ended. {}", again())));
     }
-    if health(args, call)?.repository.r#type.is_some_and(|kind| kind != "fs") {
+    if health.repository.r#type.as_ref().is_some_and(|kind| kind != "fs") {
         let message =
             "The snapshot repository is no directory (type fs), so it is not copied: its own storage has to outlive this host.";
         call.warn("repository_not_copied", message);

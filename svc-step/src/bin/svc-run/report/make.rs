@@ -15,7 +15,7 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     result.run_dir = run.filter(|_| !outcome.dry_run).map(|run| run.dir().display().to_string());
     result.steps = attempts.iter().map(line).collect();
     // That of a nightly backup is its step's.
-    let span = downtime_span(&attempts).map(|(down, up)| up - down);
+    let span = downtime(&attempts).and_then(|(down, up)| Some(up? - down));
     result.downtime_ms = span.or_else(|| document_of(&attempts, "backup")?.number("/downtime_ms"));
     result.preflight_total = (!result.preflight.is_empty()).then(|| Total::of(&result.preflight));
     result.hops = hops(&attempts);
@@ -101,25 +101,20 @@ fn document_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Document<V
     newest(attempts, step)?.document.as_ref()
 }
 
-/// Since when the service was down, in milliseconds since 1970. The request to stop may have been made by a step that was interrupted;
-/// then the one after it only saw since when the unit was inactive.
-pub fn downtime_begun(attempts: &[Attempt]) -> Option<u64> {
+/// From when to when the service was down, in milliseconds since 1970; without an end where the run has not started it again. The
+/// request to stop may have been made by a step that was interrupted; then the one after it only saw since when the unit was inactive.
+pub fn downtime(attempts: &[Attempt]) -> Option<(u64, Option<u64>)> {
     let stops = || attempts.iter().filter(|one| one.step == "stop");
     let requested = stops().find_map(|stop| stop.document.as_ref()?.number("/requested_epoch_ms"));
     let seen = || {
         let mut later = stops().filter(|stop| stop.attempt > 1);
         later.find_map(|stop| stop.document.as_ref()?.number("/after/inactive_enter_epoch_ms"))
     };
-    requested.or_else(seen)
-}
-
-/// From when to when it was down, where the run has started it again.
-pub fn downtime_span(attempts: &[Attempt]) -> Option<(u64, u64)> {
+    let down = requested.or_else(seen)?;
     // A run that failed before its own start was undone by `start-again`.
     let active = |step| document_of(attempts, step)?.number("/after/active_enter_epoch_ms");
-    let up = active("start").or_else(|| active("start-again"))?;
-    let down = downtime_begun(attempts)?;
-    (down <= up).then_some((down, up))
+    let up = active("start").or_else(|| active("start-again"));
+    Some((down, up.filter(|up| down <= *up)))
 }
 
 /// An upgrade has read it; a rollback clears it; the first hop has it from its own run.

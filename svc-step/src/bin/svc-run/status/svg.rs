@@ -43,8 +43,7 @@ impl Picture {
     /// Adds the steps of a run, and below a step those of the run that it is.
     pub fn add(&mut self, run: &Journal, steps: &[StepStatus], depth: usize) {
         let attempts = run.attempts();
-        let ended = report::downtime_span(&attempts).map(|(down, up)| (down, Some(up)));
-        self.downtimes.extend(ended.or_else(|| Some((report::downtime_begun(&attempts)?, None))));
+        self.downtimes.extend(report::downtime(&attempts));
         let runs = run.dir().parent().and_then(Path::parent).map(journal::runs).unwrap_or_default();
         let nested = runs.into_iter().rev().filter(|other| other.plan().parent.as_deref() == Some(run.id()));
         let mut nested: Vec<(u64, Journal)> =
