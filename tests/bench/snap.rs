@@ -33,7 +33,7 @@ pub const PARTS: &str = "Parts:
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    /// How many MB are saved and restored
+    /// How many MB are saved and restored; half of it without a throttle
     #[arg(long, default_value_t = 300)]
     megabytes: usize,
     /// At how many snapshots the growth is measured
@@ -61,13 +61,15 @@ pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
         if wanted("searches") {
             searches(&ground, report)?;
         }
-        if wanted("unlimited") || wanted("equal") {
-            let indices = ground.fill(3, arguments.megabytes);
-            for (part, rate) in [("unlimited", Rate::Unlimited), ("equal", Rate::Equal)] {
-                if wanted(part) {
-                    create(&ground, report, pairs, rate)?;
-                    restore(&ground, report, pairs, rate, &indices)?;
-                }
+        let megabytes = arguments.megabytes;
+        for (part, rate, count, megabytes) in
+            [("unlimited", Rate::Unlimited, 4, megabytes / 2), ("equal", Rate::Equal, 3, megabytes)]
+        {
+            if wanted(part) {
+                let indices = ground.fill(count, megabytes);
+                create(&ground, report, pairs, rate)?;
+                restore(&ground, report, pairs, rate, &indices)?;
+                indices.iter().for_each(|index| ground.remove(&format!("/{index}")));
             }
         }
         drop(ground);
@@ -334,7 +336,7 @@ fn restore(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate, indic
         ensure!(shards["failed"] == 0 && shards["total"] != 0, "theirs failed");
         Ok(seconds)
     };
-    let what = ("restore", "`DELETE` and `curl …/_restore?wait_for_completion=true`", [0.25, 1.15]);
+    let what = ("restore", "`DELETE` and `curl …/_restore?wait_for_completion=true`", [0.30, 1.15]);
     rate.measure((ground, report, pairs), what, ours, theirs)?;
     ground.remove(&ground.snapshot("base"));
     Ok(())

@@ -1,7 +1,7 @@
 //! Units of the tests' own, and a systemctl that notes what it is asked.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use serde_json::Value;
@@ -21,6 +21,11 @@ pub const LATE: &str =
     "Type=notify\nNotifyAccess=all\nExecStart=/bin/sh -c 'sleep 12; systemd-notify --ready; exec sleep 600'\nTimeoutStartSec=60";
 /// Ends with status 3 after a second.
 pub const SHORT: &str = "ExecStart=/bin/sh -c 'sleep 1; exit 3'";
+
+/// Ends with status 3 as soon as there is a file of this name.
+pub fn until_there_is(file: &Path) -> String {
+    format!("ExecStart=/bin/sh -c 'while test ! -e {}; do sleep 0.1; done; exit 3'", file.display())
+}
 
 /// A unit of one test, gone when it is dropped.
 pub struct Own {

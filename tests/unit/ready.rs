@@ -9,7 +9,7 @@ use std::thread;
 use svc_tests::secured::Authority;
 use svc_tests::{os, wait};
 
-use crate::own::{Looks, Own, SHORT, SIMPLE, after, says};
+use crate::own::{Looks, Own, SIMPLE, after, says, until_there_is};
 
 /// Answers every request with `status`.
 fn answer(listener: &TcpListener, status: &str) {
@@ -71,19 +71,25 @@ fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
 
 #[test]
 fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
-    let unit = Own::new("ready-died", SHORT);
+    let folder = tempfile::tempdir().unwrap();
+    let end = folder.path().join("end");
+    let unit = Own::new("ready-died", &until_there_is(&end));
     let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
     // A call that waited for the port would wait until the test counts as hanging.
     let limit = format!("{}s", 2 * wait::HANG.as_secs());
-    unit.start().args(["--ready-tcp", address.as_str(), "--timeout", limit.as_str()]).run().fails(1, "unit_died").changed();
+    let looks = Looks::new();
+    let spawned = looks.of(unit.start().args(["--ready-tcp", address.as_str(), "--timeout", limit.as_str()])).spawn();
+    unit.waits_in("active");
+    looks.wait();
+    fs::write(&end, "").unwrap();
+    spawned.wait().fails(1, "unit_died").changed();
 }
 
 #[test]
 fn an_answer_that_comes_when_the_unit_has_died_is_somebody_elses() {
     let folder = tempfile::tempdir().unwrap();
     let end = folder.path().join("end");
-    let lives = format!("ExecStart=/bin/sh -c 'while test ! -e {}; do sleep 0.1; done; exit 3'", end.display());
-    let unit = Own::new("ready-stale", &lives);
+    let unit = Own::new("ready-stale", &until_there_is(&end));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/ready", listener.local_addr().unwrap());
     let tool = unit.tool("start").args(["--settle", "0", "--ready-url", url.as_str()]);
