@@ -226,12 +226,15 @@ fn a_dry_run_leaves_no_state_folder() {
 #[test]
 fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
     let sandbox = Sandbox::slow("killed");
-    let create = || sandbox.tool(&["create", "s"]).env("SVC_RUN_ID", "20261120t020003z-killed");
+    let tool = |args: &[&str]| sandbox.tool(args).env("SVC_RUN_ID", "20261120t020003z-killed");
+    let create = || tool(&["create", "s"]);
     let (killed, uuid) = sandbox.begun(create(), "s");
     killed.signal(Signal::SIGKILL);
     killed.wait();
     // What has come since was not asked for.
-    sandbox.simple("later", 1);
+    let later = sandbox.simple("later", 1);
+    let other = tool(&["create", "s", "--indices", &later]).run().refused("name_in_use").unchanged();
+    assert!(other.doc()["error"]["causes"][0].as_str().unwrap().contains("of other indices"), "{other}");
     let again = create().run().ok().unchanged();
     assert_eq!((&again.result()["resumed"], &again.result()["snapshot"]["uuid"]), (&json!(true), &json!(uuid)));
     let captured = &again.result()["captured"];

@@ -1,5 +1,5 @@
-//! The client of Elasticsearch or OpenSearch: `get`, `post` (no lasting effect), `change` (accounted for) and `start` (not waited for);
-//! the paths of its requests, and what is read of its answers by JSON pointers (RFC 6901).
+//! The client of Elasticsearch or OpenSearch: `get` and `find`, `post` (no lasting effect), `change` (accounted for), `start` (not waited
+//! for), `attempt` (neither); the paths of its requests, and what is read of its answers by JSON pointers (RFC 6901).
 
 pub(crate) mod auth;
 pub(crate) mod errors;
@@ -176,28 +176,6 @@ impl Client {
         self.spawn(method, path, body, self.at_most(LONGEST))
     }
 
-    /// Sends a request that may take hours, and waits for its end. `changed` says by the answer whether anything was changed.
-    pub(crate) fn change_slowly(
-        &self,
-        call: &Call,
-        method: &str,
-        path: &str,
-        changed: impl Fn(&Value) -> bool,
-    ) -> Result<Value, Failure> {
-        let attempt = call.effects().attempt();
-        let pending = self.start(method, path, None);
-        loop {
-            match pending.wait(PAUSE) {
-                Some(Ok(answer)) if !changed(&answer) => {
-                    attempt.refused();
-                    return Ok(answer);
-                }
-                Some(ended) => return account(call, attempt, ended),
-                None => call.check()?,
-            }
-        }
-    }
-
     /// A request that changes nothing, in a thread, so that signals and the time limit are heard.
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, RequestError> {
         let limit = self.at_most(ANSWER);
@@ -269,6 +247,20 @@ impl Pending {
     /// Waits for its end as long as `time`; `None` while it runs.
     pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, RequestError>> {
         self.ended(time).map(|ended| ended.and_then(|answer| answer.success()))
+    }
+
+    /// Waits for its end, and accounts for it; `changed` says by the answer whether anything was changed.
+    pub(crate) fn finish(&self, call: &Call, attempt: Attempt<'_>, changed: fn(&Value) -> bool) -> Result<Value, Failure> {
+        loop {
+            match self.wait(PAUSE) {
+                Some(Ok(answer)) if !changed(&answer) => {
+                    attempt.refused();
+                    return Ok(answer);
+                }
+                Some(ended) => return account(call, attempt, ended),
+                None => call.check()?,
+            }
+        }
     }
 
     fn ended(&self, time: Duration) -> Option<Result<Answer, RequestError>> {

@@ -28,6 +28,7 @@ mod index;
 mod repository;
 mod restore;
 mod snapshot;
+mod temporary;
 mod throttle;
 
 use clap::{Parser, Subcommand};

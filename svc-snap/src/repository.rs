@@ -4,15 +4,24 @@ use clap::Args;
 use serde_json::Value;
 use svc_step::{Call, Failure, Lock, lock};
 
-use crate::client::{MOMENT, Server, continues_by_itself, members, number, path, retry_while_busy, text};
+use crate::client::{Connection, MOMENT, Server, continues_by_itself, members, number, path, retry_while_busy, text};
 
 /// Types of repositories whose settings the server shows completely. Others may have secrets, which a new definition would lose.
 pub(crate) const SHOWN_COMPLETELY: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 
+/// A repository, and the server that has it.
 #[derive(Debug, Clone, Args)]
 pub struct RepositoryArg {
     #[arg(long, value_name = "NAME", env = "SVC_REPOSITORY", default_value = "my_backup", value_parser = repository_name)]
     pub repository: String,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl RepositoryArg {
+    pub(crate) fn connect(&self, call: &Call) -> Result<Server, Failure> {
+        Server::connect(&self.connection, call)
+    }
 }
 
 /// One run at a time creates, deletes or registers in a repository of a cluster; a dry run does none of it.
@@ -47,8 +56,11 @@ pub(crate) fn cleanup(repository: &str) -> String {
 
 /// Lets the server remove stale data from it, which may take hours, and gives its answer.
 pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result<Value, Failure> {
-    let is_change = |answer: &Value| number(answer, "/results/deleted_blobs") != Some(0);
-    let clean = || server.change_slowly(call, "POST", &cleanup(repository), is_change);
+    let clean = || {
+        let attempt = call.effects().attempt();
+        let pending = server.start("POST", &cleanup(repository), None);
+        pending.finish(call, attempt, |answer| number(answer, "/results/deleted_blobs") != Some(0))
+    };
     retry_while_busy(call, MOMENT, clean).map_err(|failure| continues_by_itself(failure, "the cleanup of the repository"))
 }
 

@@ -1,6 +1,7 @@
 //! How copies become live: where they come from (`source`), the staging and its verification (`stage`, `verify`), the swap (`plan` with
-//! its `checks`, `phases`, `swap`), the restore `in_place`, and what runs `record` of it with each `result`.
+//! its `checks`, `phases`, `swap`, `auto_create`), the restore `in_place`, and what runs `record` of it with each `result`.
 
+mod auto_create;
 pub(crate) mod capacity;
 mod checks;
 mod conflicts;

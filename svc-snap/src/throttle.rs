@@ -1,28 +1,17 @@
 //! `--rate-limit`: the throttles of Elasticsearch and OpenSearch, set for the time of one step and put back on every way out.
 //!
-//! All six servers throttle snapshots and restores at 40 MB/s unless told otherwise. The value from before is recorded in the changed
-//! settings themselves, by the same request. A step holds the lock of the repository or of the cluster's indices meanwhile, so the lock
-//! says whether it still runs: the next call that finds the record of one that has ended puts the setting back ([`Left`]).
-
-mod change;
-
-use std::time::Duration;
+//! All six servers throttle snapshots and restores at 40 MB/s unless told otherwise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use svc_step::{Action, Call, Failure};
 
-pub(crate) use self::change::{Change, Target};
-use self::change::{Record, lasting};
-use crate::client::{Server, setting};
-use crate::index::copies;
-use crate::repository;
+use crate::client::Server;
+use crate::temporary::{Change, Left, Target, why};
 
 /// A lower rate blocks every snapshot of the node for hours: the server sleeps in the throttle, and cannot be cancelled.
 const LEAST: u64 = 64 << 10;
-/// How long a busy server is asked again to put back what a dead run has left.
-const LEFT_TIME: Duration = Duration::from_secs(3);
 
 /// `none`, or a size a second as the server writes it (`100mb`); `None` leaves the throttle as the server has it.
 pub(crate) type Rate = Option<String>;
@@ -163,110 +152,6 @@ impl<'a> Rates<'a> {
     }
 }
 
-/// A failure with the server's own words, which name a right that is missing.
-fn why(failure: &Failure) -> String {
-    failure.causes.last().map_or_else(|| failure.message.clone(), |cause| format!("{} ({cause})", failure.message))
-}
-
-/// What dead runs have left changed.
-#[derive(Debug)]
-pub(crate) struct Left<'a>(Vec<Change<'a>>);
-
-impl<'a> Left<'a> {
-    /// Finds the records of dead runs, on the cluster and on a repository; what cannot be read is passed over. A record whose run may be
-    /// running is left alone, with a warning (`rate_left_changed`) that has the command which puts the setting back.
-    pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
-        let server = &server.interruptible();
-        let get = |target: Target<'a>| target.get(|path| server.get(path)).ok();
-        let repository = repository.and_then(|name| get(Target::Repository(name)));
-        let cluster = get(Target::Cluster);
-        // One answer has both.
-        let auto_create = cluster.as_ref().map(|found| Target::AutoCreate.read(found.definition.clone()));
-        // It stays until an interrupted swap is finished.
-        let is_swapping = || copies::marked_runs(server).is_ok_and(|runs| !runs.is_empty());
-        let auto_create = auto_create.filter(|found| found.record.is_none() || !is_swapping());
-        call.check()?;
-        let mut left = Vec::new();
-        for found in [repository, cluster, auto_create].into_iter().flatten() {
-            let Some(record) = found.record.clone() else { continue };
-            let (is_left, harm) = (found.is_left(call, server), found.harm());
-            if is_left && harm.is_none() {
-                left.push(Change { found, record, is_answered: true });
-            } else if is_left || !record.is_of_here(call) {
-                let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
-                let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand());
-                call.warn("rate_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
-            }
-        }
-        Ok(Self(left))
-    }
-
-    pub(crate) fn actions(&self) -> impl Iterator<Item = Action> + '_ {
-        self.0.iter().map(Change::undo)
-    }
-
-    /// Puts them back. What the server refuses is a warning, and left to the next call. The caller holds the repository's lock.
-    pub(crate) fn put_back(&self, call: &Call, server: &Server) {
-        for change in &self.0 {
-            let (record, name) = (&change.record, change.found.target.name());
-            let of = format!("The run {} had left {name} changed", record.run);
-            match change.put_back(call, server, LEFT_TIME) {
-                Ok(true) => {
-                    lasting(call);
-                    call.warn("rate_put_back", format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")));
-                }
-                Ok(false) => {}
-                Err(why) => call.warn("rate_left_changed", format!("{of}, and it could not be put back: {why}")),
-            }
-        }
-    }
-
-    /// The same for a step that does not hold the repository's lock. Where another run holds it, that is a warning.
-    pub(crate) fn put_back_alone(&self, call: &Call, server: &Server, repository: &str) {
-        match repository::lock(call, server, repository, self.0.is_empty()) {
-            Ok(_lock) => self.put_back(call, server),
-            Err(_) => self.warn(call),
-        }
-    }
-
-    /// Only warns that they are there (`rate_left_changed`).
-    pub(crate) fn warn(&self, call: &Call) {
-        for Change { record, found, .. } in &self.0 {
-            let (run, name) = (&record.run, found.target.name());
-            let message =
-                format!("The run {run} has left {name} changed; the next svc-snap step that changes something puts it back.");
-            call.warn("rate_left_changed", message);
-        }
-    }
-}
-
-/// Keeps clients from creating indices of these names by writing to them while a swap is between its exchange and its end: recorded and
-/// put back as a throttle is, by this call or the next. `None` where the server does not let us, or another run has changed the
-/// setting: then what a client creates is cloned as a conflicting index.
-pub(crate) fn exclude_live(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'static>> {
-    let made = exclusion(call, server, names)?.make(server);
-    made.map_err(|failure| call.reporter().detail(&format!("Clients may create indices meanwhile: {}", why(&failure)))).ok()
-}
-
-pub(crate) fn exclusion(call: &Call, server: &Server, names: &[&str]) -> Option<Change<'static>> {
-    let all = server.get("/_cluster/settings?include_defaults=true&flat_settings=true").ok()?;
-    // Be it set in a node's own configuration file.
-    let set = excluding(setting(&all, Target::AutoCreate.keys().0), names)?;
-    let found = Target::AutoCreate.read(all);
-    found.obstacle(call, server).is_none().then(|| found.change(call, set))
-}
-
-/// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.
-fn excluding(was: Option<&str>, names: &[&str]) -> Option<String> {
-    let rest = match was {
-        Some("false") => return None,
-        None | Some("true") => "+*",
-        Some(patterns) => patterns,
-    };
-    let excluded: String = names.iter().map(|name| format!("-{name},")).collect();
-    Some(excluded + rest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,14 +165,5 @@ mod tests {
         for bad in ["", "fast", "0", "0mb", "5", "100b", "63kb", "-1", "1.5mb", "mb", "10mb/s", "99999999999g"] {
             assert!(rate(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn the_names_are_excluded_before_whatever_was_set() {
-        let names = ["docs", "more"];
-        assert_eq!(excluding(None, &names).as_deref(), Some("-docs,-more,+*"));
-        assert_eq!(excluding(Some("true"), &names).as_deref(), Some("-docs,-more,+*"));
-        assert_eq!(excluding(Some("-x*,+y*"), &names).as_deref(), Some("-docs,-more,-x*,+y*"));
-        assert_eq!(excluding(Some("false"), &names), None);
     }
 }

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Action, Call, DryRun, StepResult, Stopped};
 
-use crate::client::{Connection, Server, number};
+use crate::client::number;
 use crate::repository;
 use crate::repository::RepositoryArg;
-use crate::throttle::Left;
+use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-snap cleanup --repository my_backup")]
@@ -16,8 +16,6 @@ pub struct CleanupArgs {
     repository: RepositoryArg,
     #[command(flatten)]
     pub(crate) dry: DryRun,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// A repository without stale data.
@@ -33,7 +31,7 @@ pub struct CleanedUp {
 }
 
 pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.repository.connect(call)?;
     let repository = args.repository.repository.clone();
     let _lock = repository::lock(call, &server, &repository, args.dry.dry_run)?;
     if repository::definition(&server, &repository)?.is_none() {

@@ -11,14 +11,15 @@ use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
 use crate::client::poll::SOON;
-use crate::client::{Connection, Effect, MOMENT, Pending, RequestError, Server, failed, path, poll, retry_while_busy, sleep};
+use crate::client::{Effect, MOMENT, Pending, RequestError, Server, failed, path, poll, retry_while_busy, sleep};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
 use crate::snapshot::captured::Captured;
 use crate::snapshot::follow::Follow;
 use crate::snapshot::mark::{Mark, MarkArgs};
 use crate::snapshot::{Backup, Snapshot, captured, follow, mark, verdict};
-use crate::throttle::{RateArg, RateUsed, Rates, Target};
+use crate::temporary::Target;
+use crate::throttle::{RateArg, RateUsed, Rates};
 use crate::{guard, repository, snapshot};
 
 /// How often `--unique` picks a name, if others take each one meanwhile.
@@ -63,8 +64,6 @@ pub struct CreateArgs {
     repository: RepositoryArg,
     #[command(flatten)]
     pub(crate) dry: DryRun,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// A snapshot that was taken.
@@ -84,7 +83,7 @@ pub struct Created {
 
 pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let mark = args.mark.mark(call);
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.repository.connect(call)?;
     let _lock = repository::lock(call, &server, &args.repository.repository, args.dry.dry_run)?;
     let live = select::live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
     // The servers take no snapshot of an index that cannot be read, and nothing can be captured of one whose metadata is blocked.
@@ -135,7 +134,16 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
     }
     // Before the first effect.
     let captured = match &found {
-        Some(found) => Captured::read(call, server, repository, found),
+        Some(found) => {
+            let captured = Captured::read(call, server, repository, found);
+            let is_other = |captured: &Captured| args.indices.is_some() && captured.backup.wanted != live.names();
+            if captured.as_ref().is_some_and(is_other) {
+                return Err(in_use(repository, &name)
+                    .cause("This run has begun it, of other indices: for these, give another --run-id too.")
+                    .into());
+            }
+            captured
+        }
         None => Some(Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?),
     };
     rates.left.put_back(call, server);

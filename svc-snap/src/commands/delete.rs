@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Action, Call, DryRun, Failure, StepResult, Stopped};
 
-use crate::client::{Connection, Server, continues_by_itself, path};
+use crate::client::{continues_by_itself, path};
 use crate::snapshot::{Snapshot, Source, SourceArgs, captured, verdict};
-use crate::throttle::Left;
+use crate::temporary::Left;
 use crate::{repository, snapshot};
 
 #[derive(Debug, clap::Args)]
@@ -21,8 +21,6 @@ pub struct DeleteArgs {
     cancel: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// A snapshot that is not there any more.
@@ -39,7 +37,7 @@ pub struct Deleted {
 pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let source = args.source.read(call, Accept::Good)?;
     let Source { repository, name, .. } = &source;
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.source.repository.connect(call)?;
     source.check_server(&server, args.source.other)?;
     let _lock = repository::lock(call, &server, repository, args.dry.dry_run)?;
     let (is_there, found) = match snapshot::find(&server, repository, name) {

@@ -11,7 +11,7 @@ use crate::guard;
 use crate::index::{Act, Index, ScopeArg, copies, get_indices, refuse_any, select};
 use crate::restore::record::{Begun, Given};
 use crate::restore::{phases, record};
-use crate::throttle::Left;
+use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

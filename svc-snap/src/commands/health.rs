@@ -9,12 +9,12 @@ use serde_json::Value;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::client::poll::SOON;
-use crate::client::{Connection, Product, Server, list, members, poll, text};
+use crate::client::{Product, Server, list, members, poll, text};
 use crate::index::{Patterns, Scope, ScopeArg, copies, select};
 use crate::repository::RepositoryArg;
 use crate::restore::capacity::{Capacity, Level, NodeDisk};
 use crate::restore::verify;
-use crate::throttle::Left;
+use crate::temporary::Left;
 use crate::{repository, snapshot};
 
 /// How long `--wait` waits where no `--timeout` is given.
@@ -32,8 +32,6 @@ pub struct HealthArgs {
     scope: ScopeArg,
     #[command(flatten)]
     repository: RepositoryArg,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// The state of the cluster.
@@ -97,7 +95,7 @@ pub struct OwnCopy {
 }
 
 pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
-    let server = if args.wait { wait(args, call)? } else { Server::connect(&args.connection, call)? };
+    let server = if args.wait { wait(args, call)? } else { args.repository.connect(call)? };
     let health = get(args, call, &server)?;
     Left::find(call, &server, Some(&health.repository.name))?.warn(call);
     warn(call, &health);
@@ -128,7 +126,7 @@ fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
         time,
         |time| call.pause(time),
         || {
-            let connected = known.take().map_or_else(|| Server::connect(&args.connection, call), Ok);
+            let connected = known.take().map_or_else(|| args.repository.connect(call), Ok);
             match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
                 Ok((true, server)) => return Ok(Some(server)),
                 Ok((false, server)) => known = Some(server),

@@ -4,11 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Call, StepResult};
 
-use crate::client::{Connection, Server};
 use crate::repository::RepositoryArg;
 use crate::snapshot;
-use crate::snapshot::verdict;
-use crate::snapshot::verdict::Item;
+use crate::snapshot::verdict::{self, Item};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -17,8 +15,6 @@ use crate::snapshot::verdict::Item;
 pub struct ListArgs {
     #[command(flatten)]
     repository: RepositoryArg,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// The snapshots of a repository.
@@ -31,7 +27,7 @@ pub struct Listed {
 }
 
 pub(crate) fn run(args: &ListArgs, call: &Call) -> StepResult<Listed> {
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.repository.connect(call)?;
     let repository = args.repository.repository.clone();
     let found = snapshot::all(&server, &repository)?;
     for failure in found.iter().filter_map(|one| verdict::check_restorable(&server, &repository, one).err()) {

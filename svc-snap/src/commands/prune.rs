@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use svc_step::retention::{Reason, Retention};
 use svc_step::{Accept, Action, Call, DryRun, Failure, Status, StepResult, Stopped, Unit, retention};
 
-use crate::client::{Connection, Server, continues_by_itself, is_busy, path, retry_while_busy};
+use crate::client::{Server, continues_by_itself, is_busy, path, retry_while_busy};
 use crate::repository::RepositoryArg;
 use crate::snapshot::mark::Kind;
 use crate::snapshot::verdict::Item;
 use crate::snapshot::{Snapshot, Source, captured, verdict};
-use crate::throttle::Left;
+use crate::temporary::Left;
 use crate::{repository, snapshot};
 
 /// How long a server may be busy without `--timeout`: a cleanup may take its time.
@@ -41,8 +41,6 @@ pub struct PruneArgs {
     repository: RepositoryArg,
     #[command(flatten)]
     pub(crate) dry: DryRun,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// A repository without the snapshots that are not needed.
@@ -80,7 +78,7 @@ pub enum Outcome {
 
 pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let keep = keep_from(call, &args.keep_from)?;
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.repository.connect(call)?;
     let repository = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, repository, args.dry.dry_run)?;
     let found = snapshot::all(&server, repository)?;

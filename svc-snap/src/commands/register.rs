@@ -10,7 +10,7 @@ use svc_step::line_secrets::json_without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Secret, Status, StepResult, Stopped};
 
-use crate::client::{Connection, Server, path, text};
+use crate::client::{Server, path, text};
 use crate::index::refuse_any;
 use crate::repository::RepositoryArg;
 use crate::snapshot::Compatibility;
@@ -48,8 +48,6 @@ pub struct RegisterArgs {
     repository: RepositoryArg,
     #[command(flatten)]
     pub(crate) dry: DryRun,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// A repository that is registered.
@@ -75,7 +73,7 @@ pub struct Definition {
 
 pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     let wanted = Definition::wanted(args)?;
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.repository.connect(call)?;
     let name = args.repository.repository.as_str();
     let _lock = repository::lock(call, &server, name, args.dry.dry_run)?;
     let (before, is_left) = repository::definition(&server, name)?.map(|value| Definition::read(call, &value)).unzip();

@@ -4,9 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Call, StepResult, Stopped};
 
-use crate::client::{Connection, Server};
-use crate::snapshot;
-use crate::snapshot::{Backup, SourceArgs, verdict};
+use crate::snapshot::{self, Backup, SourceArgs, verdict};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -15,8 +13,6 @@ use crate::snapshot::{Backup, SourceArgs, verdict};
 pub struct ShowArgs {
     #[command(flatten)]
     source: SourceArgs,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// A snapshot.
@@ -31,7 +27,7 @@ pub struct Shown {
 
 pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
     let source = args.source.read(call, Accept::Good)?;
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.source.repository.connect(call)?;
     source.check_server(&server, args.source.other)?;
     let found = snapshot::get(&server, &source.repository, &source.name)?;
     source.check_uuid(&found)?;

@@ -11,7 +11,7 @@ use crate::restore::record::{Begun, Given};
 use crate::restore::result::Swapped;
 use crate::restore::swap::Ended;
 use crate::restore::{phases, plan, record, swap};
-use crate::throttle::Left;
+use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Call, StepResult};
 
-use crate::client::{Connection, Server};
 use crate::repository::RepositoryArg;
 use crate::{repository, snapshot};
 
@@ -13,8 +12,6 @@ use crate::{repository, snapshot};
 pub struct VerifyArgs {
     #[command(flatten)]
     repository: RepositoryArg,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// A repository that every node can use.
@@ -29,7 +26,7 @@ pub struct Verified {
 }
 
 pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.repository.connect(call)?;
     let repository = args.repository.repository.clone();
     let nodes = repository::verify_nodes(&server, &repository)?;
     let snapshots_count = snapshot::probe(&server, &repository)?;

@@ -2,11 +2,9 @@
 
 use svc_step::{Accept, Call, StepResult, Stopped};
 
-use crate::client::{Connection, Server};
-use crate::snapshot;
 use crate::snapshot::follow::Follow;
-use crate::snapshot::{Backup, Source, SourceArgs, verdict};
-use crate::throttle::Left;
+use crate::snapshot::{self, Backup, Source, SourceArgs, verdict};
+use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -15,13 +13,11 @@ use crate::throttle::Left;
 pub struct WaitArgs {
     #[command(flatten)]
     source: SourceArgs,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Backup> {
     let source = args.source.read(call, Accept::Unfinished)?;
-    let server = Server::connect(&args.connection, call)?;
+    let server = args.source.repository.connect(call)?;
     let (repository, name) = (source.repository.as_str(), source.name.as_str());
     source.check_server(&server, args.source.other)?;
     let first = snapshot::get(&server, repository, name)?;

@@ -11,8 +11,7 @@ use crate::index::copies::marked_run;
 use crate::index::{Found, Index, IndexMetadata, Patterns, Scope, SkipReason, Skipped, counts, get_indices, policy, select};
 use crate::restore::phases::{Phase, phase};
 use crate::restore::result::{CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped};
-use crate::restore::{capacity, checks, record, swap};
-use crate::throttle;
+use crate::restore::{auto_create, capacity, checks, record, swap};
 
 /// How a swap treats what is live.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -201,9 +200,7 @@ pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Res
 
 fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found) {
     let requests = swap::requests(swapped, found);
-    let is_excluded = swapped.alone && !swapped.indices.is_empty();
-    let exclusion = is_excluded.then(|| throttle::exclusion(call, server, &swapped.live_names())).flatten();
-    swapped.plan = match exclusion {
+    swapped.plan = match auto_create::exclusion(call, server, swapped) {
         Some(change) => change.around(requests),
         None => requests,
     };

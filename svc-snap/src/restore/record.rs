@@ -139,7 +139,7 @@ pub(crate) fn remove(call: &Call, mut failure: Failure) -> Failure {
 
 /// The refusal to begin again under a run that has copies of something else.
 pub(crate) fn in_use(run: &RunId) -> Failure {
-    Failure::refused("name_in_use", format!("The run {run} has staged, swapped or restored something else already.")).hint(format!(
+    Failure::refused("name_in_use", format!("The run {run} has begun something else already.")).hint(format!(
         "Pass another --run-id. What that run has staged or cloned, svc-snap discard --run {run} removes; svc-snap swap --run {run} resumes its swap."
     ))
 }

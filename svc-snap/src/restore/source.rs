@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Action, Call, Failure};
 
-use crate::client::{Connection, Server, path};
+use crate::client::{Server, path};
 use crate::index::select::{Contents, DEFAULT, without};
 use crate::index::{IndexMetadata, Patterns, Scope, ScopeArg, Skipped, refuse_any, select};
 use crate::restore::result::Swapped;
-use crate::snapshot;
 use crate::snapshot::captured::{IndexRecord, StreamRecord};
-use crate::snapshot::{Backup, Snapshot, SourceArgs, verdict};
-use crate::throttle::{Rate, RateArg, RateUsed, Rates, Target};
+use crate::snapshot::{self, Backup, Snapshot, SourceArgs, verdict};
+use crate::temporary::Target;
+use crate::throttle::{Rate, RateArg, RateUsed, Rates};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhatArgs {
@@ -26,8 +26,6 @@ pub(crate) struct WhatArgs {
     rate: RateArg,
     #[command(flatten)]
     scope: ScopeArg,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 /// The snapshot that something is restored from.
@@ -75,7 +73,7 @@ impl Chosen {
     /// server cannot restore (3); the snapshot is not there (4) or invalid (7).
     pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
         let source = args.source.read(call, Accept::Good)?;
-        let server = Server::connect(&args.connection, call)?;
+        let server = args.source.repository.connect(call)?;
         source.check_server(&server, args.source.other)?;
         let snapshot = snapshot::get(&server, &source.repository, &source.name)?;
         source.check_uuid(&snapshot)?;

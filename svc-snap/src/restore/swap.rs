@@ -22,8 +22,8 @@ use crate::index::clone::{again, is_refusal, same_count, wait_complete};
 use crate::index::{Act, Found, Index, IndexMetadata, clone, counts, get_indices, policy};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
 use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
-use crate::restore::{checks, conflicts, record};
-use crate::throttle::{self, Change};
+use crate::restore::{auto_create, checks, conflicts, record};
+use crate::temporary::Change;
 
 /// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
 const PASSES: Duration = Duration::from_secs(120);
@@ -62,9 +62,7 @@ impl Swap<'_> {
         let progress = self.call.progress("swap", Unit::Items("indices"));
         let total = swapped.indices.len() as u64;
         progress.set(0, total);
-        let names = swapped.live_names();
-        let is_excluded = swapped.alone && !names.is_empty();
-        let auto_create = is_excluded.then(|| throttle::exclude_live(self.call, self.server, &names)).flatten();
+        let auto_create = auto_create::exclude(self.call, self.server, swapped);
         let mut theirs = BTreeSet::new();
         if let Err(failure) = self.until_exchanged(swapped, &mut theirs) {
             return self.undo(swapped, &theirs, auto_create, failure);

@@ -17,8 +17,7 @@ use crate::client::{Server, members, number, path};
 use crate::index::stream::Stream;
 use crate::index::{Index, IndexMetadata, Selected, counts, get_indices, list_of, policy, portions, stream};
 use crate::repository::RepositoryArg;
-use crate::snapshot;
-use crate::snapshot::{Snapshot, mark};
+use crate::snapshot::{self, Snapshot, mark};
 
 /// Documents of one snapshot.
 const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
@@ -183,7 +182,9 @@ pub(crate) fn remove_state_file(call: &Call, server: &Server, repository: &str, 
 
 /// Deletes a snapshot, and the state file that this host has of it. An answer that is lost is no failure if the snapshot is gone.
 pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<(), Failure> {
-    let mut sent = server.change_slowly(call, "DELETE", &path(&["_snapshot", repository, name]), |_| true).map(drop);
+    let attempt = call.effects().attempt();
+    let pending = server.start("DELETE", &path(&["_snapshot", repository, name]), None);
+    let mut sent = pending.finish(call, attempt, |_| true).map(drop);
     let is_lost = sent.as_ref().is_err_and(|failure| failure.code == "answer_lost");
     // The server may not answer any more, and nothing is left to be finished: a signal ends this request.
     if is_lost && matches!(snapshot::find(&server.interruptible(), repository, name), Ok(None)) {

@@ -1,4 +1,8 @@
-//! A setting that is changed for the time of one step, with a record of it that the same request writes beside it.
+//! A setting that is changed for the time of one step: a throttle, or which indices clients create.
+//!
+//! The value from before is recorded beside it, by the same request. A step holds the lock of the repository or of the cluster's indices
+//! meanwhile, so the lock says whether it still runs: the next call that finds the record of one that has ended puts the setting back
+//! ([`Left`]).
 
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -9,6 +13,7 @@ use svc_step::line_secrets::json_without_secrets;
 use svc_step::{Action, Call, Failure, Lock, Status};
 
 use crate::client::{self, Effect, Server, path, retry, sleep};
+use crate::index::copies;
 use crate::{guard, repository};
 
 /// `0` is no throttle.
@@ -22,11 +27,13 @@ const MANY: &str = "61";
 const REPOSITORY_RECORD: &str = "svc_tools_rate";
 /// How long a busy server is asked again to put back what this call has set.
 const OWN_TIME: Duration = Duration::from_secs(20);
+/// And what a dead run has left.
+const LEFT_TIME: Duration = Duration::from_secs(3);
 
 /// Whose change it is, and what was there before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Record {
+pub(crate) struct Record {
     pub run: String,
     process: u32,
     pub host: String,
@@ -58,7 +65,7 @@ pub(crate) enum Target<'a> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Current<'a> {
+pub(crate) struct Current<'a> {
     pub target: Target<'a>,
     /// The repository's definition, or all the cluster's settings.
     pub definition: Value,
@@ -69,7 +76,7 @@ pub(super) struct Current<'a> {
 
 impl<'a> Target<'a> {
     /// The setting and the record; any key below `cluster.metadata.` is accepted.
-    pub(super) const fn keys(self) -> (&'static str, &'static str) {
+    pub(crate) const fn keys(self) -> (&'static str, &'static str) {
         match self {
             Self::Repository(_) => (SNAPSHOT_RATE, REPOSITORY_RECORD),
             Self::Cluster => (RECOVERY_RATE, "cluster.metadata.svc_tools.rate"),
@@ -77,7 +84,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    pub(super) fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self {
             Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT_RATE})"),
             Self::Cluster => format!("the rate of the cluster ({RECOVERY_RATE})"),
@@ -85,7 +92,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    pub(super) fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Current<'a>, Failure> {
+    pub(crate) fn get(self, get: impl FnOnce(&str) -> Result<Value, Failure>) -> Result<Current<'a>, Failure> {
         match self {
             Self::Repository(name) => {
                 let all = get(&path(&["_snapshot", name]))?;
@@ -95,7 +102,7 @@ impl<'a> Target<'a> {
         }
     }
 
-    pub(super) fn read(self, definition: Value) -> Current<'a> {
+    pub(crate) fn read(self, definition: Value) -> Current<'a> {
         let settings = if let Self::Repository(_) = self { "settings" } else { "persistent" };
         let settings = definition.get(settings).and_then(Value::as_object).cloned().unwrap_or_default();
         // One that is not understood is another host's.
@@ -193,10 +200,10 @@ impl<'a> Current<'a> {
 /// A change with what the server had before it.
 #[derive(Debug)]
 pub(crate) struct Change<'a> {
-    pub(super) found: Current<'a>,
-    pub(super) record: Record,
+    pub(crate) found: Current<'a>,
+    pub(crate) record: Record,
     /// The answer to its request may have been lost.
-    pub(super) is_answered: bool,
+    pub(crate) is_answered: bool,
 }
 
 impl Change<'_> {
@@ -204,7 +211,7 @@ impl Change<'_> {
         self.found.request(Some(&self.record.set), Some(&self.record))
     }
 
-    pub(super) fn undo(&self) -> Action {
+    pub(crate) fn undo(&self) -> Action {
         action(self.found.restored())
     }
 
@@ -213,7 +220,7 @@ impl Change<'_> {
         [action(self.request())].into_iter().chain(requests).chain([self.undo()]).collect()
     }
 
-    pub(super) fn make(self, server: &Server) -> Result<Self, Failure> {
+    pub(crate) fn make(self, server: &Server) -> Result<Self, Failure> {
         let (path, body) = self.request();
         match server.attempt(None, "PUT", &path, Some(&body)) {
             Err(error) if error.effect == Effect::None => Err(error.failure),
@@ -242,7 +249,7 @@ impl Change<'_> {
     }
 
     /// Puts it back, and asks a busy server again for so long; whether the change was still there.
-    pub(super) fn put_back(&self, call: &Call, server: &Server, time: Duration) -> Result<bool, Failure> {
+    pub(crate) fn put_back(&self, call: &Call, server: &Server, time: Duration) -> Result<bool, Failure> {
         let (begun, time) = (Instant::now(), server.at_most(if call.check().is_err() { time / 4 } else { time }));
         let is_away = |failure: &Failure| (failure.status == Status::Unavailable).then_some(time);
         retry(is_away, sleep, || self.put_back_once(server, time.saturating_sub(begun.elapsed()).max(Duration::from_secs(1))))
@@ -273,9 +280,86 @@ fn action((path, body): (String, Value)) -> Action {
 }
 
 /// An effect that stays, whatever else the step undoes.
-pub(super) fn lasting(call: &Call) {
+pub(crate) fn lasting(call: &Call) {
     call.effects().happened();
     call.effects().stays();
+}
+
+/// What dead runs have left changed.
+#[derive(Debug)]
+pub(crate) struct Left<'a>(Vec<Change<'a>>);
+
+impl<'a> Left<'a> {
+    /// Finds the records of dead runs, on the cluster and on a repository; what cannot be read is passed over. A record whose run may be
+    /// running is left alone, with a warning (`rate_left_changed`) that has the command which puts the setting back.
+    pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
+        let server = &server.interruptible();
+        let get = |target: Target<'a>| target.get(|path| server.get(path)).ok();
+        let repository = repository.and_then(|name| get(Target::Repository(name)));
+        let cluster = get(Target::Cluster);
+        // One answer has both.
+        let auto_create = cluster.as_ref().map(|found| Target::AutoCreate.read(found.definition.clone()));
+        // It stays until an interrupted swap is finished.
+        let is_swapping = || copies::marked_runs(server).is_ok_and(|runs| !runs.is_empty());
+        let auto_create = auto_create.filter(|found| found.record.is_none() || !is_swapping());
+        call.check()?;
+        let mut left = Vec::new();
+        for found in [repository, cluster, auto_create].into_iter().flatten() {
+            let Some(record) = found.record.clone() else { continue };
+            let (is_left, harm) = (found.is_left(call, server), found.harm());
+            if is_left && harm.is_none() {
+                left.push(Change { found, record, is_answered: true });
+            } else if is_left || !record.is_of_here(call) {
+                let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
+                let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand());
+                call.warn("rate_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
+            }
+        }
+        Ok(Self(left))
+    }
+
+    pub(crate) fn actions(&self) -> impl Iterator<Item = Action> + '_ {
+        self.0.iter().map(Change::undo)
+    }
+
+    /// Puts them back. What the server refuses is a warning, and left to the next call. The caller holds the repository's lock.
+    pub(crate) fn put_back(&self, call: &Call, server: &Server) {
+        for change in &self.0 {
+            let (record, name) = (&change.record, change.found.target.name());
+            let of = format!("The run {} had left {name} changed", record.run);
+            match change.put_back(call, server, LEFT_TIME) {
+                Ok(true) => {
+                    lasting(call);
+                    call.warn("rate_put_back", format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")));
+                }
+                Ok(false) => {}
+                Err(why) => call.warn("rate_left_changed", format!("{of}, and it could not be put back: {why}")),
+            }
+        }
+    }
+
+    /// The same for a step that does not hold the repository's lock. Where another run holds it, that is a warning.
+    pub(crate) fn put_back_alone(&self, call: &Call, server: &Server, repository: &str) {
+        match repository::lock(call, server, repository, self.0.is_empty()) {
+            Ok(_lock) => self.put_back(call, server),
+            Err(_) => self.warn(call),
+        }
+    }
+
+    /// Only warns that they are there (`rate_left_changed`).
+    pub(crate) fn warn(&self, call: &Call) {
+        for Change { record, found, .. } in &self.0 {
+            let (run, name) = (&record.run, found.target.name());
+            let message =
+                format!("The run {run} has left {name} changed; the next svc-snap step that changes something puts it back.");
+            call.warn("rate_left_changed", message);
+        }
+    }
+}
+
+/// A failure with the server's own words, which name a right that is missing.
+pub(crate) fn why(failure: &Failure) -> String {
+    failure.causes.last().map_or_else(|| failure.message.clone(), |cause| format!("{} ({cause})", failure.message))
 }
 
 #[cfg(test)]

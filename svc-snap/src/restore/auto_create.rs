@@ -1,0 +1,60 @@
+//! Clients create no indices of the live names while a swap is between its exchange and its end (`action.auto_create_index`).
+
+use svc_step::Call;
+
+use crate::client::{Server, setting};
+use crate::restore::result::Swapped;
+use crate::temporary::{Change, Target, why};
+
+/// Excludes them where the scope is `*`; put back by this call, or the next. `None` where the server does not let us, or another run has
+/// changed the setting: then what a client creates is cloned as a conflicting index.
+pub(super) fn exclude(call: &Call, server: &Server, swapped: &Swapped) -> Option<Change<'static>> {
+    let made = exclusion(call, server, swapped)?.make(server);
+    made.map_err(|failure| call.reporter().detail(&format!("Clients may create indices meanwhile: {}", why(&failure)))).ok()
+}
+
+/// The change, as it is planned.
+pub(super) fn exclusion(call: &Call, server: &Server, swapped: &Swapped) -> Option<Change<'static>> {
+    let names = swapped.live_names();
+    if !swapped.alone || names.is_empty() {
+        return None;
+    }
+    let all = server.get("/_cluster/settings?include_defaults=true&flat_settings=true").ok()?;
+    // Be it set in a node's own configuration file.
+    let set = excluding(setting(&all, Target::AutoCreate.keys().0), &names)?;
+    let found = Target::AutoCreate.read(all);
+    if found.obstacle(call, server).is_none() {
+        return Some(found.change(call, set));
+    }
+    // Of the same swap, which another host has begun: whoever ends it puts it back.
+    let record = found.record.clone().filter(|record| record.set.starts_with(&excluded(&names)))?;
+    Some(Change { found, record, is_answered: false })
+}
+
+fn excluded(names: &[&str]) -> String {
+    names.iter().map(|name| format!("-{name},")).collect()
+}
+
+/// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.
+fn excluding(was: Option<&str>, names: &[&str]) -> Option<String> {
+    let rest = match was {
+        Some("false") => return None,
+        None | Some("true") => "+*",
+        Some(patterns) => patterns,
+    };
+    Some(excluded(names) + rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_excluded_before_whatever_was_set() {
+        let names = ["docs", "more"];
+        assert_eq!(excluding(None, &names).as_deref(), Some("-docs,-more,+*"));
+        assert_eq!(excluding(Some("true"), &names).as_deref(), Some("-docs,-more,+*"));
+        assert_eq!(excluding(Some("-x*,+y*"), &names).as_deref(), Some("-docs,-more,-x*,+y*"));
+        assert_eq!(excluding(Some("false"), &names), None);
+    }
+}
