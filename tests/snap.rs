@@ -233,8 +233,8 @@ fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
     killed.wait();
     // What has come since was not asked for.
     let later = sandbox.simple("later", 1);
-    let other = tool(&["create", "s", "--indices", &later]).run().refused("name_in_use").unchanged();
-    assert!(other.doc()["error"]["causes"][0].as_str().unwrap().contains("of other indices"), "{other}");
+    let other = tool(&["create", "s", "--indices", &later]).run().refused("other_snapshot").unchanged();
+    assert!(other.doc()["error"]["hint"].as_str().unwrap().contains("another name"), "{other}");
     let again = create().run().ok().unchanged();
     assert_eq!((&again.result()["resumed"], &again.result()["snapshot"]["uuid"]), (&json!(true), &json!(uuid)));
     let captured = &again.result()["captured"];
@@ -277,7 +277,7 @@ fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
     let run = |id: &str, args: &[&str]| sandbox.tool(args).env("SVC_RUN_ID", format!("20261120t02000{id}z-name")).run();
     run("1", &["create", "s"]).ok();
     let refused = run("2", &["create", "s"]).refused("name_in_use");
-    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap create s_2"), "{refused}");
+    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("such as s_2"), "{refused}");
     assert_eq!(run("3", &["create", "s", "--unique"]).ok().changed().result()["name"], "s_2");
     assert_eq!(run("4", &["create", "s", "--unique"]).ok().result()["name"], "s_3");
     // The same call of the same run finds its own, and verifies it.

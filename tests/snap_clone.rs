@@ -118,6 +118,8 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
     killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
     sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_verified");
+    // That block is no part of a backup.
+    sandbox.run(&["create", "blocked"]).refused("index_blocked").unchanged();
     sandbox.run(&["discard", "--run", &run_id(50)]).ok().changed();
     assert_eq!(sandbox.content(), content);
     // A clone that is taken back has removed what an earlier one left all the same.

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::proxy::{Gate, Side, http};
+use svc_tests::proxy::{Act, Gate, Side, http};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
 use svc_tests::tool::Ran;
@@ -268,6 +268,17 @@ fn the_disk_space_for_a_snapshot_is_what_the_server_says_or_what_was_captured_or
         let dry = dry.env("SVC_SEARCH_URL", proxy.url()).run().ok().warns("not_checked");
         assert_eq!(dry.result()["disk_space"]["needed_bytes"], Value::Null);
     }
+    // Of very many shards it is not asked: in an object store a file is read for each.
+    let snapshot = format!("/_snapshot/{}/s1", sandbox.prefix);
+    let mut many = sandbox.ask("GET", &snapshot, None);
+    many["snapshots"][0]["shards"] = json!({"total": 100_000, "successful": 100_000, "failed": 0});
+    let gate = Gate::to(&sandbox.search.url).unwrap();
+    let answer = http("200 OK", "application/json", &many.to_string());
+    gate.rule(move |line| line == format!("GET {snapshot}"), Act::Answer(answer, false), 0, 9);
+    let dry =
+        sandbox.tool(&["stage", "--dry-run", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
+    assert!(dry.result()["disk_space"]["needed_bytes"].as_u64().unwrap() > 0, "{dry}");
+    assert!(!gate.asked().iter().any(|request| request.contains("/_status?")), "{:?}", gate.asked());
     let proxy = Gate::before(&sandbox.search.url, move |request| {
         if request.lines().next().unwrap_or_default().contains("/_status?") {
             Err(refusal.clone())

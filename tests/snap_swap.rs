@@ -493,7 +493,7 @@ fn every_setting_the_mapping_and_the_aliases_come_back_as_they_were_explicit_def
     let indices: Vec<String> = bodies.into_iter().map(|(suffix, body)| sandbox.index(suffix, body)).collect();
     indices.iter().for_each(|index| sandbox.fill(index, 0, 6));
     sandbox.block(&indices[4], "read_only", true);
-    sandbox.ask("POST", &format!("/{}/_close", indices[5]), None);
+    sandbox.ask("POST", &format!("/{}/_close?wait_for_active_shards=1", indices[5]), None);
     let before = shown(&sandbox, &indices);
     assert_eq!(before[&indices[5]]["settings"]["index.verified_before_close"], "true");
     assert_eq!(before[&indices[0]]["routing_num_shards"], 8);

@@ -1,6 +1,7 @@
 //! What `svc-snap stage`, `swap`, `discard` and `restore` never bring into use: what is damaged, not whole, or not meant.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use svc_tests::damage;
@@ -214,6 +215,28 @@ fn a_staged_copy_whose_block_is_in_the_way_is_named_before_anything_is_changed_a
     sandbox.block(&copies[0], "read_only_allow_delete", false);
     sandbox.from(&["swap"], &staged).ok();
     assert_eq!(sandbox.content(), then);
+}
+
+#[test]
+fn what_takes_writes_again_before_the_exchange_is_not_exchanged() {
+    let sandbox = Sandbox::new("unblocked");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&docs, 10, 15);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, copies, counted) = (sandbox.content(), sandbox.copies(), AtomicUsize::new(0));
+    let search = sandbox.search.clone();
+    let gate = Gate::before(&sandbox.search.url, move |request| {
+        // It counts what was staged, and then what it has cloned.
+        if request.starts_with("POST /_msearch") && counted.fetch_add(1, Ordering::SeqCst) == 1 {
+            let unblock = json!({"index.blocks.write": null});
+            search.request("PUT", &format!("/{docs}/_settings"), Some(&unblock)).unwrap();
+        }
+        Ok(request.to_owned())
+    });
+    let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url());
+    swap.run().refused("conflicting_index").unchanged();
+    assert_eq!((sandbox.content(), sandbox.copies()), (content, copies));
 }
 
 #[test]

@@ -268,11 +268,19 @@ fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_
         assert_eq!(set, format!("-{docs},{}", was.as_str().unwrap_or("+sb*,+x*")));
         // Many clones start at once meanwhile.
         assert_eq!(setting()["cluster.routing.allocation.node_initial_primaries_recoveries"], "61");
+        // What is live is not all there, so neither a backup of it nor another restore begins, on any host.
+        for state in [&sandbox.state, &elsewhere] {
+            let other =
+                |args: &[&str]| tool(args).env("SVC_STATE_DIR", state.path()).run().refused("swap_unfinished").unchanged();
+            other(&["create", "s2"]);
+            other(&["restore", "s1"]);
+            other(&["clone"]);
+        }
         let write = format!("/{docs}/_doc/1");
         assert_eq!(sandbox.search.request("PUT", &write, Some(&json!({"n": 1}))).unwrap().0, 404, "no client creates it");
         let finish = tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_STATE_DIR", state.path());
         finish.run().ok().changed();
         assert_eq!((setting(), sandbox.count(&docs)), (before, 5));
-        tool(&["discard", "--run", run]).run().ok();
+        tool(&["discard", "--run", run]).env("SVC_STATE_DIR", state.path()).run().ok();
     }
 }

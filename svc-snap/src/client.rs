@@ -2,13 +2,13 @@
 //! for), `attempt` (neither); the paths of its requests, and what is read of its answers by JSON pointers (RFC 6901).
 
 pub(crate) mod auth;
+mod busy;
 pub(crate) mod errors;
-pub(crate) mod poll;
 mod server;
 mod tls;
 
 pub(crate) use self::auth::Connection;
-pub(crate) use self::poll::{MOMENT, is_busy, poll, retry, retry_while_busy, sleep};
+pub(crate) use self::busy::{MOMENT, is_busy, passes, retry_while_busy};
 pub(crate) use self::server::{Product, Server, continues_by_itself};
 
 use std::io::Read;
@@ -123,6 +123,11 @@ impl Client {
         Self { acting: Arc::default(), ..self.clone() }
     }
 
+    /// From now on neither a signal nor the time limit ends a request.
+    pub(crate) fn begin(&self) {
+        self.acting.store(true, Ordering::SeqCst);
+    }
+
     /// `wanted`, but no longer than a step may wait whose time is over.
     pub(crate) fn at_most(&self, wanted: Duration) -> Duration {
         at_most(&self.deadline, wanted)
@@ -164,7 +169,7 @@ impl Client {
     pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
         retry_while_busy(call, MOMENT, || {
             let attempt = call.effects().attempt();
-            self.acting.store(true, Ordering::SeqCst);
+            self.begin();
             let sent = self.fetch(method, path, body, self.at_most(ANSWER));
             account(call, attempt, sent.and_then(|answer| answer.success()))
         })
@@ -172,7 +177,7 @@ impl Client {
 
     /// Starts a request that changes something and may take hours. Whoever waits for it accounts for its effect.
     pub(crate) fn start(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
-        self.acting.store(true, Ordering::SeqCst);
+        self.begin();
         self.spawn(method, path, body, self.at_most(LONGEST))
     }
 

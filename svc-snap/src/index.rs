@@ -15,6 +15,7 @@ pub(crate) use self::select::{Patterns, Scope, ScopeArg, Selected, SkipReason, S
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use svc_step::line_secrets::sentence_without_secrets;
 use svc_step::{Failure, Status};
 
 use crate::client::{Server, list, members, number, path};
@@ -87,7 +88,7 @@ fn count(server: &Server, index: &str) -> Result<u64, Failure> {
     counted(&answer).ok_or_else(|| {
         let message = format!("Not every shard of {index} answered when its documents were counted.");
         let hint = format!("GET /_cat/shards/{index} shows its shards.");
-        Failure::invalid("shards_failed", message).hint(hint).cause(answer.to_string())
+        Failure::invalid("shards_failed", message).hint(hint).cause(sentence_without_secrets(&answer.to_string()))
     })
 }
 

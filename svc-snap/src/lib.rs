@@ -1,8 +1,9 @@
 //! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1).
 //!
 //! From the ground up; each imports only what stands above it: `client/` (requests, credentials, TLS, errors) · `index/` (names, scope,
-//! copies, clones) · `guard` (the lock that keeps two runs apart, blocks, the scope) · `repository` · `snapshot/` · `throttle` · `restore/`
-//! (stage, swap, records; disk space) · one file for each step, in `commands/`.
+//! copies, clones) · `guard` (the lock that keeps two runs apart, blocks, the scope) · `repository` · `temporary` (a setting that is
+//! changed for the time of a step) · `throttle` · `snapshot/` · `restore/` (stage, swap, records; disk space) · a file for each step, in
+//! `commands/`.
 
 mod client;
 mod commands {

@@ -65,8 +65,9 @@ pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result
 }
 
 pub(crate) fn not_found(repository: &str) -> Failure {
-    Failure::not_found("repository_not_found", format!("The server has no snapshot repository {repository}."))
-        .hint("svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
+    Failure::not_found("repository_not_found", format!("The server has no snapshot repository {repository}.")).hint(format!(
+        "svc-snap register --repository {repository} --location DIR registers it; --repository (SVC_REPOSITORY) names another."
+    ))
 }
 
 /// The server's refusal, with the repository's name where it is the repository that is missing or damaged.

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::line_secrets::json_without_secrets;
+use svc_step::poll::{retry, sleep};
 use svc_step::{Action, Call, Failure, Lock, Status};
 
-use crate::client::{self, Effect, Server, path, retry, sleep};
+use crate::client::{self, Effect, Server, path};
 use crate::index::copies;
 use crate::{guard, repository};
 
@@ -41,6 +42,8 @@ pub(crate) struct Record {
     locks: String,
     pub was: Option<String>,
     pub set: String,
+    /// The run of the swap that it is for, which another host may finish.
+    pub swap: Option<String>,
 }
 
 impl Record {
@@ -190,9 +193,10 @@ impl<'a> Current<'a> {
         format!("PUT {path} with its settings, secrets too, with {SNAPSHOT_RATE} {was} and without {REPOSITORY_RECORD}")
     }
 
-    pub fn change(self, call: &Call, set: String) -> Change<'a> {
+    pub fn change(self, call: &Call, set: String, swap: Option<&String>) -> Change<'a> {
         let (run, process) = (call.run_id().to_string(), std::process::id());
-        let record = Record { run, process, host: Call::host(), locks: Record::locks(call), was: self.was(), set };
+        let (host, locks, swap) = (Call::host(), Record::locks(call), swap.cloned());
+        let record = Record { run, process, host, locks, was: self.was(), set, swap };
         Change { found: self, record, is_answered: false }
     }
 }
@@ -202,7 +206,7 @@ impl<'a> Current<'a> {
 pub(crate) struct Change<'a> {
     pub(crate) found: Current<'a>,
     pub(crate) record: Record,
-    /// The answer to its request may have been lost.
+    /// Whether its request was answered.
     pub(crate) is_answered: bool,
 }
 
@@ -252,10 +256,17 @@ impl Change<'_> {
     pub(crate) fn put_back(&self, call: &Call, server: &Server, time: Duration) -> Result<bool, Failure> {
         let (begun, time) = (Instant::now(), server.at_most(if call.check().is_err() { time / 4 } else { time }));
         let is_away = |failure: &Failure| (failure.status == Status::Unavailable).then_some(time);
-        retry(is_away, sleep, || self.put_back_once(server, time.saturating_sub(begun.elapsed()).max(Duration::from_secs(1))))
+        // Whether the answer to a request was.
+        let mut is_lost = false;
+        let time = || time.saturating_sub(begun.elapsed()).max(Duration::from_secs(1));
+        let ended = retry(is_away, sleep, || self.put_back_once(server, time(), &mut is_lost));
+        if is_lost && ended.is_err() {
+            call.effects().unknown();
+        }
+        Ok(ended? || is_lost)
     }
 
-    fn put_back_once(&self, server: &Server, time: Duration) -> Result<bool, Failure> {
+    fn put_back_once(&self, server: &Server, time: Duration, is_lost: &mut bool) -> Result<bool, Failure> {
         let found = match self.found.target.get(|path| Ok(server.attempt(Some(time), "GET", path, None)?)) {
             Err(failure) if failure.status == Status::NotFound => return Ok(false),
             found => found?,
@@ -268,7 +279,10 @@ impl Change<'_> {
             Some(why) => format!("{why}."),
             None => match server.attempt(Some(time), "PUT", &path, Some(&body)) {
                 Err(error) if error.failure.status != Status::Unavailable => error.failure.message,
-                ended => return Ok(ended.map(|_| true)?),
+                ended => {
+                    *is_lost |= ended.is_err();
+                    return Ok(ended.map(|_| true)?);
+                }
             },
         };
         Err(Failure::new(Status::Refused, "rate_left_changed", format!("{refused} {}", found.by_hand())))
@@ -300,7 +314,7 @@ impl<'a> Left<'a> {
         // One answer has both.
         let auto_create = cluster.as_ref().map(|found| Target::AutoCreate.read(found.definition.clone()));
         // It stays until an interrupted swap is finished.
-        let is_swapping = || copies::marked_runs(server).is_ok_and(|runs| !runs.is_empty());
+        let is_swapping = || !copies::marked(server).is_ok_and(|marked| marked.is_empty());
         let auto_create = auto_create.filter(|found| found.record.is_none() || !is_swapping());
         call.check()?;
         let mut left = Vec::new();
@@ -322,7 +336,7 @@ impl<'a> Left<'a> {
         self.0.iter().map(Change::undo)
     }
 
-    /// Puts them back. What the server refuses is a warning, and left to the next call. The caller holds the repository's lock.
+    /// Puts them back. What the server refuses is a warning, and left to the next call.
     pub(crate) fn put_back(&self, call: &Call, server: &Server) {
         for change in &self.0 {
             let (record, name) = (&change.record, change.found.target.name());

@@ -112,7 +112,7 @@ impl<'a> Rates<'a> {
         }
         match why_not.map(str::to_owned).or_else(|| found.obstacle(call, &server)) {
             Some(why) => self.leave(call, &why),
-            None => Some(found.change(call, wanted)),
+            None => Some(found.change(call, wanted, None)),
         }
     }
 

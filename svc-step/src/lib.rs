@@ -19,6 +19,7 @@ pub mod journal;
 pub mod line_secrets;
 pub mod lock;
 pub mod pages;
+pub mod poll;
 pub mod progress;
 pub mod reporter;
 pub mod restic;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use svc_step::{Call, DryRun, Failure, StepResult, Stopped, Unit, swaps};
+use svc_step::{Call, DryRun, Failure, StepResult, Stopped, swaps};
 
 use crate::client::{Connection, Server};
 use crate::guard;
@@ -35,12 +35,15 @@ pub struct CloneArgs {
 pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     let server = Server::connect(&args.connection, call)?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
-    let live = select::live(&server, &args.scope.scope, &Patterns::parse(&args.indices))?;
-    let hint = format!("Leave them out with {}.", without(&live.streams));
+    let patterns = Patterns::parse(&args.indices);
+    phases::refuse_unfinished_swaps(call, &server, call.run_id(), |name| {
+        args.scope.scope.contains(name) && patterns.ask_for(name)
+    })?;
+    let live = select::live(&server, &args.scope.scope, &patterns)?;
+    let hint = format!("Leave them out with {}.", without(&args.indices, &live.streams));
     refuse_any("data_streams", "Data streams cannot be cloned", &live.streams, &hint)?;
     let names: Vec<&str> = live.indices.iter().map(String::as_str).collect();
     guard::refuse_blocked(&server, |index, _| names.contains(&index))?;
-    phases::refuse_unfinished_swaps(call, &server, call.run_id(), &names)?;
     let earlier = match record::find(call, call.run_id())? {
         None => CopySet::default(),
         Some(Begun::Copies(set)) if set.snapshot_uuid.is_none() && set.cluster_uuid == server.cluster_uuid => set,
@@ -110,9 +113,9 @@ fn plan(
     };
     // A closed index must be opened for a clone, which is an effect on what is live; a red one has shards that cannot be cloned.
     let (closed, red) = (named(|index| index.metadata.closed), named(|index| !index.metadata.closed && !index.complete));
-    let hint = format!("Open them (POST /<index>/_open), or leave them out with {}.", without(&closed));
+    let hint = format!("Open them (POST /<index>/_open), or leave them out with {}.", without(&args.indices, &closed));
     refuse_any("index_blocked", "Closed indices cannot be cloned", &closed, &hint)?;
-    let hint = format!("Fix them (GET /_cluster/allocation/explain), or leave them out with {}.", without(&red));
+    let hint = format!("Fix them (GET /_cluster/allocation/explain), or leave them out with {}.", without(&args.indices, &red));
     refuse_any("indices_red", "Indices that lack shards cannot be cloned", &red, &hint)?;
     policy::fill(call, server, &mut found)?;
     for name in blocked {
@@ -162,8 +165,6 @@ fn act(
     // Recorded once and as a whole: a call that finds it asks the server which of them are blocked or there.
     set.set_all(CopyState::InProgress);
     swaps::write(call, call.run_id(), "clone", set)?;
-    let progress = call.progress("clone", Unit::Items("indices"));
-    progress.set(0, set.indices.len() as u64);
     let mut theirs = BTreeSet::new();
     let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check());
     let made = made.and_then(|counts| {

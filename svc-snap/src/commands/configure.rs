@@ -2,20 +2,16 @@
 
 mod path_repo;
 
-use std::ffi::{CStr, CString, OsStr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::CString;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::process::Command;
 use std::{fs, io};
 
-use nix::dir::Dir;
-use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
-use nix::unistd::{Gid, fchownat, geteuid, getgrouplist};
+use nix::unistd::{Gid, geteuid, getgrouplist};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use svc_step::child::{self, Captured};
 use svc_step::file::{Existing, Previous};
 use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Lock, OsUser, StepResult, Stopped, file};
@@ -53,9 +49,6 @@ pub struct Configured {
     /// What is done; empty where all is so already.
     pub plan: Vec<Action>,
 }
-
-/// Sees what is another user's: the folder that it is in, its name there, and its path.
-type Visit<'a> = dyn FnMut(BorrowedFd<'_>, &CStr, &Path) -> Result<(), Failure> + 'a;
 
 pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let location = location(&args.location)?;
@@ -185,11 +178,9 @@ impl Todo {
             }
         }
         if todo.make.is_empty() {
-            others(location, user, &mut |_, _, path| {
-                todo.chown.push(path.to_owned());
-                Ok(())
-            })?;
-            let is_others = todo.chown.iter().any(|path| path != location && !path.ends_with("lost+found"));
+            let real = real(location)?;
+            others(&real, user, &mut todo.chown)?;
+            let is_others = todo.chown.iter().any(|path| *path != real && !path.ends_with("lost+found"));
             if is_others && !is_repository(location) {
                 let hint = "Name the repository's own folder, which need not exist: its owner becomes the server's user, with all that is in it.";
                 return Err(unusable(format!("{} holds other files than a repository.", location.display()), hint.to_owned()));
@@ -213,50 +204,42 @@ impl Todo {
             fs::set_permissions(folder, fs::Permissions::from_mode(mode))
                 .map_err(|error| Failure::io("open the folder", folder, &error))?;
         }
-        others(location, user, &mut |folder, name, path| {
-            fchownat(folder, name, Some(user.uid), Some(user.gid), AtFlags::AT_SYMLINK_NOFOLLOW)
-                .map_err(|error| fault("give the repository's folder to the server's user", path, error))?;
-            call.effects().happened();
-            Ok(())
-        })
+        if self.chown.is_empty() {
+            return Ok(());
+        }
+        // With these options it follows no link, not even one that the server's user puts there meanwhile.
+        let mut chown = Command::new("chown");
+        chown.args(["-R", "-P", "-h", &format!("{}:{}", user.uid, user.gid), "--"]).arg(real(location)?);
+        let attempt = call.effects().attempt();
+        let Captured { status, stderr, .. } = child::capture(call, &mut chown)?;
+        attempt.happened();
+        if status.success() {
+            return Ok(());
+        }
+        let message = format!("chown could not give {} to the user {}.", location.display(), user.name);
+        let failure = Failure::refused("permission_denied", message).hint("Run the command with sudo.");
+        Err(stderr.lines().fold(failure, Failure::cause))
     }
 }
 
-fn fault(what: &str, path: &Path, error: Errno) -> Failure {
-    Failure::io(what, path, &error.into())
+/// The folder that a link leads to.
+fn real(location: &Path) -> Result<PathBuf, Failure> {
+    fs::canonicalize(location).map_err(|error| Failure::io("inspect the repository's folder", location, &error))
 }
 
-/// Visits what is another user's, the folder itself and a link as such among it. The server's user may replace folders by links
-/// meanwhile, so that none is followed and no path is used.
-fn others(location: &Path, user: &OsUser, visit: &mut Visit<'_>) -> Result<(), Failure> {
-    let location =
-        fs::canonicalize(location).map_err(|error| Failure::io("inspect the repository's folder", location, &error))?;
-    let folder = open(&location, FOLDER, Mode::empty()).map_err(|error| fault(LIST, &location, error))?;
-    if fstat(&folder).map_err(|error| fault(LIST, &location, error))?.st_uid != user.uid.as_raw() {
-        visit(folder.as_fd(), c".", &location)?;
+/// What is another user's: the folder itself, and all that is in it; a link as such.
+fn others(folder: &Path, user: &OsUser, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let fault = |error: io::Error| Failure::io("list the repository's folder", folder, &error);
+    if fs::symlink_metadata(folder).map_err(fault)?.uid() != user.uid.as_raw() {
+        found.push(folder.to_owned());
     }
-    others_in(folder, &location, user, visit)
-}
-
-const LIST: &str = "list the repository's folder";
-const FOLDER: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-
-fn others_in(folder: OwnedFd, path: &Path, user: &OsUser, visit: &mut Visit<'_>) -> Result<(), Failure> {
-    let fault = |error| fault(LIST, path, error);
-    let copy = folder.try_clone().map_err(|error| Failure::io(LIST, path, &error))?;
-    for entry in Dir::from_fd(copy).map_err(fault)?.iter() {
+    for entry in fs::read_dir(folder).map_err(fault)? {
         let entry = entry.map_err(fault)?;
-        let name = entry.file_name();
-        if [c".", c".."].contains(&name) {
-            continue;
-        }
-        let path = path.join(OsStr::from_bytes(name.to_bytes()));
-        let meta = fstatat(&folder, name, AtFlags::AT_SYMLINK_NOFOLLOW).map_err(fault)?;
-        if meta.st_uid != user.uid.as_raw() {
-            visit(folder.as_fd(), name, &path)?;
-        }
-        if meta.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits() {
-            others_in(openat(&folder, name, FOLDER, Mode::empty()).map_err(fault)?, &path, user, visit)?;
+        let meta = entry.metadata().map_err(fault)?;
+        if meta.is_dir() {
+            others(&entry.path(), user, found)?;
+        } else if meta.uid() != user.uid.as_raw() {
+            found.push(entry.path());
         }
     }
     Ok(())
@@ -282,28 +265,4 @@ fn may_pass(user: &OsUser, meta: &fs::Metadata) -> bool {
         0o001
     };
     meta.mode() & bit != 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_that_becomes_a_link_meanwhile_gives_nothing_else_away() {
-        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(elsewhere.path().join("secret"), "").unwrap();
-        let sub = folder.path().canonicalize().unwrap().join("sub");
-        fs::create_dir(&sub).unwrap();
-        fs::write(sub.join("secret"), "").unwrap();
-        let mut seen = Vec::new();
-        let ended = others(folder.path(), &OsUser { uid: 65_534.into(), ..OsUser::current().unwrap() }, &mut |_, name, path| {
-            seen.push(name.to_owned());
-            if path == sub {
-                fs::rename(&sub, folder.path().join("aside")).unwrap();
-                std::os::unix::fs::symlink(elsewhere.path(), &sub).unwrap();
-            }
-            Ok(())
-        });
-        assert!(ended.is_err() && !seen.contains(&c"secret".to_owned()), "{seen:?}");
-    }
 }

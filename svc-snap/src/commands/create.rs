@@ -7,13 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_step::effects::{Attempt, Changed};
+use svc_step::poll::{SOON, poll, sleep};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::poll::SOON;
-use crate::client::{Effect, MOMENT, Pending, RequestError, Server, failed, path, poll, retry_while_busy, sleep};
+use crate::client::{Effect, MOMENT, Pending, RequestError, Server, failed, path, retry_while_busy};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
+use crate::restore::phases;
 use crate::snapshot::captured::Captured;
 use crate::snapshot::follow::Follow;
 use crate::snapshot::mark::{Mark, MarkArgs};
@@ -85,7 +86,12 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let mark = args.mark.mark(call);
     let server = args.repository.connect(call)?;
     let _lock = repository::lock(call, &server, &args.repository.repository, args.dry.dry_run)?;
-    let live = select::live(&server, &args.scope.scope, &Patterns::parse(args.indices.as_deref().unwrap_or("*")))?;
+    let patterns = Patterns::parse(args.indices.as_deref().unwrap_or("*"));
+    // An index may be missing now, or be without writes, that is a swap's or a clone's.
+    let wanted = |name: &str| args.scope.scope.contains(name) && patterns.ask_for(name);
+    phases::refuse_unfinished_swaps(call, &server, call.run_id(), wanted)?;
+    phases::refuse_unfinished_clones(call, &server, wanted)?;
+    let live = select::live(&server, &args.scope.scope, &patterns)?;
     // The servers take no snapshot of an index that cannot be read, and nothing can be captured of one whose metadata is blocked.
     guard::refuse_blocked(&server, |index, block| matches!(block, "read" | guard::METADATA) && live.holds(index))?;
     for _ in 1..RACES {
@@ -101,6 +107,12 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
 fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Selected) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server, mark)?;
+    let asked_for = format!("{} of {}", args.indices.as_deref().unwrap_or("*"), args.scope.scope);
+    let recorded = found.as_ref().and_then(|found| Captured::read(call, server, repository, found));
+    if recorded.as_ref().is_some_and(|recorded| recorded.asked_for != asked_for) {
+        let message = format!("This run has begun the snapshot {name} in {repository}, and asked for other indices then.");
+        return Err(Failure::refused("other_snapshot", message).hint("For these give another name, or another --run-id.").into());
+    }
     // The body of the procedure (2.2), with names: a snapshot of `*` would hold our own hidden copies too.
     let body = json!({
         "indices": live.names().join(","),
@@ -134,17 +146,8 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
     }
     // Before the first effect.
     let captured = match &found {
-        Some(found) => {
-            let captured = Captured::read(call, server, repository, found);
-            let is_other = |captured: &Captured| args.indices.is_some() && captured.backup.wanted != live.names();
-            if captured.as_ref().is_some_and(is_other) {
-                return Err(in_use(repository, &name)
-                    .cause("This run has begun it, of other indices: for these, give another --run-id too.")
-                    .into());
-            }
-            captured
-        }
-        None => Some(Captured::before(call, server, &mark.run_id, created.backup.clone(), live)?),
+        Some(_) => recorded,
+        None => Some(Captured::before(call, server, (&mark.run_id, asked_for), created.backup.clone(), live)?),
     };
     rates.left.put_back(call, server);
     let taking = Taking { call, server, repository, name: &name, mark };
@@ -186,7 +189,7 @@ fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Resul
         match snapshot::find(server, repository, &candidate)? {
             None if number == 1 || args.unique => return Ok((candidate, None)),
             None => {
-                let hint = format!("Take a free name: svc-snap create {candidate}; --unique picks one by itself.");
+                let hint = format!("Take a free name, such as {candidate}; --unique picks one by itself.");
                 return Err(in_use(repository, &first).hint(hint));
             }
             Some(found) if mark.is_on(&found) => return Ok((candidate, Some(found))),

@@ -6,10 +6,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use svc_step::poll::{SOON, poll};
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
-use crate::client::poll::SOON;
-use crate::client::{Product, Server, list, members, poll, text};
+use crate::client::{Product, Server, list, members, text};
 use crate::index::{Patterns, Scope, ScopeArg, copies, select};
 use crate::repository::RepositoryArg;
 use crate::restore::capacity::{Capacity, Level, NodeDisk};
@@ -121,21 +121,17 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
     let time = call.deadline().limit().unwrap_or(WAIT);
     let (mut known, mut last) = (None, None);
-    let ready = poll(
-        SOON,
-        time,
-        |time| call.pause(time),
-        || {
-            let connected = known.take().map_or_else(|| args.repository.connect(call), Ok);
-            match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
-                Ok((true, server)) => return Ok(Some(server)),
-                Ok((false, server)) => known = Some(server),
-                Err(failure) if failure.status == Status::Unavailable => last = Some(failure),
-                Err(failure) => return Err(failure),
-            }
-            Ok(None)
-        },
-    );
+    let pause = |time| call.pause(time);
+    let ready = poll(SOON, time, pause, || {
+        let connected = known.take().map_or_else(|| args.repository.connect(call), Ok);
+        match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
+            Ok((true, server)) => return Ok(Some(server)),
+            Ok((false, server)) => known = Some(server),
+            Err(failure) if failure.status == Status::Unavailable => last = Some(failure),
+            Err(failure) => return Err(failure),
+        }
+        Ok(None)
+    });
     // What lacks shards in the end is a part of the result.
     match (ready, known, last) {
         (Ok(Some(server)), ..) | (Ok(None), Some(server), _) => Ok(server),
@@ -203,7 +199,8 @@ fn in_all(nodes: &[Node]) -> Vec<String> {
 fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHealth, Failure> {
     let mut health = RepositoryHealth { name: name.to_owned(), ..RepositoryHealth::default() };
     let Some(definition) = repository::definition(server, name)? else {
-        let message = format!("The repository {name} is not registered; svc-snap register --location DIR does it.");
+        let message =
+            format!("The repository {name} is not registered; svc-snap register --repository {name} --location DIR does it.");
         call.warn("repository_not_found", message);
         return Ok(health);
     };
@@ -256,9 +253,10 @@ fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
 
 /// A swap that was killed after its exchange: some indices may not be live.
 fn warn_of_swaps(call: &Call, server: &Server) -> Result<(), Failure> {
-    for run in copies::marked_runs(server)? {
-        let message =
-            format!("The swap of the run {run} is in progress or was interrupted; svc-snap swap --run {run} finishes it.");
+    for run in copies::marked(server)?.into_iter().map(|(run, _)| run).collect::<BTreeSet<_>>() {
+        let message = format!(
+            "The swap of the run {run} is in progress or was interrupted; svc-snap swap --run {run} finishes it where it began."
+        );
         call.warn("swap_unfinished", message);
     }
     Ok(())

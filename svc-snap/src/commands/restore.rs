@@ -48,7 +48,8 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let server = &chosen.server;
     let _lock = guard::lock(call, server, args.dry.dry_run)?;
     let names = chosen.names();
-    phases::refuse_unfinished_swaps(call, server, call.run_id(), &names)?;
+    phases::refuse_unfinished_swaps(call, server, call.run_id(), |name| names.contains(&name))?;
+    phases::refuse_unfinished_clones(call, server, |name| names.contains(&name))?;
     if let Some(swapped) = unfinished_swap(call, &chosen)? {
         refuse_other_plan(&swapped, args.how, true)?;
         return resume(call, &chosen, swapped, args.dry.dry_run);

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     let chosen = Chosen::find(&args.what, call)?;
     chosen.refuse_streams()?;
     let _lock = guard::lock(call, &chosen.server, args.dry.dry_run)?;
-    phases::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), &chosen.names())?;
+    phases::refuse_unfinished_swaps(call, &chosen.server, call.run_id(), |name| chosen.names().contains(&name))?;
     let mut earlier = Earlier::find(call, &chosen)?;
     if let Some(copies) = earlier.verified.take() {
         return Ok(Staged::of(&chosen, copies));

@@ -70,7 +70,8 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     if matches!(kind, Task::Resume) && swapped.finished {
         return Ok(swapped);
     }
-    phases::refuse_unfinished_swaps(call, &server, &run, &names)?;
+    phases::refuse_unfinished_swaps(call, &server, &run, |name| names.contains(&name))?;
+    phases::refuse_unfinished_clones(call, &server, |name| names.contains(&name))?;
     if matches!(kind, Task::Resume) {
         plan::resume(call, &server, &mut swapped)?;
     }
@@ -157,7 +158,9 @@ fn clones_used(recorded: &Swapped) -> Failure {
 fn taken_back(recorded: &Swapped) -> Failure {
     let failure =
         Failure::refused("name_in_use", format!("The swap of the run {} was taken back, or is being so.", recorded.run));
-    if recorded.finished {
+    if recorded.finished && recorded.indices.is_empty() {
+        failure.hint("Stage the snapshot again under another --run-id.")
+    } else if recorded.finished {
         failure.hint("Swap the document of the swap back once more, or stage the snapshot again under another --run-id.")
     } else {
         failure.hint(format!("svc-snap swap --run {} finishes it.", recorded.run))

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use svc_step::{Call, Failure, Status};
+use svc_step::poll::{AT_ONCE, poll, retry, sleep};
+use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::poll::AT_ONCE;
-use crate::client::{MOMENT, Server, path, poll, retry, sleep};
+use crate::client::{MOMENT, Server, path};
 use crate::index::{Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any};
 
 /// How long clones may take to become complete. They are made of hard links; what is live takes no writes, or is not there, meanwhile.
@@ -127,11 +127,15 @@ pub(crate) fn send_clones(
     theirs: &mut BTreeSet<String>,
     check: impl Fn() -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
+    let progress = call.progress("clone", Unit::Items("indices"));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let failures = || failed.lock().unwrap_or_else(PoisonError::into_inner);
     let has_failed = || !failures().is_empty();
     let send = || {
-        while let Some(act) = clones.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !has_failed()) {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(act) = clones.get(number).filter(|_| !has_failed()) else { return };
+            progress.set(number as u64, clones.len() as u64);
             if let Err(failure) = check().and_then(|()| act.send(call, server)) {
                 failures().push((act, failure));
             }

@@ -80,12 +80,16 @@ pub(crate) fn marker(run: &str, back: bool) -> String {
     format!("{}{run}", if back { backward } else { forward })
 }
 
-/// The runs of swaps that are exchanged and not finished: some indices may not be live.
-pub(crate) fn marked_runs(server: &Server) -> Result<BTreeSet<String>, Failure> {
+/// The runs of swaps that are exchanged and not finished, each with its indices and copies: some indices may not be live.
+pub(crate) fn marked(server: &Server) -> Result<BTreeSet<(String, String)>, Failure> {
     let [pattern, _] = MARKERS;
-    let marked = server.find(&format!("{}?expand_wildcards=all", path(&["_alias", &format!("{pattern}*")])))?.unwrap_or_default();
-    let aliases = members(&marked).flat_map(|(_, index)| index.get("aliases").into_iter().flat_map(members));
-    Ok(aliases.filter_map(|(alias, _)| marked_run(alias)).map(str::to_owned).collect())
+    let found = server.find(&format!("{}?expand_wildcards=all", path(&["_alias", &format!("{pattern}*")])))?.unwrap_or_default();
+    let mut marked = BTreeSet::new();
+    for (name, index) in members(&found) {
+        let aliases = index.get("aliases").into_iter().flat_map(members);
+        marked.extend(aliases.filter_map(|(alias, _)| Some((marked_run(alias)?.to_owned(), name.clone()))));
+    }
+    Ok(marked)
 }
 
 /// The run whose unfinished swap `alias` marks.

@@ -19,9 +19,9 @@ use crate::index::{copies, refuse_any};
 /// The patterns of the procedure (2.3).
 pub(crate) const DEFAULT: &str = "*,-.geoip_databases";
 
-/// The option that leaves these names out, for hints.
-pub(crate) fn without(names: &[String]) -> String {
-    format!("--indices '{DEFAULT},-{}'", names.join(",-"))
+/// The option that leaves these names out too, for hints.
+pub(crate) fn without(patterns: &str, names: &[String]) -> String {
+    format!("--indices '{patterns},-{}'", names.join(",-"))
 }
 
 #[derive(Debug, Clone, Args)]

@@ -3,6 +3,7 @@
 use svc_step::Call;
 
 use crate::client::{Server, setting};
+use crate::index::copies;
 use crate::restore::result::Swapped;
 use crate::temporary::{Change, Target, why};
 
@@ -23,16 +24,17 @@ pub(super) fn exclusion(call: &Call, server: &Server, swapped: &Swapped) -> Opti
     // Be it set in a node's own configuration file.
     let set = excluding(setting(&all, Target::AutoCreate.keys().0), &names)?;
     let found = Target::AutoCreate.read(all);
-    if found.obstacle(call, server).is_none() {
-        return Some(found.change(call, set));
+    let other = found.record.as_ref().filter(|record| record.swap.as_ref() != Some(&swapped.run));
+    // It may be of a swap between its exchange and its end.
+    if other.is_some() && !copies::marked(server).ok()?.is_empty() {
+        return None;
     }
-    // Of the same swap, which another host has begun: whoever ends it puts it back.
-    let record = found.record.clone().filter(|record| record.set.starts_with(&excluded(&names)))?;
-    Some(Change { found, record, is_answered: false })
-}
-
-fn excluded(names: &[&str]) -> String {
-    names.iter().map(|name| format!("-{name},")).collect()
+    match (found.obstacle(call, server), found.record.clone()) {
+        (None, _) => Some(found.change(call, set, Some(&swapped.run))),
+        // Another host has begun the same swap: whoever ends it puts it back.
+        (Some(_), Some(record)) if other.is_none() => Some(Change { found, record, is_answered: false }),
+        _ => None,
+    }
 }
 
 /// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.
@@ -42,7 +44,7 @@ fn excluding(was: Option<&str>, names: &[&str]) -> Option<String> {
         None | Some("true") => "+*",
         Some(patterns) => patterns,
     };
-    Some(excluded(names) + rest)
+    Some(names.iter().map(|name| format!("-{name},")).collect::<String>() + rest)
 }
 
 #[cfg(test)]

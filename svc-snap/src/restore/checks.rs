@@ -26,6 +26,16 @@ pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &F
     refuse_any("not_verified", "These do not hold as many documents as when they were verified", &differing, hint)
 }
 
+/// What was written since its copy was made would be lost (3).
+pub(super) fn refuse_writable(swapped: &Swapped, found: &Found) -> Result<(), Failure> {
+    let takes_writes = |item: &&SwapIndex| {
+        item.previous.is_some() && item.is_old(found) && found.get(&item.index).is_some_and(|live| !live.metadata.write_block())
+    };
+    let writable: Vec<&str> = swapped.indices.iter().filter(takes_writes).map(|item| item.index.as_str()).collect();
+    let hint = "What is live is as it was. Stop what takes the block off, and run the same command again.";
+    refuse_any("conflicting_index", "Something took the write block off these during the swap", &writable, hint)
+}
+
 /// A red index has shards that cannot be cloned.
 pub(super) fn refuse_red(indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
     let red = |item: &&SwapIndex| {

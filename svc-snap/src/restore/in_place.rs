@@ -30,7 +30,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let server = &chosen.server;
     let _lock = guard::lock(call, server, dry_run)?;
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
-    phases::refuse_unfinished_swaps(call, server, call.run_id(), &chosen.names())?;
+    phases::refuse_unfinished_swaps(call, server, call.run_id(), |name| chosen.names().contains(&name))?;
     guard::refuse_blocked_live(server, &names)?;
     if let Some(mut restored) = earlier(call, chosen)?
         && is_restored(call, chosen, &restored, dry_run)?

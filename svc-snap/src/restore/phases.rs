@@ -1,11 +1,13 @@
 //! How far a swap has come, as the server shows it, and its undoing before its exchange.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
-use svc_step::{Action, Call, Failure, RunId, swaps};
+use svc_step::{Action, Call, Failure, RunId, Status, swaps};
 
 use crate::client::Server;
 use crate::index::clone::{LiveClone, again};
-use crate::index::{Act, Found, SkipReason, Skipped, clone, get_indices};
+use crate::index::{Act, Found, SkipReason, Skipped, clone, copies, get_indices, refuse_any};
 use crate::restore::record;
 use crate::restore::result::{SwapIndex, SwapState, Swapped};
 
@@ -73,18 +75,48 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
     if is_untouched {
         return Ok(());
     }
-    Err(Failure::refused("swap_unfinished", format!("The swap of the run {} is not finished.", swapped.run))
-        .hint(format!("svc-snap swap --run {0} finishes it; svc-snap swap --run {0} --back takes it back.", swapped.run)))
+    Err(not_finished(&swapped.run))
 }
 
-/// Refuses to touch indices that a swap of another run has begun with and not finished, as the server shows it (3).
-pub(crate) fn refuse_unfinished_swaps(call: &Call, server: &Server, run: &RunId, names: &[&str]) -> Result<(), Failure> {
+fn not_finished(run: &str) -> Failure {
+    Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished."))
+        .hint(format!("svc-snap swap --run {run} finishes it; svc-snap swap --run {run} --back takes it back."))
+}
+
+/// Refuses to touch indices that a swap of another run has begun with and not finished, on this host or, once exchanged, on any (3).
+pub(crate) fn refuse_unfinished_swaps(
+    call: &Call,
+    server: &Server,
+    run: &RunId,
+    touches: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    let marked = match copies::marked(server) {
+        // Whoever may not list all indices, for lack of a right or for a block of their metadata, has the records.
+        Err(failure) if failure.status == Status::Refused => BTreeSet::new(),
+        marked => marked?,
+    };
+    for (other, name) in marked {
+        if other != run.as_str() && (touches(&name) || copies::is_copy_of(&name, &other, &touches)) {
+            return Err(not_finished(&other));
+        }
+    }
     let swaps = swaps::all(call, &[record::SWAP]).into_iter().filter_map(|received| received.result::<Swapped>().ok());
     let concerns = |swapped: &Swapped| {
         let is_other = swapped.cluster_uuid == server.cluster_uuid && swapped.run != run.as_str();
-        is_other && swapped.live_names().iter().any(|name| names.contains(name))
+        is_other && swapped.live_names().into_iter().any(&touches)
     };
     swaps.filter(concerns).try_for_each(|swapped| refuse_unfinished(server, &swapped))
+}
+
+/// Refuses indices without writes that a clone has blocked, which is in progress or was interrupted (3): the block is not theirs.
+pub(crate) fn refuse_unfinished_clones(call: &Call, server: &Server, touches: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    for set in record::unfinished_clones(call, server) {
+        let mut blocked = set.left_blocked(server)?;
+        blocked.retain(|index| touches(index));
+        let hint = format!("If it does not run any more, svc-snap discard --run {} takes the blocks off.", set.run);
+        refuse_any("index_blocked", "A clone that is not finished has blocked writes to these", &blocked, &hint)?;
+    }
+    Ok(())
 }
 
 /// The result of taking back a swap that has not come to its exchange: there is nothing to swap.
@@ -139,7 +171,7 @@ pub(super) fn live_clones(swapped: &Swapped) -> Vec<LiveClone<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{Index, copies};
+    use crate::index::Index;
     use crate::restore::fixtures::{RUN, found, index, swapped};
 
     #[test]

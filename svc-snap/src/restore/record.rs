@@ -139,9 +139,8 @@ pub(crate) fn remove(call: &Call, mut failure: Failure) -> Failure {
 
 /// The refusal to begin again under a run that has copies of something else.
 pub(crate) fn in_use(run: &RunId) -> Failure {
-    Failure::refused("name_in_use", format!("The run {run} has begun something else already.")).hint(format!(
-        "Pass another --run-id. What that run has staged or cloned, svc-snap discard --run {run} removes; svc-snap swap --run {run} resumes its swap."
-    ))
+    Failure::refused("name_in_use", format!("The run {run} has begun something else already."))
+        .hint(format!("Pass another --run-id. svc-snap discard --run {run} removes what that run has staged or cloned."))
 }
 
 /// The refusal of a staging or a clone that was interrupted.

@@ -128,7 +128,7 @@ impl Chosen {
 
     /// Refuses data streams, which cannot be cloned and so neither staged nor swapped (3).
     pub(crate) fn refuse_streams(&self) -> Result<(), Failure> {
-        let without = without(&self.streams);
+        let without = without(&self.asked_for, &self.streams);
         let hint = format!("Leave them out with {without}; svc-snap restore --in-place restores them over what is live.");
         refuse_any("data_streams", "Data streams cannot be staged", &self.streams, &hint)
     }

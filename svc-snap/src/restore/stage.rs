@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc_step::poll::{SOON, poll, sleep};
 use svc_step::{Action, Call, Failure, Status, swaps};
 
-use crate::client::poll::SOON;
-use crate::client::{Server, path, poll, sleep};
+use crate::client::{Server, path};
 use crate::guard;
 use crate::index::act::copy_settings;
 use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};

@@ -13,17 +13,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use svc_step::{Action, Call, Failure, Status, Unit};
+use svc_step::poll::{retry, sleep};
+use svc_step::{Action, Call, Failure, Status};
 
-use crate::client::poll::passes;
-use crate::client::{Server, retry, sleep};
+use crate::client::{Server, passes};
 use crate::index::act::{give, remove_index};
 use crate::index::clone::{again, is_refusal, same_count, wait_complete};
 use crate::index::{Act, Found, Index, IndexMetadata, clone, counts, get_indices, policy};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
 use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
 use crate::restore::{auto_create, checks, conflicts, record};
-use crate::temporary::Change;
+use crate::temporary::{Change, lasting};
 
 /// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
 const PASSES: Duration = Duration::from_secs(120);
@@ -59,9 +59,7 @@ pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> En
 
 impl Swap<'_> {
     fn run(&self, swapped: &mut Swapped) -> Ended {
-        let progress = self.call.progress("swap", Unit::Items("indices"));
-        let total = swapped.indices.len() as u64;
-        progress.set(0, total);
+        self.server.begin();
         let auto_create = auto_create::exclude(self.call, self.server, swapped);
         let mut theirs = BTreeSet::new();
         if let Err(failure) = self.until_exchanged(swapped, &mut theirs) {
@@ -73,7 +71,6 @@ impl Swap<'_> {
             return Ended::Unfinished(unfinished(&swapped.run, failure));
         }
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
-        progress.set(total, total);
         let direct = swapped.direct.iter().map(|one| (one.index.as_str(), one.metadata.as_ref()));
         let all = swapped.indices.iter().map(|item| (item.index.as_str(), item.becomes.as_ref())).chain(direct);
         policy::attach(self.call, self.server, all.filter_map(|(index, metadata)| Some((index, metadata?.policy.clone()?))));
@@ -102,8 +99,9 @@ impl Swap<'_> {
             false => Ok(()),
         };
         clone::make(self.call, self.server, &live_clones(swapped), theirs, limit)?;
-        // It may have lost a shard since it was verified, and what is live is all there is then.
+        // They may have lost a shard since they were verified, and what is live is all there is then.
         let found = get_indices(self.server, swapped.names())?;
+        checks::refuse_writable(swapped, &found)?;
         let sources: Vec<&SwapSource> = swapped.with_source().map(|(_, source)| source).collect();
         checks::refuse_unsound(self.server, &sources, &found)?;
         limit()?;
@@ -120,6 +118,7 @@ impl Swap<'_> {
     ) -> Ended {
         let is_known = failure.code != "answer_lost" && phase(self.server, swapped).is_ok_and(|phase| phase == Phase::Before);
         if !is_known {
+            auto_create.iter().for_each(|_| lasting(self.call));
             self.read_states(swapped);
             return Ended::Unfinished(unfinished(&swapped.run, failure));
         }

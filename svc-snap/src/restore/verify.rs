@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use svc_step::line_secrets::sentence_without_secrets;
+use svc_step::poll::{AT_ONCE, poll};
 use svc_step::progress::Parts;
 use svc_step::{Call, Failure, Unit};
 
-use crate::client::poll::AT_ONCE;
-use crate::client::{Server, list, members, number, path, poll, text};
+use crate::client::{Server, list, members, number, path, text};
 use crate::index::{Found, get_indices, incomplete, list_of, portions};
 
 /// For how long no shard of the cluster may be on its way while some of the restore have no place.
@@ -98,7 +99,8 @@ pub(crate) fn unassigned<T: AsRef<str>>(server: &Server, names: &[T]) -> Vec<Str
             let says = |pointer: &str| text(shard, pointer).unwrap_or_default();
             if says("/state") != "STARTED" && says("/prirep") == "p" {
                 let details = innermost(says("/unassigned.details"));
-                why.push(format!("{} shard {}: {} {details}", says("/index"), says("/shard"), says("/unassigned.reason")));
+                let reason = format!("{} {details}", says("/unassigned.reason"));
+                why.push(format!("{} shard {}: {}", says("/index"), says("/shard"), sentence_without_secrets(&reason)));
             }
         }
     }

@@ -83,6 +83,8 @@ type Sequence = BTreeMap<String, i64>;
 pub(crate) struct Captured {
     /// The run that takes it: a later snapshot may have the same name.
     run_id: String,
+    /// The patterns and the scope.
+    pub asked_for: String,
     /// Without the snapshot itself.
     pub backup: Backup,
     /// How far each index, backing indices too, had been written to at the first count.
@@ -93,8 +95,14 @@ pub(crate) struct Captured {
 
 impl Captured {
     /// Captures the live indices and data streams before a snapshot, and writes the state file.
-    pub(crate) fn before(call: &Call, server: &Server, run_id: &str, backup: Backup, live: &Selected) -> Result<Self, Failure> {
-        let mut captured = Self { run_id: run_id.to_owned(), backup, sequences: BTreeMap::new(), compared: false };
+    pub(crate) fn before(
+        call: &Call,
+        server: &Server,
+        (run_id, asked_for): (&str, String),
+        backup: Backup,
+        live: &Selected,
+    ) -> Result<Self, Failure> {
+        let mut captured = Self { run_id: run_id.to_owned(), asked_for, backup, sequences: BTreeMap::new(), compared: false };
         captured.backup.captured = captured.records(call, server, &live.indices)?;
         for (name, Stream { template, backing, aliases }) in stream::get(server, &live.streams)? {
             let mut indices = captured.records(call, server, &backing)?;

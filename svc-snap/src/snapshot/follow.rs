@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use svc_step::poll::{SOON, pause_since, poll};
 use svc_step::progress::{Parts, Progress};
 use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::poll::{SOON, pause_since};
-use crate::client::{Server, number, path, poll};
+use crate::client::{Server, number, path};
 use crate::snapshot;
 use crate::snapshot::Snapshot;
 
@@ -71,23 +71,19 @@ impl<'a> Follow<'a> {
     /// Waits until a snapshot that is there is finished; one that has gone is 4.
     pub(crate) fn until_finished(&mut self) -> Result<Snapshot, Failure> {
         let (call, repository, name, mut absent) = (self.call, self.repository, self.name, 0);
-        let ended = poll(
-            SOON,
-            Duration::MAX,
-            |time| call.pause(time),
-            || {
-                Ok(match self.poll()? {
-                    Some(snapshot) if !snapshot.is_under_way() => Some(Ok(snapshot)),
-                    // One poll may have been lost.
-                    None if self.is_answered() && absent > 0 => Some(Err(snapshot::not_found(repository, name))),
-                    found => {
-                        absent = if found.is_none() && self.is_answered() { 1 } else { 0 };
-                        found.iter().for_each(|_| self.show());
-                        None
-                    }
-                })
-            },
-        );
+        let pause = |time| call.pause(time);
+        let ended = poll(SOON, Duration::MAX, pause, || {
+            Ok(match self.poll()? {
+                Some(snapshot) if !snapshot.is_under_way() => Some(Ok(snapshot)),
+                // One poll may have been lost.
+                None if self.is_answered() && absent > 0 => Some(Err(snapshot::not_found(repository, name))),
+                found => {
+                    absent = if found.is_none() && self.is_answered() { 1 } else { 0 };
+                    found.iter().for_each(|_| self.show());
+                    None
+                }
+            })
+        });
         let ended = ended.map_err(|failure| continues(failure, repository, name))?;
         ended.unwrap_or_else(|| Err(snapshot::not_found(repository, name)))
     }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::Failure;
 use svc_step::document::Time;
+use svc_step::line_secrets::sentence_without_secrets;
 
 use self::compatibility::compatibility;
 use crate::client;
@@ -111,7 +112,7 @@ impl Snapshot {
                 failed_count: number("/shards/failed"),
             },
             failures: list(value, "/failures").map(failure).collect(),
-            reason: text("/reason"),
+            reason: text("/reason").map(|reason| sentence_without_secrets(&reason)),
             taken_by: text("/metadata/taken_by"),
             taken_because: text("/metadata/taken_because"),
             kind: text("/metadata/svc_tools/kind"),
@@ -138,7 +139,11 @@ fn moment(millis: u64) -> Option<Timestamp> {
 
 fn failure(value: &Value) -> ShardFailure {
     let text = |pointer: &str| client::text(value, pointer).unwrap_or_default().to_owned();
-    ShardFailure { index: text("/index"), shard: client::number(value, "/shard_id").unwrap_or(0), reason: text("/reason") }
+    ShardFailure {
+        index: text("/index"),
+        shard: client::number(value, "/shard_id").unwrap_or(0),
+        reason: sentence_without_secrets(&text("/reason")),
+    }
 }
 
 /// Gets one snapshot; `None` if the repository has none of that name. A repository that is not registered is 4.

@@ -60,6 +60,7 @@ fn exclusions_apply_wherever_they_stand_and_however_many_they_are() {
     // The procedure's, with and without the index that it excludes.
     assert_eq!(names(DEFAULT, &["a", "b"]), ["a", "b"]);
     assert_eq!(names(DEFAULT, &["a", ".geoip_databases"]), ["a"]);
+    assert_eq!(without("a*,s", &strings(&["s", "t"])), "--indices 'a*,s,-s,-t'", "what was asked for stays");
 }
 
 #[test]

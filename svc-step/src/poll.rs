@@ -3,24 +3,27 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use svc_step::{Call, Failure, Status};
+use crate::Failure;
 
-/// For how long a server is asked again that is busy only for a moment.
-pub(crate) const MOMENT: Duration = Duration::from_secs(20);
 /// How often what fails is tried at least: a busy server may take half a minute to say so.
 const ATTEMPTS: u32 = 3;
-/// The first pause between two polls of what takes no time, and of anything else.
-pub(crate) const AT_ONCE: Duration = Duration::from_millis(5);
-pub(crate) const SOON: Duration = Duration::from_millis(100);
+/// The first pause between two polls of what takes no time.
+pub const AT_ONCE: Duration = Duration::from_millis(5);
+/// That of anything else.
+pub const SOON: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// The pause before the next poll: a twentieth of the time since the first one.
-pub(crate) fn pause_since(begun: Instant, first: Duration) -> Duration {
+#[must_use]
+pub fn pause_since(begun: Instant, first: Duration) -> Duration {
     (begun.elapsed() / 20).clamp(first, LONGEST)
 }
 
 /// Asks until there is an answer, for so long; `pause` may end it.
-pub(crate) fn poll<T>(
+///
+/// # Errors
+/// What `ask` or `pause` says.
+pub fn poll<T>(
     first: Duration,
     time: Duration,
     pause: impl Fn(Duration) -> Result<(), Failure>,
@@ -37,7 +40,10 @@ pub(crate) fn poll<T>(
 }
 
 /// Tries again what fails, for as long as `time` says of the failure; where `pause` ends it, the last failure says more than that.
-pub(crate) fn retry<T>(
+///
+/// # Errors
+/// The last failure of `work`.
+pub fn retry<T>(
     time: impl Fn(&Failure) -> Option<Duration>,
     pause: impl Fn(Duration) -> Result<(), Failure>,
     mut work: impl FnMut() -> Result<T, Failure>,
@@ -55,23 +61,11 @@ pub(crate) fn retry<T>(
 }
 
 /// A pause that nothing ends.
+///
+/// # Errors
+/// None: it is a pause as [`poll`] and [`retry`] take it.
 #[allow(clippy::unnecessary_wraps)]
-pub(crate) fn sleep(time: Duration) -> Result<(), Failure> {
+pub fn sleep(time: Duration) -> Result<(), Failure> {
     thread::sleep(time);
     Ok(())
-}
-
-/// Asks a server again for so long that is too busy. A request whose answer was lost has another failure, and is not sent again.
-pub(crate) fn retry_while_busy<T>(call: &Call, time: Duration, ask: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    retry(|failure| is_busy(failure).then_some(time), |time| call.pause(time), ask)
-}
-
-/// Whether the server is busy, or cannot answer at the moment: the request was surely not begun.
-pub(crate) fn is_busy(failure: &Failure) -> bool {
-    failure.code == "search_busy" || failure.code == "search_unavailable"
-}
-
-/// Whether it may pass by itself: the server is busy, restarting or not reached.
-pub(crate) fn passes(failure: &Failure) -> bool {
-    failure.status == Status::Unavailable || failure.code == "answer_lost"
 }
