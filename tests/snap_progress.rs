@@ -105,7 +105,7 @@ fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_restore() {
     sandbox.run(&["discard", "--run", run]).ok();
     let (screen, document) = terminal.run(&["restore", "--from", &from]);
     shows(&screen, "restore");
-    assert!(screen.split('\r').any(|line| line.contains("swap: 0/1")), "{screen}");
+    assert!(screen.split('\r').any(|line| line.contains("clone: 0/1")), "{screen}");
     assert_eq!(document["schema"], "svc-snap.restore/1");
 
     // Not a byte without a terminal.
