@@ -420,7 +420,16 @@ fn an_existing_file_is_kept_unless_told_otherwise() {
     let link = own.path("link.sql");
     symlink(&victim, &link).unwrap();
     symlink(&victim, own.path("other.sql.partial")).unwrap();
-    own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(&link).run().refused("file_exists");
+    let pipe = own.path("pipe.sql");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for odd in [&link, &pipe] {
+        for force in [&[][..], &["--force"]] {
+            let tool = own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(odd).args(force.iter().copied());
+            let ran = tool.run().refused("not_a_regular_file").unchanged();
+            assert!(!ran.doc()["error"]["hint"].as_str().unwrap().contains("--force"), "{ran}");
+        }
+        assert!(!fs::symlink_metadata(odd).unwrap().is_file());
+    }
     own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(own.path("other.sql")).run().ok();
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     own.bare().env("PGPASSFILE", own.path("pgpass")).args(["--output", "/nowhere/x.sql"]).run().fails(4, "file_not_found");

@@ -141,7 +141,8 @@ fn resolved(path: &Path) -> Result<String, Failure> {
 fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
     match std::fs::symlink_metadata(path) {
         Err(_) => Ok(Existing::Keep),
-        Ok(meta) if force && !meta.is_dir() => Ok(Existing::Replace),
+        Ok(meta) if !meta.is_file() => Err(file::not_regular("write the dump", path, "no regular file")),
+        Ok(_) if force => Ok(Existing::Replace),
         Ok(_) => Err(file::exists(path)),
     }
 }
