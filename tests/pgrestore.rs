@@ -1041,6 +1041,24 @@ fn a_dump_of_a_part_of_the_database_is_not_taken_for_the_database_in_silence() {
         let message = lacking(&stage(&path)).unwrap();
         assert!(missing.split(", ").all(|table| message.contains(table)) && !message.contains("nothing"), "{message}");
     }
+    // An INSERT tells of its own table only, and a table that cannot be read may have rows.
+    let path = case.dir.path().join("part.sql");
+    let part = case.dump_with(&path, "INSERT INTO public.items (name, kind) VALUES ('new', 'one');");
+    case.tool().arg("--drop-old").arg(&part).run().refused("dump_lacks_tables").unchanged();
+    let mut holder = case.session(&case.database, "BEGIN; LOCK TABLE notes, by_kind_0; SELECT pg_sleep(600)");
+    let locks = format!("datname = {} AND query LIKE 'BEGIN; LOCK%' AND wait_event = 'PgSleep'", literal(&case.database));
+    case.wait_for("the lock", &locks);
+    let ran = case.tool().arg("--drop-old").arg(&path).run().refused("dump_lacks_tables").unchanged();
+    assert!(ran.text().contains("public.notes (cannot be read)"), "{ran}");
+    case.admin(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {locks}"));
+    holder.wait().unwrap();
+    let output = case.pg.administrator("pg_dump").args(["--inserts", &case.database]).output().unwrap();
+    fs::write(&path, output.stdout).unwrap();
+    let drop_old = || case.tool().args(["--drop-old", "--dry-run"]).arg(&path).run();
+    drop_old().ok();
+    case.sql("SELECT lo_from_bytea(0, 'x')");
+    let ran = drop_old().refused("dump_lacks_tables");
+    assert!(ran.text().contains("pg_largeobject_metadata"), "{ran}");
     // A dump by svc-pgdump is complete: the table is younger.
     case.backup();
     case.sql("CREATE TABLE younger AS SELECT 1 AS n");

@@ -168,7 +168,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     warn(call, &dump, &creation);
     // A dump of svc-pgdump is of all that there was.
     let is_lost = matches!(aim, Aim::SwapAndDrop | Aim::Place) && input.recorded.is_none() && input.properties.is_none();
-    let lacking = || preflight::missing_tables(call, &admin, &dump, &database);
+    let lacking = || preflight::missing_tables(call, &admin, (&dump, &objects), &database, is_lost);
     let lacking = if live.is_some() { lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })? } else { None };
     if let Some(message) = lacking {
         if is_lost {
@@ -279,7 +279,7 @@ fn warn(call: &Call, dump: &Dump, creation: &Creation) {
             "The subscriptions of the dump are not restored, since a database with one cannot be dropped: CREATE SUBSCRIPTION again if they are wanted.",
         );
     }
-    if dump.has_inserts {
+    if dump.inserted.is_some() {
         call.warn("rows_not_counted", "The dump has its rows as INSERT statements, which are not counted and compared.");
     }
     if let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner)
