@@ -547,6 +547,13 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     assert!(ran.result()["pg_dump_version"].as_str().unwrap().starts_with(&version), "{ran}");
     let ran = own.dump().arg("--dry-run").arg("--pg-dump").arg(&old).run().ok().warns("pg_dump_newer");
     assert_eq!(ran.result()["pg_dump_version"], "99.1");
+    // By a path of the caller's folder, also where another user of the host runs it, in another folder.
+    fs::set_permissions(own.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let other = own.bare().args(["--as", "postgres", "--pg-dump", "./pg_dump", "--output", "other.sql"]);
+    other.run().ok().warns("pg_dump_newer");
+    for file in ["other.sql", "other.sql.properties.json"] {
+        fs::remove_file(own.path(file)).unwrap();
+    }
     // One that succeeds and writes half a dump.
     fs::write(&old, "#!/bin/sh\n[ $1 = --version ] && exec pg_dump --version\npg_dump \"$@\" | head -c 500\n").unwrap();
     own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_incomplete").unchanged();
