@@ -84,7 +84,6 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
         database: database.clone(),
         server_host: target.host.clone(),
         server_port: target.port,
-        server_version_num: server.version_num,
         system_identifier: server.system_identifier,
         properties_path: properties_path.display().to_string(),
         expected_bytes: Some(estimate.bytes),
