@@ -420,7 +420,16 @@ fn an_existing_file_is_kept_unless_told_otherwise() {
     let link = own.path("link.sql");
     symlink(&victim, &link).unwrap();
     symlink(&victim, own.path("other.sql.partial")).unwrap();
-    own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(&link).run().refused("file_exists");
+    let pipe = own.path("pipe.sql");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for odd in [&link, &pipe] {
+        for force in [&[][..], &["--force"]] {
+            let tool = own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(odd).args(force.iter().copied());
+            let ran = tool.run().refused("not_a_regular_file").unchanged();
+            assert!(!ran.doc()["error"]["hint"].as_str().unwrap().contains("--force"), "{ran}");
+        }
+        assert!(!fs::symlink_metadata(odd).unwrap().is_file());
+    }
     own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(own.path("other.sql")).run().ok();
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     own.bare().env("PGPASSFILE", own.path("pgpass")).args(["--output", "/nowhere/x.sql"]).run().fails(4, "file_not_found");
@@ -538,6 +547,13 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     assert!(ran.result()["pg_dump_version"].as_str().unwrap().starts_with(&version), "{ran}");
     let ran = own.dump().arg("--dry-run").arg("--pg-dump").arg(&old).run().ok().warns("pg_dump_newer");
     assert_eq!(ran.result()["pg_dump_version"], "99.1");
+    // By a path of the caller's folder, also where another user of the host runs it, in another folder.
+    fs::set_permissions(own.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let other = own.bare().args(["--as", "postgres", "--pg-dump", "./pg_dump", "--output", "other.sql"]);
+    other.run().ok().warns("pg_dump_newer");
+    for file in ["other.sql", "other.sql.properties.json"] {
+        fs::remove_file(own.path(file)).unwrap();
+    }
     // One that succeeds and writes half a dump.
     fs::write(&old, "#!/bin/sh\n[ $1 = --version ] && exec pg_dump --version\npg_dump \"$@\" | head -c 500\n").unwrap();
     own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_incomplete").unchanged();

@@ -71,7 +71,6 @@ fn a_compressed_dump_is_the_plain_one_and_is_loaded_as_it_is() {
         // What the world's own tool reads is the SQL that the document speaks of.
         let text = if method == "gzip" { piped(&["gzip", "-dc"], &file) } else { zstd(&file) };
         assert_eq!(result["text_sha256"], sha256(&text));
-        assert_eq!(result["text_size_bytes"], text.len());
         assert!(text.len() > 2 * 1024 * 1024 && file.len() * 2 < text.len(), "{} of {}", file.len(), text.len());
         let document = case.keep("pgdump.json", &ran);
         let verified = tool(&case).args(["verify", "--from"]).arg(&document).run().ok();

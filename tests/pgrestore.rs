@@ -566,6 +566,7 @@ fn one_run_is_about_one_database() {
     let other = format!("{}_two", case.database);
     let ran = case.tool().args(["stage", "--run-id", run, "--dbname", &other]).arg(&dump).run();
     ran.refused("run_id_taken");
+    case.tool().args(["--in-place", "--run-id", run]).arg(&dump).run().refused("run_id_taken").unchanged();
     case.tool().args(["swap", "--run", run, "--dbname", &other]).run().fails(2, "dbname_invalid").unchanged();
     case.tool().args(["swap", "--run", "20300101t000000z-none"]).run().fails(4, "swap_not_found").unchanged();
 }
@@ -701,14 +702,15 @@ fn in_place_drops_first_and_loads_into_the_same_name() {
 fn an_in_place_load_that_fails_says_that_the_database_is_not_whole() {
     let (case, dump) = Case::filled("pgr_inplacebad");
     let bad = case.dump_with(&dump, "SELECT 1/0;");
-    let ran = case.tool().arg("--in-place").arg(bad).run().fails(1, "load_failed").changed();
+    let tool = case.tool().arg("--state-dir").arg(case.dir.path().join("its own"));
+    let ran = tool.arg("--in-place").arg(bad).run().fails(1, "load_failed").changed();
     assert_eq!(ran.result()["stage"]["verified"], false);
     // The cause is mended, and what is said is pasted into a shell that has none of the settings.
     fs::copy(&dump, case.dir.path().join("altered.sql")).unwrap();
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     let again = &hint[hint.find("svc-pgrestore --in-place").unwrap()..];
-    let shell = Tool::program("/bin/sh").args(["-c", again]).env("SVC_STATE_DIR", case.dir.path().join("state"));
-    let ran = shell.run().ok().changed().warns("properties_saved");
+    assert!(again.contains("--state-dir '/"), "{again}");
+    let ran = Tool::program("/bin/sh").args(["-c", again]).run().ok().changed().warns("properties_saved");
     assert_eq!((&ran.result()["database"], &ran.result()["stage"]["owner"]), (&json!(case.database), &json!(case.owner)));
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
 }
@@ -748,6 +750,13 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     let ran = place(&bad).fails(1, "load_failed").changed().warns("properties_saved");
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains(&format!("--dbname {} --owner {}", case.database, case.owner)), "{hint}");
+    // Those of another database are neither used nor written over.
+    let other = format!("{}_other", case.database);
+    case.pg.create_database(&other, &case.owner).unwrap();
+    let of_other = |how: &str| case.tool().args([how, "--dbname", &other]).arg(case.dir.path().join("backup.sql"));
+    of_other("stage").arg("--dry-run").run().ok().warns("properties_from_live");
+    of_other("--in-place").run().refused("file_exists").unchanged();
+    let text = fs::read_to_string(&kept).unwrap();
 
     case.pg.drop_database(&case.database).unwrap();
     case.pg.create_database(&case.database, &case.owner).unwrap();
@@ -756,6 +765,10 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     place(&good).ok().changed().warns("properties_saved");
     assert_eq!(case.sql("SHOW work_mem"), "12MB");
     assert!(!kept.exists());
+    // A DROP whose answer was lost, and which did not take place, has left those of a database that still exists.
+    let mut left: Value = serde_json::from_str(&text).unwrap();
+    left["oid"] = case.oid(&case.database).parse::<u32>().unwrap().into();
+    fs::write(&kept, left.to_string()).unwrap();
     place(&good).ok().changed().warns("properties_from_live");
     assert!(!kept.exists() && !properties.exists());
 }
@@ -777,7 +790,19 @@ fn what_an_in_place_restore_removed_stays_in_its_document() {
     template(false);
     first.fails(1, "postgres_refused").changed().warns("unfinished_copy_removed");
     second.fails(1, "postgres_refused").unchanged();
-    assert!(!case.dir.path().join("backup.sql.saved.properties.json").exists());
+    let saved = case.dir.path().join("backup.sql.saved.properties.json");
+    assert!(!saved.exists());
+    // Nor that of another role for an administrator who is no superuser.
+    let maker = format!("{}_maker", case.database);
+    case.admin(&format!("CREATE ROLE {maker} CREATEDB LOGIN PASSWORD 'secret'"));
+    case.admin(&format!("GRANT EXECUTE ON FUNCTION pg_control_system() TO {maker}"));
+    let password = case.dir.path().join("password");
+    os::file(&password, "secret\n", 0o600, None).unwrap();
+    let tool = case.tool().args(["--in-place", "--owner", &maker, "--host", "127.0.0.1", "--username", &maker]);
+    let ran = tool.arg("--password-file").arg(&password).arg(case.dir.path().join("backup.sql")).run();
+    case.admin(&format!("REVOKE ALL ON FUNCTION pg_control_system() FROM {maker}; DROP ROLE {maker}"));
+    ran.refused("postgres_no_right").unchanged();
+    assert!(!saved.exists());
     assert_eq!(case.copies(), "");
 }
 
@@ -799,7 +824,8 @@ fn term_during_an_in_place_load_is_told_and_the_same_command_fixes_it() {
     // A dump that knows no properties does not take those of a closed database for its own.
     let other = case.dir.path().join("other.sql");
     fs::copy(&dump, &other).unwrap();
-    case.tool().arg(&other).run().fails(3, "database_closed").unchanged();
+    let ran = case.tool().arg(&other).run().fails(3, "database_closed").unchanged();
+    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&format!("ALTER DATABASE {}", identifier(&case.database))));
     // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
     let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("properties_saved");
@@ -1015,6 +1041,24 @@ fn a_dump_of_a_part_of_the_database_is_not_taken_for_the_database_in_silence() {
         let message = lacking(&stage(&path)).unwrap();
         assert!(missing.split(", ").all(|table| message.contains(table)) && !message.contains("nothing"), "{message}");
     }
+    // An INSERT tells of its own table only, and a table that cannot be read may have rows.
+    let path = case.dir.path().join("part.sql");
+    let part = case.dump_with(&path, "INSERT INTO public.items (name, kind) VALUES ('new', 'one');");
+    case.tool().arg("--drop-old").arg(&part).run().refused("dump_lacks_tables").unchanged();
+    let mut holder = case.session(&case.database, "BEGIN; LOCK TABLE notes, by_kind_0; SELECT pg_sleep(600)");
+    let locks = format!("datname = {} AND query LIKE 'BEGIN; LOCK%' AND wait_event = 'PgSleep'", literal(&case.database));
+    case.wait_for("the lock", &locks);
+    let ran = case.tool().arg("--drop-old").arg(&path).run().refused("dump_lacks_tables").unchanged();
+    assert!(ran.text().contains("public.notes (cannot be read)"), "{ran}");
+    case.admin(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {locks}"));
+    holder.wait().unwrap();
+    let output = case.pg.administrator("pg_dump").args(["--inserts", &case.database]).output().unwrap();
+    fs::write(&path, output.stdout).unwrap();
+    let drop_old = || case.tool().args(["--drop-old", "--dry-run"]).arg(&path).run();
+    drop_old().ok();
+    case.sql("SELECT lo_from_bytea(0, 'x')");
+    let ran = drop_old().refused("dump_lacks_tables");
+    assert!(ran.text().contains("pg_largeobject_metadata"), "{ran}");
     // A dump by svc-pgdump is complete: the table is younger.
     case.backup();
     case.sql("CREATE TABLE younger AS SELECT 1 AS n");

@@ -9,10 +9,11 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::file::{self, Previous};
 use svc_step::lock::Lock;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::content::{Content, replace, sha256, shipped};
-use crate::layout::ConfigArgs;
+use crate::layout::{ConfigArgs, Layout};
 use crate::merge::{Decision, Outcome, Reason, three_way, two_way};
 use crate::redact::Redactor;
 use crate::saved::SavedArgs;
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
     // The document's layout decides between two configuration files.
     let (path, layout) = config.find(copy.saved.as_ref().map(|saved| saved.layout))?;
     let saved = Config::read(copy.content, copy.layout)?;
-    refuse_link(&path)?;
+    refuse_link(&path, layout)?;
     let _lock = Lock::unless_dry(call, "file", &path.display().to_string(), args.dry.dry_run)?;
     let new = Config::read(Content::read_no_link("read the configuration", &path)?, layout)?;
     let files = Files { base: base(args, &saved)?, saved, new };
@@ -120,13 +121,16 @@ pub(crate) fn run(args: &CarryArgs, call: &Call) -> StepResult<Carried> {
     Ok(carried)
 }
 
-fn refuse_link(path: &FilePath) -> Result<(), Failure> {
+fn refuse_link(path: &FilePath, layout: Layout) -> Result<(), Failure> {
     if !path.is_symlink() {
         return Ok(());
     }
     let target = std::fs::canonicalize(path).map_err(|error| Failure::io("follow the link", path, &error))?;
     Err(Failure::refused("config_is_link", format!("{} is a symbolic link, which a new file would replace.", path.display()))
-        .hint(format!("Name the file itself: --config {}", target.display())))
+        .hint(format!(
+            "Name the file itself: {}",
+            shell_quoted(&["--layout", layout.name(), "--config", &target.display().to_string()])
+        )))
 }
 
 fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {

@@ -21,9 +21,17 @@ pub enum Layout {
 }
 
 impl Layout {
+    /// As `--layout` takes it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Yaml => "yaml",
+            Self::Conf => "conf",
+        }
+    }
+
     /// `svc.yaml` or `svc.conf`.
     pub(crate) fn file_name(self, product: &str) -> String {
-        format!("{product}.{}", if self == Self::Yaml { "yaml" } else { "conf" })
+        format!("{product}.{}", self.name())
     }
 
     /// Where the file is in an installation directory.
@@ -84,15 +92,16 @@ impl ConfigArgs {
         }
     }
 
-    /// Finds the configuration file: its absolute path and its layout. Where there is one of each layout and none is asked
-    /// for, it is the one of layout `prefer`: a saved copy goes back into its own, whatever an uninstaller left behind.
+    /// Finds the configuration file: its absolute path and its layout. Where there is one of each layout and none is asked for, or the
+    /// file is named and its name tells none, it is of layout `prefer`: a saved copy goes back into its own, whatever an uninstaller
+    /// left behind.
     ///
     /// # Errors
     /// There is one of each layout and nothing to prefer (3), or none (4).
     pub(crate) fn find(&self, prefer: Option<Layout>) -> Result<(PathBuf, Layout), Failure> {
         let layouts = match (self.layout, &self.config) {
             (Some(layout), _) => vec![layout],
-            (None, Some(config)) => vec![Layout::of_name(config).unwrap_or(Layout::Conf)],
+            (None, Some(config)) => vec![Layout::of_name(config).or(prefer).unwrap_or(Layout::Conf)],
             (None, None) => vec![Layout::Yaml, Layout::Conf],
         };
         let (mut places, mut found) = (Vec::new(), Vec::new());

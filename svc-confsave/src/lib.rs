@@ -27,13 +27,12 @@ use svc_step::common::Common;
 use svc_step::schema::Schemas;
 use svc_step::tool::Tool;
 
-pub use carry::{Carried, CarryArgs, KeyReport};
-pub use diff::{Diff, DiffArgs, Difference};
+use carry::{Carried, CarryArgs};
+use diff::{Diff, DiffArgs};
 pub use layout::Layout;
-pub use restore::{RestoreArgs, Restored};
-pub use save::SaveArgs;
-pub use saved::Saved;
-pub use text::{ConfigFile, Format};
+use restore::{RestoreArgs, Restored};
+use save::SaveArgs;
+use saved::Saved;
 
 /// The service's configuration: save it, compare a new one with the saved copy, put it back, carry customisations over
 #[derive(Debug, Parser)]

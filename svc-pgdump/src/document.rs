@@ -22,9 +22,7 @@ pub struct DumpFacts {
     pub sha256: Option<String>,
     /// How it is compressed; `null` if it is plain.
     pub compression: Option<Compression>,
-    /// The size of the SQL in it, which is the file itself if that is plain.
-    pub text_size_bytes: Option<u64>,
-    /// The SHA-256 of the SQL in it.
+    /// The SHA-256 of the SQL in it, which is the file itself if that is plain.
     pub text_sha256: Option<String>,
     /// The version of the server that was dumped, such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: Option<String>,
@@ -39,7 +37,6 @@ impl DumpFacts {
             size_bytes: Some(dump.file_size_bytes()),
             sha256: Some(dump.file_sha256().to_owned()),
             compression: dump.compressed.as_ref().map(|file| file.compression),
-            text_size_bytes: Some(dump.size_bytes),
             text_sha256: Some(dump.sha256.clone()),
             server_version: dump.server_version.clone(),
             pg_dump_version: dump.pg_dump_version.clone(),
@@ -58,8 +55,6 @@ pub struct Dumped {
     pub server_host: String,
     /// The server's port.
     pub server_port: u16,
-    /// The server's version as a number, such as 150018.
-    pub server_version_num: u32,
     /// The cluster's own number, in digits; `null` if the database user may not ask for it.
     pub system_identifier: Option<String>,
     /// The file of the database's own properties.

@@ -84,7 +84,6 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
         database: database.clone(),
         server_host: target.host.clone(),
         server_port: target.port,
-        server_version_num: server.version_num,
         system_identifier: server.system_identifier,
         properties_path: properties_path.display().to_string(),
         expected_bytes: Some(estimate.bytes),
@@ -141,7 +140,8 @@ fn resolved(path: &Path) -> Result<String, Failure> {
 fn existing(path: &Path, force: bool) -> Result<Existing, Failure> {
     match std::fs::symlink_metadata(path) {
         Err(_) => Ok(Existing::Keep),
-        Ok(meta) if force && !meta.is_dir() => Ok(Existing::Replace),
+        Ok(meta) if !meta.is_file() => Err(file::not_regular("write the dump", path, "no regular file")),
+        Ok(_) if force => Ok(Existing::Replace),
         Ok(_) => Err(file::exists(path)),
     }
 }

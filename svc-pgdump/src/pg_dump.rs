@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use postgres::error::SqlState;
 use svc_step::child::{self, Ended};
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, file};
 
 use crate::check::major;
 use crate::pg::{self, Server, Target};
@@ -23,7 +23,11 @@ impl PgDump {
     /// The given pg_dump; else the packaged one of the server's major version, since what a newer one writes may not load into that server
     /// again; else the one on the PATH.
     pub(crate) fn find(call: &Call, given: Option<&Path>, server: &Server) -> Result<Self, Failure> {
-        let path = given.map_or_else(|| packaged(&[server.major()]), Path::to_owned);
+        let path = match given {
+            // With `--as`, the dump runs in another folder.
+            Some(path) if path.components().count() > 1 => file::absolute(path)?,
+            given => given.map_or_else(|| packaged(&[server.major()]), Path::to_owned),
+        };
         let program = Self::ask(call, &path, server.major())?;
         let own = major(&program.version).unwrap_or_default();
         // pg_dump refuses newer servers itself, after it has connected.

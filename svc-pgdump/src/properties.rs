@@ -16,7 +16,7 @@ const LONGEST: u64 = 16 * 1024 * 1024;
 /// Columns that not every server has are taken from the row as JSON.
 const READ: &str = "
 SELECT pg_catalog.json_build_object(
-    'database', d.datname, 'owner', pg_catalog.pg_get_userbyid(d.datdba), 'encoding', pg_catalog.pg_encoding_to_char(d.encoding),
+    'database', d.datname, 'oid', d.oid::int8, 'owner', pg_catalog.pg_get_userbyid(d.datdba), 'encoding', pg_catalog.pg_encoding_to_char(d.encoding),
     'locale_provider', CASE own->>'datlocprovider' WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
     'collate', d.datcollate, 'ctype', d.datctype,
     'locale', COALESCE(own->>'datlocale', own->>'daticulocale'), 'icu_rules', own->>'daticurules',
@@ -39,6 +39,8 @@ WHERE d.datname = pg_catalog.current_database()";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Properties {
     pub database: String,
+    /// Its OID when they were read.
+    pub oid: Option<u32>,
     /// The SHA-256 of the SQL of the dump that they belong to; `null` for those that `svc-pgrestore --in-place` saves.
     pub text_sha256: Option<String>,
     pub owner: String,
@@ -112,23 +114,23 @@ impl Properties {
     }
 
     /// Those in a file; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be read (3, 4), or does not hold properties (7).
     pub fn find(path: &Path) -> Result<Option<Self>, Failure> {
-        path.exists().then(|| Self::load(path)).transpose()
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = file::read_text("read the database's properties", path, LONGEST)?;
+        serde_json::from_str(&text).map(Some).map_err(|error| {
+            Failure::invalid("properties_invalid", format!("{} does not hold a database's properties.", path.display()))
+                .hint("Use the file that svc-pgdump wrote beside the dump, or write a new dump.")
+                .cause(error.to_string())
+        })
     }
 
     pub fn to_text(&self) -> Result<String, Failure> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Failure::failed("internal", error.to_string()))
-    }
-
-    /// # Errors
-    /// The file cannot be read (3, 4), or does not hold properties (7).
-    fn load(path: &Path) -> Result<Self, Failure> {
-        let text = file::read_text("read the database's properties", path, LONGEST)?;
-        serde_json::from_str(&text).map_err(|error| {
-            Failure::invalid("properties_invalid", format!("{} does not hold a database's properties.", path.display()))
-                .hint("Use the file that svc-pgdump wrote beside the dump, or write a new dump.")
-                .cause(error.to_string())
-        })
     }
 }

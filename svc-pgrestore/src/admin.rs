@@ -302,19 +302,21 @@ pub(crate) fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
 
 /// What a restore cannot carry over of the live database.
 pub(crate) struct Live {
+    /// Its OID; `None` where a DROP was interrupted in its midst: it can only be dropped again.
+    pub(crate) oid: Option<u32>,
     pub(crate) prepared: Vec<String>,
     pub(crate) subscriptions: Vec<String>,
     pub(crate) slots: Vec<String>,
 }
 
-const LIVE: &str = "SELECT ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = d.datname ORDER BY gid), \
+const LIVE: &str = "SELECT CASE WHEN d.datconnlimit <> -2 THEN d.oid END, ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = d.datname ORDER BY gid), \
     ARRAY(SELECT subname::text FROM pg_subscription WHERE subdbid = d.oid ORDER BY 1), \
     ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE database = d.datname ORDER BY 1) \
     FROM pg_database d WHERE d.datname = $1";
 
 pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, Failure> {
     let rows = query(client, "get the live database", LIVE, &[&database])?;
-    Ok(rows.first().map(|row| Live { prepared: row.get(0), subscriptions: row.get(1), slots: row.get(2) }))
+    Ok(rows.first().map(|row| Live { oid: row.get(0), prepared: row.get(1), subscriptions: row.get(2), slots: row.get(3) }))
 }
 
 /// The folder of a tablespace; empty for the server's own folder.

@@ -127,11 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn root_becomes_postgres_unless_somebody_is_named() {
+    fn root_becomes_postgres_unless_a_user_or_an_administrator_with_a_password_is_named() {
         assert_eq!(admin(None, None).acting(None, true).as_deref(), Some("postgres"));
         assert_eq!(admin(None, None).acting(None, false), None);
         assert_eq!(admin(None, None).acting(Some("pgadmin"), true).as_deref(), Some("pgadmin"));
         assert_eq!(admin(Some("dba"), None).acting(Some("pgadmin"), true).as_deref(), Some("dba"));
+        assert_eq!(admin(None, Some("admin")).acting(Some("postgres"), true), None);
+        assert_eq!(admin(Some("postgres"), Some("admin")).acting(None, true).as_deref(), Some("postgres"));
     }
 
     #[test]
@@ -140,11 +142,5 @@ mod tests {
         let file = AdminArgs { password_file: Some("pw".into()), ..admin(None, Some("dba")) };
         let absolute = std::env::current_dir().unwrap().join("pw").display().to_string();
         assert_eq!(file.given(), ["--username", "dba", "--password-file", &absolute]);
-    }
-
-    #[test]
-    fn an_administrator_with_a_password_is_connected_as_such() {
-        assert_eq!(admin(None, Some("admin")).acting(Some("postgres"), true), None);
-        assert_eq!(admin(Some("postgres"), Some("admin")).acting(None, true).as_deref(), Some("postgres"));
     }
 }

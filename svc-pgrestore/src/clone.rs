@@ -14,8 +14,8 @@ use crate::admin::{Admin, databases, oid_of, query_one, session_pid, sessions};
 use crate::args::AdminArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Cloned, Named};
-use crate::names;
 use crate::record::{SCHEMAS, run_id_taken};
+use crate::{names, preflight};
 
 /// Arguments of `svc-pgrestore clone`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
         return Ok(done);
     }
     if !args.ignore_disk_space {
-        check_disk_space(&admin, clone.size_bytes)?;
+        check_disk_space(&mut admin, &creation, clone.size_bytes)?;
     }
     if args.dry.dry_run {
         return Ok(clone);
@@ -112,9 +112,10 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned
     }
 }
 
-fn check_disk_space(admin: &Admin, needed: u64) -> Result<(), Failure> {
-    let free = admin.data_directory.as_deref().and_then(|folder| Some((folder, admin.target.free_bytes(folder)?)));
-    let Some((folder, free)) = free.filter(|(_, free)| *free < needed) else { return Ok(()) };
+fn check_disk_space(admin: &mut Admin, creation: &Creation, needed: u64) -> Result<(), Failure> {
+    let tablespace = creation.properties.as_ref().map(|properties| properties.tablespace.as_str());
+    let Some(folder) = preflight::folder(admin, tablespace)? else { return Ok(()) };
+    let Some(free) = admin.target.free_bytes(&folder).filter(|free| *free < needed) else { return Ok(()) };
     Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free)))
         .hint("Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and may lie elsewhere."))
 }

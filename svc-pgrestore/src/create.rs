@@ -246,6 +246,7 @@ mod tests {
     fn properties() -> Properties {
         Properties {
             database: "svc_db".to_owned(),
+            oid: None,
             text_sha256: None,
             owner: "svc".to_owned(),
             encoding: "UTF8".to_owned(),

@@ -3,14 +3,14 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use postgres::Client;
 use svc_pgdump::pg::{self, escape_identifier, escape_literal};
 use svc_pgdump::{Dump, TableRows};
 use svc_step::reporter::bytes;
 use svc_step::{Call, Failure};
 
-use crate::admin::{Admin, Live, files, missing_extensions, missing_roles, query_one, tablespace};
+use crate::admin::{Admin, Live, files, missing_extensions, missing_roles, names, query_one, tablespace};
 use crate::document::DiskSpace;
+use crate::verify::Objects;
 
 /// The server is not older than that of the dump, and has its roles and extensions.
 pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
@@ -126,26 +126,45 @@ fn are_on_two_disks(one: &Path, other: &Path) -> bool {
 
 /// How many tables are named.
 const NAMED: usize = 5;
-/// Tables of the live database that no COPY block names, neither themselves nor by a root above them, the largest first; without
-/// those of extensions.
+/// Tables of the live database that no COPY block and no INSERT names, neither themselves nor by a root above them, the largest first;
+/// without those of extensions.
 const NOT_IN_DUMP: &str = "WITH RECURSIVE named AS (SELECT to_regclass(name)::oid AS oid FROM unnest($1::text[]) name \
     UNION SELECT i.inhrelid FROM named JOIN pg_inherits i ON i.inhparent = named.oid JOIN pg_class c ON c.oid = i.inhrelid \
     WHERE c.relispartition) SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
     WHERE c.relkind = 'r' AND c.relpersistence <> 't' AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' \
     AND NOT EXISTS (SELECT FROM named WHERE named.oid = c.oid) \
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
-    ORDER BY c.relpages DESC, 1 LIMIT 1000";
+    ORDER BY c.relpages DESC, 1";
 
 /// Tables with rows in the live database that the dump does not have, as a sentence: it may be of a part of the database only
-/// (`pg_dump --schema-only`, `--table`), which the dump does not tell, or older than they are.
-pub(crate) fn missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: &str) -> Result<Option<String>, Failure> {
-    // The tables of INSERT statements are not known.
-    if dump.has_inserts {
-        return Ok(None);
-    }
+/// (`pg_dump --schema-only`, `--table`), which the dump does not tell, or older than they are. If nothing leads back to rows that are
+/// lost (`is_lost`), a table that cannot be read counts as one with rows.
+pub(crate) fn missing_tables(
+    call: &Call,
+    admin: &Admin,
+    (dump, objects): (&Dump, &Objects),
+    database: &str,
+    is_lost: bool,
+) -> Result<Option<String>, Failure> {
+    let action = "look for tables that the dump lacks";
     let mut client = admin.target.connect(call, database)?;
-    let found =
-        not_in_dump(call, &mut client, dump).map_err(|error| pg::of_query(&error, "look for tables that the dump lacks"))?;
+    client.batch_execute(pg::BEFORE_RESTORE).map_err(|error| pg::of_query(&error, action))?;
+    let copied = dump.contents.tables.iter().map(TableRows::quoted);
+    let named: Vec<String> = copied.chain(dump.inserted.iter().flatten().cloned()).collect();
+    let tables = names(&mut client, action, NOT_IN_DUMP, &[&named])?;
+    let large_objects = (objects.large_objects_count == 0).then(|| "pg_catalog.pg_largeobject_metadata".to_owned());
+    let mut found = Vec::new();
+    for name in large_objects.into_iter().chain(tables) {
+        if found.len() > NAMED || call.check().is_err() {
+            break;
+        }
+        match query_one(&mut client, action, &format!("SELECT EXISTS (SELECT FROM ONLY {name})"), &[]) {
+            Ok(true) => found.push(name),
+            // It is locked, or the administrator has no right to it.
+            Err(_) if is_lost => found.push(format!("{name} (cannot be read)")),
+            _ => {}
+        }
+    }
     if found.is_empty() {
         return Ok(None);
     }
@@ -155,24 +174,6 @@ pub(crate) fn missing_tables(call: &Call, admin: &Admin, dump: &Dump, database: 
         "The live database {database} has rows in tables of which the dump has none: {names}{more}. The dump is older than these \
          tables, or of a part of the database only (--schema-only, --table)."
     )))
-}
-
-fn not_in_dump(call: &Call, client: &mut Client, dump: &Dump) -> Result<Vec<String>, postgres::Error> {
-    client.batch_execute(pg::BEFORE_RESTORE)?;
-    let named: Vec<String> = dump.contents.tables.iter().map(TableRows::quoted).collect();
-    let mut found = Vec::new();
-    for row in client.query(NOT_IN_DUMP, &[&named])? {
-        let name: String = row.try_get(0)?;
-        if found.len() > NAMED || call.check().is_err() {
-            break;
-        }
-        // One that is locked is skipped.
-        let rows = client.query_one(&format!("SELECT EXISTS (SELECT FROM ONLY {name})"), &[]);
-        if rows.and_then(|row| row.try_get(0)).unwrap_or_default() {
-            found.push(name);
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use svc_pgdump::check::lexer::Unit;
+use svc_pgdump::pg::escape_identifier;
 use svc_pgdump::{Dump, DumpFacts, DumpFile, Dumped, Properties};
 use svc_step::action::Action;
 use svc_step::lock::Lock;
@@ -23,7 +24,7 @@ pub(crate) struct Input {
     /// The document of the dump, if it was given.
     recorded: Option<Dumped>,
     properties: Option<Properties>,
-    /// Those of the database that an `--in-place` which failed has dropped.
+    /// Those of the database that an `--in-place` which failed has dropped; not those of another one, or of one that still exists.
     pub(crate) saved: Option<Properties>,
 }
 
@@ -140,8 +141,10 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let jobs_count = load::jobs(args.jobs, &plan, &mut admin)?;
     let owner = args.database.owner(args.owner.as_deref());
     preflight::needs(&mut admin, &dump, &owner)?;
-    let is_live = check_live(&mut admin, call, &database, aim)?;
-    let (properties, properties_from) = properties(&admin, call, &input, &database, is_live)?;
+    let live = check_live(&mut admin, call, &database, aim)?;
+    let is_dropped = |saved: &Properties| saved.database == database && live.is_none_or(|oid| saved.oid != Some(oid));
+    input.saved = input.saved.filter(is_dropped);
+    let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
     let folder = preflight::folder(&mut admin, properties.as_ref().map(|properties| properties.tablespace.as_str()))?;
     let disk_space = match args.input.ignore_disk_space {
         true => None,
@@ -165,8 +168,8 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     warn(call, &dump, &creation);
     // A dump of svc-pgdump is of all that there was.
     let is_lost = matches!(aim, Aim::SwapAndDrop | Aim::Place) && input.recorded.is_none() && input.properties.is_none();
-    let lacking = || preflight::missing_tables(call, &admin, &dump, &database);
-    let lacking = if is_live { lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })? } else { None };
+    let lacking = || preflight::missing_tables(call, &admin, (&dump, &objects), &database, is_lost);
+    let lacking = if live.is_some() { lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })? } else { None };
     if let Some(message) = lacking {
         if is_lost {
             return Err(Failure::refused("dump_lacks_tables", message).hint(
@@ -176,7 +179,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         call.warn("dump_lacks_tables", message);
     }
     let mut actions = Vec::new();
-    if aim == Aim::Place && is_live {
+    if aim == Aim::Place && live.is_some() {
         actions = creation.tried_as(&copy_name);
         if properties_from == PropertiesFrom::Live && input.saved.is_none() {
             actions.push(Action::file(&saved_properties(input.dump.path()), "write the live database's properties"));
@@ -205,16 +208,16 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     Ok(Prepared { admin, input, dump, objects, creation, plan, staged, _lock: lock })
 }
 
-/// Whether there is a live database; nothing of it may be lost or stop the swap.
-fn check_live(admin: &mut Admin, call: &Call, database: &str, aim: Aim) -> Result<bool, Failure> {
-    let Some(live) = admin::live(&mut admin.client, database)? else { return Ok(false) };
+/// The OID of the live database, if there is one; nothing of it may be lost or stop the swap.
+fn check_live(admin: &mut Admin, call: &Call, database: &str, aim: Aim) -> Result<Option<u32>, Failure> {
+    let Some(live) = admin::live(&mut admin.client, database)? else { return Ok(None) };
     match preflight::in_the_way(database, &live) {
         Err(found) if aim == Aim::Copy => {
             call.warn(&found.code, format!("{} As long as that is so, the copy cannot be swapped in.", found.message));
         }
         found => found?,
     }
-    Ok(true)
+    Ok(live.oid)
 }
 
 /// By its file name alone, a dump of another database may be restored by mistake: if neither an option nor a document names the
@@ -258,8 +261,9 @@ fn properties(
         if properties.connection_limit == 0 {
             let message =
                 format!("{database} is closed, as a failed --in-place leaves it: its properties are not what they were.");
-            let hint = "Restore the dump that it was given again; or open the database: ALTER DATABASE … CONNECTION LIMIT -1.";
-            return Err(Failure::refused("database_closed", message).hint(hint));
+            let open = format!("ALTER DATABASE {} CONNECTION LIMIT -1", escape_identifier(database));
+            return Err(Failure::refused("database_closed", message)
+                .hint(format!("Restore the dump that it was given again; or open the database: {open}.")));
         }
         call.warn("properties_from_live", format!("{missing}: those of the live database {database} are used."));
         return Ok((Some(properties), PropertiesFrom::Live));
@@ -275,7 +279,7 @@ fn warn(call: &Call, dump: &Dump, creation: &Creation) {
             "The subscriptions of the dump are not restored, since a database with one cannot be dropped: CREATE SUBSCRIPTION again if they are wanted.",
         );
     }
-    if dump.has_inserts {
+    if dump.inserted.is_some() {
         call.warn("rows_not_counted", "The dump has its rows as INSERT statements, which are not counted and compared.");
     }
     if let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner)

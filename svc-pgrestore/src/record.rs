@@ -11,15 +11,14 @@ use crate::document::{Cloned, Named, Restored, Staged, Swapped};
 use crate::names::drop_statement;
 
 /// The documents and records that a swap or a discard takes.
-pub(crate) const SCHEMAS: [&str; 4] = [STAGE, CLONE, "svc-pgrestore.swap/1", RESTORE];
-pub(crate) const CLONE: &str = "svc-pgrestore.clone/1";
-pub(crate) const STAGE: &str = "svc-pgrestore.stage/1";
-pub(crate) const RESTORE: &str = "svc-pgrestore.restore/1";
+pub(crate) const SCHEMAS: [&str; 4] = [STAGE, CLONE, "svc-pgrestore.swap/1", "svc-pgrestore.restore/1"];
+const CLONE: &str = "svc-pgrestore.clone/1";
+const STAGE: &str = "svc-pgrestore.stage/1";
 
 /// Records what `step` plans or did with `database`.
 pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database: &str, result: &T) -> Result<(), Failure> {
     if let Ok(received) = swaps::read(call, run, &SCHEMAS) {
-        // What cannot be understood is not written over: it may be all that leads back.
+        // What can be read and not understood is not written over: it may be all that leads back. A damaged one leads nowhere.
         let recorded = Recorded::of(&received)?;
         let is_cloned = received.step() == "clone" && !["clone", "swap"].contains(&step);
         // The record of a swap is what leads back to what it replaced.

@@ -4,12 +4,13 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use svc_pgdump::Properties;
 use svc_step::common::DryRun;
 use svc_step::file::{self, Existing};
 use svc_step::reporter::shell_quoted;
-use svc_step::{Call, Failure, Status, StepResult, Stopped, swaps};
+use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::admin::{databases, oid_of};
+use crate::admin::{self, Live, databases, oid_of};
 use crate::args::RestoreArgs;
 use crate::create::Creation;
 use crate::document::{Named, PropertiesFrom, Restored, Staged, Swapped};
@@ -97,21 +98,20 @@ fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restor
 
 /// Creates an empty database with the same properties, and drops it: what the server cannot create again (a locale that it lacks, a
 /// full tablespace) must not be dropped first. It is recorded as an unfinished staging, so that the next call removes what a killed
-/// one leaves.
+/// one leaves: a run that has another record is refused (3).
 fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
     let place = prepared.properties_place();
     let Prepared { admin, creation, staged, .. } = prepared;
     admin.remove_unfinished(call, &staged.database)?;
     let name = copy_name(&staged.database, "staged", call.run_id());
-    // Nothing is dropped; or this run has created such a database already.
-    if oid_of(&mut admin.client, &staged.database)?.is_none() || oid_of(&mut admin.client, &name)?.is_some() {
+    if oid_of(&mut admin.client, &staged.database)?.is_none() {
         return Ok(());
     }
-    let is_new = swaps::find(call, call.run_id(), &SCHEMAS)?.is_none();
-    if is_new {
-        let unfinished = Staged { staged: Named { name: name.clone(), oid: None }, ..staged.clone() };
-        record::write(call, call.run_id(), "stage", &unfinished.database, &unfinished)?;
+    if swaps::find(call, call.run_id(), &SCHEMAS)?.is_some() || oid_of(&mut admin.client, &name)?.is_some() {
+        return Err(record::run_id_taken(call.run_id()));
     }
+    let unfinished = Staged { staged: Named { name: name.clone(), oid: None }, ..staged.clone() };
+    record::write(call, call.run_id(), "stage", &unfinished.database, &unfinished)?;
     let empty = Creation { name: name.clone(), ..creation.clone() };
     let created = admin.alter(call, &empty.create().sql, "create a database like the one that is to be replaced");
     let accepted = if created.is_ok() { try_properties(admin, call, &empty, &place) } else { Ok(()) };
@@ -120,9 +120,7 @@ fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Fail
             if created.is_ok() {
                 call.effects().undone();
             }
-            if is_new {
-                swaps::remove(call, call.run_id())?;
-            }
+            swaps::remove(call, call.run_id())?;
         }
         Err(error) => call.warn("not_removed", format!("The empty database {name} could not be dropped: {}", error.message)),
     }
@@ -139,17 +137,21 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
         .then_some(prepared.creation.properties.as_ref())
         .flatten();
     if let Some(properties) = live {
-        file::write_whole(&saved, properties.to_text()?.as_bytes(), 0o600, Existing::Keep)?;
+        if let Some(other) = Properties::find(&saved)?.filter(|other| other.database != database) {
+            let hint = "Restore that one first, or move the file away if its properties are not needed.";
+            return Err(file::exists(&saved).hint(hint).cause(format!("it has those of the dropped {}", other.database)));
+        }
+        file::write_whole(&saved, properties.to_text()?.as_bytes(), 0o600, Existing::Replace)?;
     }
     if let Err(failure) = prepared.admin.alter(call, &drop_if_exists(&database), &format!("drop the database {database}")) {
-        // It was not dropped, and keeps its properties itself.
-        if live.is_some() && failure.status == Status::Failed {
+        // One that still exists has its properties itself; if the server does not tell, the next call compares the OID.
+        if live.is_some() && matches!(admin::live(&mut prepared.admin.client, &database), Ok(Some(Live { oid: Some(_), .. }))) {
             remove_saved(&saved, call);
         }
         return Err(failure);
     }
     fill(prepared, call).map_err(|failure| {
-        let again = command(args, prepared);
+        let again = command(args, prepared, call);
         failure.further_hint(format!("The database {database} is incomplete. When the cause is fixed, restore it again: {again}"))
     })?;
     remove_saved(&saved, call);
@@ -165,11 +167,11 @@ fn remove_saved(path: &Path, call: &Call) {
 }
 
 /// The same command for a shell without any of the settings: a default could be another database, which would be dropped.
-fn command(args: &RestoreArgs, prepared: &Prepared) -> String {
+fn command(args: &RestoreArgs, prepared: &Prepared, call: &Call) -> String {
     let staged = &prepared.staged;
     let mut options =
         ["svc-pgrestore", "--in-place", "--dbname", &staged.database, "--owner", &staged.owner].map(str::to_owned).to_vec();
-    options.extend(args.admin.options(&prepared.admin.target));
+    options.extend(args.admin.options(&prepared.admin.target).into_iter().chain(call.state_dir_option()));
     options.extend(args.input.ignore_disk_space.then(|| "--ignore-disk-space".to_owned()));
     // Absolute, so it cannot begin with a dash.
     options.push(staged.dump.path.clone());

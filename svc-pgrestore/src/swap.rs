@@ -316,13 +316,6 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_live_database_is_fine() {
-        let state = swap().state(&[named("svc_db_staged_r", 20)]).unwrap();
-        assert_eq!(state, SwapState { is_done: false, previous: None });
-        assert_eq!(swap().planned(state, true).plan.len(), 4);
-    }
-
-    #[test]
     fn whether_it_is_done_is_told_by_oid_and_not_by_name() {
         let done = swap().state(&[named("svc_db", 20), named(BEFORE, 10)]).unwrap();
         assert_eq!(done, SwapState { is_done: true, previous: Some(named(BEFORE, 10)) });

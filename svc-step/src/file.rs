@@ -87,8 +87,8 @@ impl WholeFile {
     /// Makes it durable and gives it its name, at once.
     ///
     /// # Errors
-    /// The disk did not take it (1), something of that name appeared meanwhile and is to be kept (3), the rights of a file in use
-    /// cannot be kept (3), or another file has taken the partial name (8).
+    /// The disk did not take it (1), something of that name appeared meanwhile and is to be kept (3), it is a directory, a pipe or a
+    /// device (3), the rights of a file in use cannot be kept (3), or another file has taken the partial name (8).
     pub fn publish(mut self, existing: Existing) -> Result<(), Failure> {
         let fault = |error: io::Error| Failure::io("finish the file", &self.path, &error);
         if existing == Existing::ReplaceInUse && fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file()) {
@@ -102,7 +102,12 @@ impl WholeFile {
             return Err(in_use(&self.path));
         }
         match existing {
-            Existing::Replace | Existing::ReplaceInUse => fs::rename(&self.partial, &self.path).map_err(fault)?,
+            Existing::Replace | Existing::ReplaceInUse => {
+                if fs::symlink_metadata(&self.path).is_ok_and(|meta| !meta.is_file() && !meta.is_symlink()) {
+                    return Err(not_regular("finish the file", &self.path, "no regular file"));
+                }
+                fs::rename(&self.partial, &self.path).map_err(fault)?;
+            }
             Existing::Keep => {
                 match renameat_with(CWD, &self.partial, CWD, &self.path, RenameFlags::NOREPLACE) {
                     Err(Errno::EXIST) => return Err(exists(&self.path)),
@@ -212,19 +217,22 @@ pub fn open_no_link(action: &str, path: &Path) -> Result<File, Failure> {
 
 fn open_with(action: &str, path: &Path, more: OFlag) -> Result<File, Failure> {
     let flags = (more | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
-    let odd = |what: &str| {
-        Failure::refused("not_a_regular_file", format!("Cannot {action}: {} is {what}.", path.display()))
-            .hint("Inspect it with ls -l, and remove it if nothing needs it.")
-    };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
         if error.raw_os_error() == Some(nix::Error::ELOOP as i32) {
-            odd("a symbolic link")
+            not_regular(action, path, "a symbolic link")
         } else {
             Failure::io(action, path, &error)
         }
     })?;
     let meta = file.metadata().map_err(|error| Failure::io(action, path, &error))?;
-    if meta.is_file() { Ok(file) } else { Err(odd("no regular file")) }
+    if meta.is_file() { Ok(file) } else { Err(not_regular(action, path, "no regular file")) }
+}
+
+/// The refusal of a link, a directory, a pipe or a device. `action` completes "Cannot …".
+#[must_use]
+pub fn not_regular(action: &str, path: &Path, what: &str) -> Failure {
+    Failure::refused("not_a_regular_file", format!("Cannot {action}: {} is {what}.", path.display()))
+        .hint("Name another file; or inspect it with ls -l, and remove it if nothing needs it.")
 }
 
 /// Reads a small text file.
@@ -382,6 +390,12 @@ mod tests {
         write_whole(&path, b"two", 0o600, Existing::Replace).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for existing in [Existing::Replace, Existing::ReplaceInUse] {
+            assert_eq!(write_whole(&pipe, b"x", 0o600, existing).unwrap_err().code, "not_a_regular_file");
+        }
+        assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use svc_step::line_secrets::without_secrets;
 use svc_step::progress::Unit::Items;
 use svc_step::{Call, Failure, deadline, file};
 use ureq::Agent;
@@ -188,7 +189,7 @@ impl Ready {
             Ok(Some(if answer.is_ok() { Duration::ZERO } else { INTERVAL }))
         });
         waited.map_err(|failure| {
-            let why = answer.err().unwrap_or_default();
+            let why = without_secrets(&answer.err().unwrap_or_default());
             if failure.code != "timeout" {
                 return failure.cause(why);
             }

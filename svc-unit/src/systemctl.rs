@@ -87,10 +87,8 @@ pub(crate) fn is_of_another_user(manager: Manager) -> bool {
 }
 
 pub(crate) fn no_rights(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure {
-    let hint = match manager {
-        Manager::System => format!("sudo svc-unit {step} {unit}"),
-        Manager::User => format!("Run svc-unit {step} {unit} --user as the user who owns that manager."),
-    };
+    let how = if manager == Manager::System { "with sudo" } else { "as the user who owns that manager" };
+    let hint = format!("Run the same command {how}.");
     Failure::refused("no_rights", format!("The calling user has no right to svc-unit {step} {unit}.")).hint(hint).cause(stderr)
 }
 

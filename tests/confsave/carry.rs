@@ -170,7 +170,9 @@ fn owner_and_mode_of_the_new_file_stay_and_a_link_is_not_replaced() {
     fs::remove_file(site.yaml()).unwrap();
     symlink(&real, site.yaml()).unwrap();
     let carry = || site.tool("carry").arg(site.path("saved.yaml")).arg("--base").arg(site.path("base.yaml"));
-    carry().run().refused("config_is_link");
+    let ran = carry().run().refused("config_is_link");
+    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    assert!(hint.ends_with(&format!("--layout yaml --config '{}'", real.display())), "{hint}");
     carry().arg("--config").arg(&real).run().ok().changed();
     assert!(fs::symlink_metadata(site.yaml()).unwrap().is_symlink());
     assert_eq!(text(&real), SHIPPED.replace("16", "32"));

@@ -38,6 +38,12 @@ fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
     assert_eq!(text(site.yaml()), SHIPPED);
     // Who asks for the other one gets it.
     carry().args(["--layout", "yaml"]).run().review("not_carried").unchanged();
+    // So it does for a file whose name tells none.
+    let odd = site.write("configuration", SHIPPED);
+    let save = site.tool("save").args(["--layout", "yaml", "--config"]).arg(&odd).arg("--to").arg(site.path("odd")).run().ok();
+    fs::write(&odd, SHIPPED.replace("16", "32")).unwrap();
+    let ran = site.tool("diff").arg("--config").arg(&odd).args(["--from", "-"]).stdin(save.text()).run().ok();
+    assert_eq!(paths(&ran.result()["changed"]), ["database.pool.size"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::own::{after, says};
 
 #[test]
 #[ignore = "fetches and boots a whole Debian"]
-fn under_a_system_manager_a_failure_carries_the_journal_and_a_user_without_rights_the_sudo_line() {
+fn under_a_system_manager_a_failure_carries_the_journal_and_a_user_without_rights_is_told_to_use_sudo() {
     if let Some(program) = Debian::missing() {
         return svc_tests::skip(&format!("the units of a system manager: there is no {program}"));
     }
@@ -37,7 +37,7 @@ fn under_a_system_manager_a_failure_carries_the_journal_and_a_user_without_right
     assert_eq!(after(&seen, "main_pid"), after(&started, "main_pid"));
     for step in ["stop", "restart"] {
         let ran = operator(step).run().refused("no_rights").unchanged();
-        assert_eq!(ran.doc()["error"]["hint"], format!("sudo svc-unit {step} svc.service"));
+        assert_eq!(ran.doc()["error"]["hint"], "Run the same command with sudo.");
     }
     let stopped = root("stop").run().ok().changed();
     operator("start").run().refused("no_rights").unchanged();

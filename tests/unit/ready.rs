@@ -30,6 +30,11 @@ fn a_unit_is_ready_when_its_url_answers_well() {
     });
     unit.start().args(["--ready-url", url.as_str()]).run().ok().changed();
     server.join().unwrap();
+    // Nobody answers any more, and a secret of the URL is not told.
+    let secret = format!("{url}?token=hunter2");
+    let ran = unit.tool("wait").args(["--settle", "0", "--timeout", "1s", "--ready-url", &secret]).run().fails(6, "not_ready");
+    says(&ran, "token=<redacted>");
+    assert!(!ran.text().contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran}");
 }
 
 #[test]

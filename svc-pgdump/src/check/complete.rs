@@ -13,7 +13,7 @@ use svc_step::Failure;
 
 use super::encoding::Text;
 use super::lexer::{Ended, Kind, Unit, Units};
-use super::tokens::{self, Token, copy_target};
+use super::tokens::{self, Token};
 use crate::compression::CompressedFile;
 
 /// One COPY block.
@@ -71,8 +71,8 @@ pub struct Dump {
     /// Commands to psql other than `\restrict` and `\unrestrict`, such as `\connect db` (`pg_dump --create`).
     pub commands: Vec<String>,
     pub statement_count: u64,
-    /// Whether it holds INSERT statements (`--inserts`), whose rows are not counted.
-    pub has_inserts: bool,
+    /// The tables of its INSERT statements (`--inserts`), quoted for SQL, whose rows are not counted; `None` if it has no such statement.
+    pub inserted: Option<BTreeSet<String>>,
     pub has_subscriptions: bool,
     /// The encoding that it names first.
     pub encoding: Option<String>,
@@ -234,9 +234,10 @@ impl Seen {
         }
         let starts = |start: &str| text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
         if starts("INSERT ") {
-            self.dump.has_inserts = true;
+            let table = target(text, &["insert", "into"]).map(|table| table.quoted());
+            self.dump.inserted.get_or_insert_default().extend(table);
         } else if starts("SET client_encoding") {
-            let named = tokens::tokens(text).into_iter().find_map(|token| token.text().map(str::to_owned));
+            let named = tokens::client_encoding(&tokens::tokens(text)).map(str::to_owned);
             self.encoding = named.as_deref().map(Text::named).unwrap_or_default();
             self.dump.encoding = self.dump.encoding.take().or(named);
         } else if starts("CREATE SUBSCRIPTION ") {
@@ -259,9 +260,7 @@ impl Seen {
         if !from_stdin {
             self.unexpected = Some("it has a COPY from or to a file or a program of the server, which pg_dump never writes");
         }
-        if let Some((schema, name)) = copy_target(&tokens) {
-            self.dump.contents.tables.push(TableRows { schema, name, row_count: 0 });
-        }
+        self.dump.contents.tables.extend(target(text, &["copy"]));
     }
 
     /// Why it is incomplete, and where that begins.
@@ -278,6 +277,11 @@ impl Seen {
         };
         Some(reason.to_owned())
     }
+}
+
+/// The table behind the first words of a statement.
+fn target(text: &str, words: &[&str]) -> Option<TableRows> {
+    tokens::target(text, words).map(|(schema, name)| TableRows { schema, name, row_count: 0 })
 }
 
 /// Whether a statement may change how strings are read, in a way that is not followed here. What a function of the dump does when

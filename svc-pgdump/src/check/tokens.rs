@@ -174,14 +174,21 @@ pub(super) fn extension(tokens: &[Token]) -> Option<String> {
     }
 }
 
-/// The schema and the name of the table in `COPY schema.table (a, b) FROM stdin;`.
-pub(super) fn copy_target(tokens: &[Token]) -> Option<(Option<String>, String)> {
-    let [copy, first, rest @ ..] = tokens else { return None };
-    let first = first.name().filter(|_| copy.is("copy"))?.to_owned();
-    match rest {
-        [Token::Mark('.'), table, ..] => Some((Some(first), table.name()?.to_owned())),
-        _ => Some((None, first)),
-    }
+/// The schema and the name of the table behind the first words of a statement: `COPY schema.table (a, b) FROM stdin;`.
+pub(super) fn target(statement: &str, words: &[&str]) -> Option<(Option<String>, String)> {
+    let mut tokens = scan(statement);
+    let is_it = words.iter().all(|word| tokens.next().is_some_and(|token| token.is(word)));
+    let mut first = tokens.next().filter(|_| is_it)?.name().map(str::to_owned);
+    let schema = if tokens.next() == Some(Token::Mark('.')) { first.take() } else { None };
+    let name = if schema.is_some() { tokens.next()?.name().map(str::to_owned) } else { first };
+    Some((schema, name?))
+}
+
+/// The encoding of `SET client_encoding = 'NAME'`, where the name may stand without quotes too.
+pub fn client_encoding(tokens: &[Token]) -> Option<&str> {
+    let [set, name, rest @ ..] = tokens else { return None };
+    let is_name = |token: &&Token| **token != Token::Mark('=') && !token.is("to");
+    rest.iter().find(is_name).filter(|_| set.is("set") && name.is("client_encoding"))?.name_or_text()
 }
 
 #[cfg(test)]
@@ -256,15 +263,16 @@ mod tests {
     }
 
     #[test]
-    fn extensions_and_copy_targets_are_read() {
+    fn extensions_and_targets_are_read() {
         assert_eq!(
             extension(&tokens("CREATE EXTENSION IF NOT EXISTS \"uuid-ossp\" WITH SCHEMA public;")).as_deref(),
             Some("uuid-ossp")
         );
         assert_eq!(extension(&tokens("CREATE EXTENSION pg_trgm;")).as_deref(), Some("pg_trgm"));
         assert_eq!(extension(&tokens("COMMENT ON EXTENSION x IS 'y';")), None);
-        let (schema, table) = copy_target(&tokens("COPY \"S.\"\"1\".t (a, \"b c\") FROM stdin;")).unwrap();
+        let (schema, table) = target("COPY \"S.\"\"1\".t (a, \"b c\") FROM stdin;", &["copy"]).unwrap();
         assert_eq!((schema.as_deref(), table.as_str()), (Some("S.\"1"), "t"));
-        assert_eq!(copy_target(&tokens("COPY t FROM stdin;")).unwrap().1, "t");
+        assert_eq!(target("COPY t FROM stdin;", &["copy"]).unwrap().1, "t");
+        assert_eq!(target("INSERT INTO t(a) VALUES (1);", &["insert", "into"]).unwrap().1, "t");
     }
 }

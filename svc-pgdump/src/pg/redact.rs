@@ -39,19 +39,22 @@ impl From<&DbError> for ServerMessage {
     }
 }
 
-/// Classes of errors that quote a value, a row, a part of the statement, or what a function of the database chose to say.
-const OF_VALUES: [&str; 8] = ["21", "22", "23", "2F", "38", "39", "44", "P0"];
+/// Classes of errors that quote a value, a row, a part of the statement, or what a function of the database chose to say; and the code of
+/// a warning that has no other, as those of functions in PL/Python and PL/Perl.
+const OF_VALUES: [&str; 9] = ["01000", "21", "22", "23", "2F", "38", "39", "44", "P0"];
 /// The same, of other classes: a statement's own text, and whatever an extension says without a code.
 const QUOTING: [&str; 2] = ["42601", "XX000"];
 /// Of a class that quotes values, and yet only of columns.
 const HARMLESS: [&str; 1] = ["22P04"];
-/// Where the server checks settings and definitions: a name or a setting is quoted then, and never what stands in a row.
-const DEFINITIONS: [&str; 7] = ["dbcommands.c", "define.c", "foreigncmds.c", "guc.c", "option.c", "reloptions.c", "seclabel.c"];
+/// Where the server checks settings, definitions and versions of collations: a name or a setting is quoted then, and never what stands in
+/// a row.
+const DEFINITIONS: &str = "dbcommands.c define.c foreigncmds.c guc.c option.c pg_locale.c postinit.c reloptions.c seclabel.c";
 /// What says the words of `RAISE`, whatever their code.
 const RAISED: &str = "exec_stmt_raise";
 
 /// In our words.
-const WORDS: [(&str, &str); 13] = [
+const WORDS: [(&str, &str); 14] = [
+    ("01000", "a warning"),
     ("22001", "value too long for its type"),
     ("22003", "value out of range"),
     ("22007", "invalid date or time"),
@@ -72,7 +75,7 @@ impl ServerMessage {
     fn quotes(&self) -> bool {
         let code = self.code.as_str();
         let of_values = OF_VALUES.iter().any(|class| code.starts_with(class)) && !HARMLESS.contains(&code);
-        (of_values && !DEFINITIONS.contains(&self.file.as_str())) || QUOTING.contains(&code) || self.routine == RAISED
+        (of_values && !DEFINITIONS.split(' ').any(|file| file == self.file)) || QUOTING.contains(&code) || self.routine == RAISED
     }
 
     /// The message, or in its place what kind of error it is.
@@ -83,7 +86,7 @@ impl ServerMessage {
         let by = if self.routine.is_empty() { String::new() } else { format!(", said by {}", self.routine) };
         match WORDS.iter().find(|(code, _)| *code == self.code) {
             _ if self.routine == RAISED => format!("a function of the database raised {}", self.code),
-            Some(("XX000", words)) => format!("{words}{by}"),
+            Some(("01000" | "XX000", words)) => format!("{words}{by}"),
             Some((_, words)) => (*words).to_owned(),
             None => format!("error {}{by}", self.code),
         }
@@ -152,9 +155,12 @@ mod tests {
         assert_eq!((raised.message().as_str(), raised.more()), ("a function of the database raised 01000", vec![]));
         let extension = ServerMessage { routine: "lwpgerror".to_owned(), ..said("XX000", "hunter2") };
         assert_eq!(extension.message(), "internal error of the server or an extension, said by lwpgerror");
-        let setting =
-            ServerMessage { file: "guc.c".to_owned(), ..said("22023", "invalid value for parameter \"work_mem\": \"x\"") };
-        assert_eq!(setting.message(), setting.message);
+        let python = ServerMessage { routine: "PLy_output".to_owned(), ..said("01000", "hunter2") };
+        assert_eq!(python.message(), "a warning, said by PLy_output");
+        for (file, code) in [("guc.c", "22023"), ("pg_locale.c", "01000")] {
+            let definition = ServerMessage { file: file.to_owned(), ..said(code, "the setting or collation \"x\"") };
+            assert_eq!(definition.message(), definition.message);
+        }
     }
 
     #[test]

@@ -66,20 +66,15 @@ impl Tls {
         let roots = env.path("PGSSLROOTCERT").or_else(|| env.of_home("root.crt"));
         let mode = mode(env.text("PGSSLMODE").as_deref(), roots.is_some())?;
         if mode.verifies() && env.text("PGSSLROOTCERT").as_deref() == Some("system") {
-            return Err(Failure::usage(
-                "environment_invalid",
-                "PGSSLROOTCERT is `system`, and the host's own authorities are not used.",
-            )
-            .hint("Name their file: PGSSLROOTCERT=/etc/ssl/certs/ca-certificates.crt on Debian."));
+            let message = "PGSSLROOTCERT is `system`, and the host's own authorities are not used.";
+            return Err(Failure::usage("environment_invalid", message)
+                .hint("Name their file: PGSSLROOTCERT=/etc/ssl/certs/ca-certificates.crt on Debian."));
         }
         if mode.verifies()
             && let Some(list) = env.of_home("root.crl")
         {
-            return Err(Failure::usage(
-                "environment_invalid",
-                format!("{} is there, and revocation lists are not supported.", list.display()),
-            )
-            .hint("Move it away, if the connection may do without it."));
+            let message = format!("{} is there, and revocation lists are not supported.", list.display());
+            return Err(Failure::usage("environment_invalid", message).hint("Move it away, if the connection may do without it."));
         }
         if mode == Mode::Disable {
             return Ok(Self::disabled());
@@ -251,16 +246,9 @@ mod tests {
 
     #[test]
     fn demands_that_are_not_met_are_refused() {
-        for name in [
-            "PGSSLCRL",
-            "PGSSLCRLDIR",
-            "PGCHANNELBINDING",
-            "PGGSSENCMODE",
-            "PGSSLCERTMODE",
-            "PGSSLNEGOTIATION",
-            "PGSSLMINPROTOCOLVERSION",
-        ] {
-            assert_eq!(tls(&[(name, "require")]).unwrap_err().code, "environment_invalid", "{name}");
+        let names = "CRL CRLDIR CERTMODE NEGOTIATION MINPROTOCOLVERSION".split(' ').map(|name| format!("PGSSL{name}"));
+        for name in names.chain(["PGCHANNELBINDING", "PGGSSENCMODE"].map(str::to_owned)) {
+            assert_eq!(tls(&[(&name, "require")]).unwrap_err().code, "environment_invalid", "{name}");
         }
         tls(&[("PGCHANNELBINDING", "prefer"), ("PGGSSENCMODE", "disable"), ("PGSSLCERT", "")]).unwrap();
     }
@@ -279,14 +267,10 @@ mod tests {
 
     #[test]
     fn a_certificate_without_its_key_is_refused_and_so_is_a_key_alone() {
-        let of = |pairs: &[(&str, &str)]| {
-            let pairs: Vec<_> = [("HOME", "/nowhere")].iter().chain(pairs).copied().collect();
-            Identity::from_environment(&Environment::of(&pairs))
-        };
-        assert_eq!(of(&[]).unwrap(), None);
-        assert_eq!(of(&[("PGSSLCERT", "/c")]).unwrap_err().code, "environment_invalid");
-        assert_eq!(of(&[("PGSSLKEY", "/k")]).unwrap_err().code, "environment_invalid");
-        assert!(of(&[("PGSSLCERT", "/c"), ("PGSSLKEY", "/k")]).unwrap().is_some());
+        let shown = |pairs: &[(&str, &str)]| tls(pairs).map(|tls| tls.shows_certificate());
+        assert!(!shown(&[]).unwrap() && shown(&[("PGSSLCERT", "/c"), ("PGSSLKEY", "/k")]).unwrap());
+        assert_eq!(shown(&[("PGSSLCERT", "/c")]).unwrap_err().code, "environment_invalid");
+        assert_eq!(shown(&[("PGSSLKEY", "/k")]).unwrap_err().code, "environment_invalid");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use svc_step::{Call, Failure};
 
 use self::queue::Task;
 use super::plan::{Build, CopyBlock, Group, Item, Plan, Span};
-use super::statement::{StatementKind, kind_of};
+use super::statement::{StatementKind, kind_of, shown};
 use super::{Load, errors, unreadable};
 use crate::admin::{Admin, Sessions};
 use crate::verify::{ROWS, differs};
@@ -31,8 +31,6 @@ const CHUNK: usize = 256 * 1024;
 const SMALL: u64 = 8192;
 /// How often a statement is tried that gives way to another session (the server's own cleaning, for example).
 const TRIES: u32 = 5;
-/// How much of a statement is shown.
-const SHOWN: usize = 60;
 /// How many of a load's warnings are told.
 const WARNINGS: usize = 5;
 
@@ -185,11 +183,6 @@ fn serial(work: &Work<'_>, sessions: &mut Sessions, statements: &[Span]) -> Resu
         work.advance(statement.size);
     }
     Ok(())
-}
-
-fn shown(sql: &str) -> String {
-    let words: Vec<&str> = sql.split_whitespace().take(8).collect();
-    words.join(" ").trim_end_matches(';').chars().take(SHOWN).collect()
 }
 
 #[derive(Debug)]

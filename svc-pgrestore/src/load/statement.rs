@@ -1,6 +1,6 @@
 //! What a statement of a dump is to the loader, by its first tokens. What is not surely one of these is [`StatementKind::Other`].
 
-use svc_pgdump::check::tokens::{Token, tokens};
+use svc_pgdump::check::tokens::{Token, client_encoding, tokens};
 use svc_pgdump::pg::escape_identifier;
 
 /// A table, as SQL names it: `public.items`.
@@ -184,15 +184,19 @@ fn sequence(mut words: Words<'_>) -> Option<StatementKind> {
     (begins && inner.iter().all(is_plain)).then_some(StatementKind::Later)
 }
 
-fn setting(mut words: Words<'_>) -> Option<StatementKind> {
-    words.words(&["set"])?;
-    if words.word("client_encoding") {
-        let _ = words.mark('=') || words.word("to");
-        let is_other = |name: &&str| !["UTF8", "UTF-8", "UNICODE"].iter().any(|utf8| name.eq_ignore_ascii_case(utf8));
-        let name = words.next().and_then(Token::name_or_text)?;
-        return Some(StatementKind::Encoding(Some(name).filter(is_other).map(str::to_owned)));
-    }
-    Some(StatementKind::Setting)
+fn setting(words: Words<'_>) -> Option<StatementKind> {
+    let is_other = |name: &&str| !["UTF8", "UTF-8", "UNICODE"].iter().any(|utf8| name.eq_ignore_ascii_case(utf8));
+    Some(match client_encoding(words.0) {
+        Some(name) => StatementKind::Encoding(Some(name).filter(is_other).map(str::to_owned)),
+        None => StatementKind::Setting,
+    })
+}
+
+/// The first words of a statement, as progress shows them. Values of rows stand behind a quote, a parenthesis or a dollar.
+pub(crate) fn shown(statement: &str) -> String {
+    let start = statement.split(['\'', '(', '$', ';']).next().unwrap_or_default();
+    let words: Vec<&str> = start.split_whitespace().take(8).collect();
+    words.join(" ").chars().take(60).collect()
 }
 
 #[cfg(test)]
@@ -292,10 +296,18 @@ mod tests {
             (StatementKind::Setting, &settings),
             (encoding(None), &["SET client_encoding = 'UTF8';", "SET client_encoding TO unicode;"]),
             (encoding(Some("LATIN1")), &["SET client_encoding = 'LATIN1';"]),
+            (encoding(Some("latin1")), &["SET client_encoding = LATIN1;"]),
             (StatementKind::Begin, &["BEGIN;", "START TRANSACTION;"]),
             (StatementKind::End, &["COMMIT;"]),
         ] {
             statements.iter().for_each(|sql| assert_eq!(kind_of(sql), kind, "{sql}"));
         }
+    }
+
+    #[test]
+    fn no_value_of_a_row_is_shown() {
+        let inserted = "INSERT INTO t\nVALUES (1, 'alice');";
+        let told = [inserted, "SELECT pg_catalog.lowrite(0, '\\x61');", "SET a.b = 'alice';", "DO $$ alice $$;"].map(shown);
+        assert_eq!(told, ["INSERT INTO t VALUES", "SELECT pg_catalog.lowrite", "SET a.b =", "DO"]);
     }
 }

@@ -1,5 +1,6 @@
 //! The exchange itself: both renames in one transaction, with the sessions that are in the way ended from a second connection
-//! meanwhile. No lasting setting is touched, so a kill at any moment leaves either the old names or the new.
+//! meanwhile. The same transaction opens what comes in (`ALLOW_CONNECTIONS`), and no other setting is touched: a kill at any moment
+//! leaves either the old names or the new.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};

@@ -184,10 +184,8 @@ fn where_the_input_ends_is_known() {
 
 #[test]
 fn commands_are_lines() {
-    assert_eq!(
-        only("\\restrict k;'x\nSELECT 1;\n\\unrestrict k;'x\n", Kind::Command),
-        ["\\restrict k;'x\n", "\\unrestrict k;'x\n"]
-    );
+    let dump = "\\restrict k;'x\nSELECT 1;\n\\unrestrict k;'x\n";
+    assert_eq!(only(dump, Kind::Command), ["\\restrict k;'x\n", "\\unrestrict k;'x\n"]);
 }
 
 #[test]
