@@ -6,6 +6,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -386,6 +387,10 @@ fn what_is_copied_last_by_rest_is_not_the_newest_copy_if_its_restore_point_is_ol
     wait::until("rclone to serve", wait::HANG, || TcpStream::connect(&address).ok()).unwrap();
     let rest = format!("rest:http://{address}/");
     let (product, older, offsite) = with_repository("offrest", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &rest)]);
+    // Copies have the second of their restore point.
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let then = second();
+    wait::until("the next second", wait::HANG, || (second() > then).then_some(())).unwrap();
     let newer = point_of(&product.tool("svc-backup").run().ok());
     for point in [newer.to_str().unwrap(), &older] {
         offsite(&["push", point]).run().ok().changed();

@@ -98,7 +98,7 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     let late = sandbox
         .run(&["create", "s3", "--rate-limit", "100kb", "--timeout", "10s"])
         .fails(6, "timeout")
-        .warns("rate_left_changed");
+        .warns("setting_left_changed");
     assert_eq!(rate(&late)["put_back"], false);
     sandbox.run(&["wait", "s3"]).ok();
     assert_eq!(settings(&sandbox), before);
@@ -117,18 +117,18 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
         assert!(settings(&sandbox)["svc_tools_rate"].is_string());
     };
     killed("s1");
-    let health = sandbox.run(&["health"]).ok().unchanged().warns("rate_left_changed");
+    let health = sandbox.run(&["health"]).ok().unchanged().warns("setting_left_changed");
     assert!(health.doc()["warnings"].to_string().contains("has left the rate"), "{health}");
     let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
-    let foreign = other.run().ok().warns("rate_left_changed");
+    let foreign = other.run().ok().warns("setting_left_changed");
     assert_eq!(foreign.result()["plan"].as_array().unwrap().len(), 1, "another host cannot tell that it is dead\n{foreign}");
-    let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("rate_put_back");
+    let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("setting_put_back");
     assert_eq!((deleted.result()["plan"].as_array().unwrap().len(), settings(&sandbox)), (2, before.clone()), "{deleted}");
 
     // A call with a rate of its own does both.
     killed("s2");
     sandbox.ask("DELETE", &format!("/_snapshot/{}/s2", sandbox.prefix), None);
-    let created = sandbox.run(&["create", "s3", "--rate-limit", "none"]).ok().warns("rate_put_back");
+    let created = sandbox.run(&["create", "s3", "--rate-limit", "none"]).ok().warns("setting_put_back");
     assert_eq!((&rate(&created)["was"], settings(&sandbox)), (&json!("3mb"), before.clone()), "{created}");
     sandbox.run(&["health"]).ok();
 
@@ -169,7 +169,7 @@ fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
     let busy = json!({"error": {"type": "repository_exception", "reason": reason}, "status": 500});
     let take = format!("PUT /_snapshot/{}/s2?", sandbox.prefix);
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&take, 2, 500, &busy);
-    let created = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("rate_put_back");
+    let created = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("setting_put_back");
     assert_eq!((settings(&sandbox), sandbox.snapshots().len()), (before, 1), "{created}");
 }
 
@@ -210,11 +210,11 @@ fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_request_that_p
     let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)]);
     let with_note = settings(&sandbox);
     let created =
-        sandbox.run(&["create", "s1", "--rate-limit", "50mb"]).ok().warns("rate_not_changed").warns("rate_left_changed");
+        sandbox.run(&["create", "s1", "--rate-limit", "50mb"]).ok().warns("rate_not_changed").warns("setting_left_changed");
     assert_eq!((&rate(&created)["was"], &rate(&created)["set"], settings(&sandbox)), (&json!("7mb"), &Value::Null, with_note));
     let health = sandbox.run(&["health"]).ok().unchanged();
     let mut warnings = health.doc()["warnings"].as_array().unwrap().iter();
-    let warning = warnings.find(|one| one["code"] == "rate_left_changed").unwrap_or_else(|| panic!("{health}"));
+    let warning = warnings.find(|one| one["code"] == "setting_left_changed").unwrap_or_else(|| panic!("{health}"));
     let text = warning["message"].as_str().unwrap();
     assert!(text.contains("20261120t020003z-far") && text.contains(" far "), "{text}");
     let (path, body) = text.split_once("PUT ").and_then(|(_, request)| request.split_once(' ')).unwrap();
@@ -284,13 +284,13 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
 
     // The server does it only when the call has ended: the next one puts it back.
     let (way, came) = unanswered(&sandbox, false);
-    let late = create("s1", &way).args(["--timeout", "8s"]).run().fails(6, "timeout").warns("rate_left_changed");
+    let late = create("s1", &way).args(["--timeout", "8s"]).run().fails(6, "timeout").warns("setting_left_changed");
     assert_eq!((&rate(&late)["put_back"], &late.doc()["changed"]), (&Value::Null, &Value::Null), "{late}");
     sandbox.run(&["health"]).ok();
     let (path, body) = came.recv_timeout(LONG).unwrap();
     sandbox.ask("PUT", &path, Some(body));
     assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
-    let created = sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("rate_put_back");
+    let created = sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("setting_put_back");
     assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("3mb"), &json!(true)), "{created}");
     assert_eq!(settings(&sandbox), before);
 }
@@ -351,9 +351,9 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
     assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("8mb"), &Value::Null));
     // And where we could write it only together with a secret, an operator does.
     let way = rewritten(&sandbox, &off, |settings| settings["address"] = json!("http://me:s3cret@far/"));
-    let secret = create("s4", &way).warns("rate_left_changed");
+    let secret = create("s4", &way).warns("setting_left_changed");
     assert_eq!((&rate(&secret)["put_back"], &settings(&sandbox)[SNAPSHOT]), (&json!(false), &json!("0")), "{secret}");
-    let health = sandbox.run(&["health"]).ok().warns("rate_left_changed");
+    let health = sandbox.run(&["health"]).ok().warns("setting_left_changed");
     for ran in [&secret, &health] {
         let said = ran.doc()["warnings"].to_string();
         assert!(said.contains("PUT /_snapshot/") && said.contains("with max_snapshot_bytes_per_sec 8mb"), "{ran}");
@@ -385,7 +385,7 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
         {
             let ran = sandbox.run(args).ok();
             assert!(!format!("{ran}").contains("s3cret"), "{ran}");
-            let left = codes(&ran).contains(&"rate_left_changed".to_owned());
+            let left = codes(&ran).contains(&"setting_left_changed".to_owned());
             let unchanged = codes(&ran).contains(&"rate_not_changed".to_owned());
             assert_eq!((left, unchanged), (noted, args.len() > 1), "{ran}");
         }
@@ -425,14 +425,14 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_runni
     let cluster = sandbox.run(&["show", "good"]).ok().result()["cluster_uuid"].as_str().unwrap().to_owned();
     let lock = File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
     lock.lock().unwrap();
-    sandbox.run(&["wait", "good"]).ok().unchanged().warns("rate_left_changed");
+    sandbox.run(&["wait", "good"]).ok().unchanged().warns("setting_left_changed");
     assert_eq!(settings(&sandbox), left);
     lock.unlock().unwrap();
 
-    sandbox.run(&["wait", "part"]).fails(7, "snapshot_invalid").changed().warns("rate_put_back");
+    sandbox.run(&["wait", "part"]).fails(7, "snapshot_invalid").changed().warns("setting_put_back");
     assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("7mb"), &Value::Null));
     let sandbox = left_by_a_dead_run(sandbox);
-    sandbox.run(&["wait", "good"]).ok().changed().warns("rate_put_back");
+    sandbox.run(&["wait", "good"]).ok().changed().warns("setting_put_back");
     assert_eq!(settings(&sandbox)[SNAPSHOT], "7mb");
 }
 
@@ -586,8 +586,8 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     let second = second.wait().ok().warns("rate_not_changed");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
     assert_eq!(cluster(&sandbox), json!({"persistent": "400kb", "transient": null, "noted": true}));
-    tool(&["health"]).run().ok().warns("rate_left_changed");
-    let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("rate_put_back");
+    tool(&["health"]).run().ok().warns("setting_left_changed");
+    let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("setting_put_back");
     assert_eq!(cluster(&sandbox), unset, "{discarded}");
     sandbox.from(&["discard"], &second).ok().changed();
 
@@ -598,9 +598,9 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
         restoring(&sandbox, from(&["stage", "--rate-limit", "400kb", "--run-id", run]).env("SVC_SEARCH_URL", proxy.url()));
     proxy.set(Mode::Stall);
     spawned.signal(Signal::SIGTERM);
-    let silent = spawned.wait().fails(143, "interrupted").changed().warns("rate_left_changed");
+    let silent = spawned.wait().fails(143, "interrupted").changed().warns("setting_left_changed");
     assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["noted"]), (&json!(false), &json!(true)));
-    tool(&["discard", "--run", run]).run().ok().changed().warns("rate_put_back");
+    tool(&["discard", "--run", run]).run().ok().changed().warns("setting_put_back");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));
 
     // A damaged snapshot.

@@ -238,12 +238,12 @@ impl Change<'_> {
         match (self.put_back(call, server, OWN_TIME), self.is_answered) {
             (Ok(true), _) | (Ok(false), true) => Some(true),
             (Err(failure), true) => {
-                call.warn("rate_left_changed", format!("After this change, {name} could not be put back: {failure}"));
+                call.warn("setting_left_changed", format!("After this change, {name} could not be put back: {failure}"));
                 lasting(call);
                 Some(false)
             }
             (_, false) => {
-                call.warn("rate_left_changed", format!(
+                call.warn("setting_left_changed", format!(
                     "The request to change {name} was not answered, and its outcome is unknown. The next call of svc-snap that finds it changed puts it back."
                 ));
                 call.effects().unknown();
@@ -285,7 +285,7 @@ impl Change<'_> {
                 }
             },
         };
-        Err(Failure::new(Status::Refused, "rate_left_changed", format!("{refused} {}", found.by_hand())))
+        Err(Failure::new(Status::Refused, "setting_left_changed", format!("{refused} {}", found.by_hand())))
     }
 }
 
@@ -305,7 +305,7 @@ pub(crate) struct Left<'a>(Vec<Change<'a>>);
 
 impl<'a> Left<'a> {
     /// Finds the records of dead runs, on the cluster and on a repository; what cannot be read is passed over. A record whose run may be
-    /// running is left alone, with a warning (`rate_left_changed`) that has the command which puts the setting back.
+    /// running is left alone, with a warning (`setting_left_changed`) that has the command which puts the setting back.
     pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
         let server = &server.interruptible();
         let get = |target: Target<'a>| target.get(|path| server.get(path)).ok();
@@ -326,7 +326,7 @@ impl<'a> Left<'a> {
             } else if is_left || !record.is_of_here(call) {
                 let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
                 let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand());
-                call.warn("rate_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
+                call.warn("setting_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
             }
         }
         Ok(Self(left))
@@ -344,10 +344,13 @@ impl<'a> Left<'a> {
             match change.put_back(call, server, LEFT_TIME) {
                 Ok(true) => {
                     lasting(call);
-                    call.warn("rate_put_back", format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")));
+                    call.warn(
+                        "setting_put_back",
+                        format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")),
+                    );
                 }
                 Ok(false) => {}
-                Err(why) => call.warn("rate_left_changed", format!("{of}, and it could not be put back: {why}")),
+                Err(why) => call.warn("setting_left_changed", format!("{of}, and it could not be put back: {why}")),
             }
         }
     }
@@ -360,13 +363,13 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// Only warns that they are there (`rate_left_changed`).
+    /// Only warns that they are there (`setting_left_changed`).
     pub(crate) fn warn(&self, call: &Call) {
         for Change { record, found, .. } in &self.0 {
             let (run, name) = (&record.run, found.target.name());
             let message =
                 format!("The run {run} has left {name} changed; the next svc-snap step that changes something puts it back.");
-            call.warn("rate_left_changed", message);
+            call.warn("setting_left_changed", message);
         }
     }
 }

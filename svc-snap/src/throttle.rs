@@ -56,7 +56,7 @@ pub struct RateUsed {
     pub setting: String,
     /// Its value before; `null` where it was not set (the server's own default is 40 MB/s) or could not be read.
     pub was: Option<String>,
-    /// Its value during the step; `null` where it was left as it was, and a warning says why.
+    /// Its value during the step; `null` where it was so already, or where a warning says why not.
     pub set: Option<String>,
     /// Whether it was put back; `null` where nothing was set, or where that is unknown (the next call that finds it changed puts it back).
     pub put_back: Option<bool>,

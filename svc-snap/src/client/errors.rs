@@ -56,7 +56,7 @@ impl Rule {
 const BUSY: Rule = Rule::new(
     Status::Unavailable,
     "search_busy",
-    "The server is busy with something that this cannot run beside.",
+    "The server is busy with something that cannot run in parallel with this.",
     "Try again in a while; svc-snap list shows snapshots under way.",
 );
 const UNAVAILABLE: Rule = Rule::new(

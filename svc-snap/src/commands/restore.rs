@@ -159,9 +159,9 @@ fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failur
     let mut live = get_indices(&chosen.server, chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));
     let aliases = select::names(&chosen.server)?.aliases;
-    let has_held_alias =
+    let has_live_alias =
         |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(|alias| aliases.contains(alias)));
-    let direct = chosen.indices.iter().filter(|index| !live.contains_key(*index) && !has_held_alias(index));
+    let direct = chosen.indices.iter().filter(|index| !live.contains_key(*index) && !has_live_alias(index));
     Ok(direct.cloned().collect())
 }
 

@@ -227,16 +227,16 @@ fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>) -
     selected
 }
 
-/// The same; `holder`: the cluster, or the snapshot.
+/// The same; `whose`: the cluster's, or the snapshot's.
 /// Errors: A plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
-fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>, holder: &str) -> Result<Selected, Failure> {
+fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>, whose: &str) -> Result<Selected, Failure> {
     let not_found = |message: String| {
         Failure::not_found("index_not_found", message)
             .hint("GET /_cat/indices?expand_wildcards=all shows what the cluster holds, svc-snap show what a snapshot does; aliases are not names of indices. See --indices and SVC_INDICES.")
     };
     let missing: Vec<&str> = patterns.plain().filter(|name| !names.contains_key(*name)).map(String::as_str).collect();
     if !missing.is_empty() {
-        return Err(not_found(format!("The {holder} has no index or data stream {}.", missing.join(", "))));
+        return Err(not_found(format!("The {whose} has no index or data stream {}.", missing.join(", "))));
     }
     let selected = select(patterns, scope, names);
     let is_refused = |one: &&Skipped| patterns.plain().any(|name| *name == one.name) && one.reason != SkipReason::NotAskedFor;
@@ -244,7 +244,7 @@ fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entr
     let hint = "Widen the scope (--scope, SVC_INDICES) if they are the service's; security indices, those of the server's own features, backing indices of data streams and our own copies never are.";
     refuse_any("index_not_in_scope", "These may not be taken or restored by name", &refused, hint)?;
     if selected.indices.is_empty() && selected.streams.is_empty() {
-        return Err(not_found(format!("Nothing that the {holder} holds is both asked for and within the scope {scope}.")));
+        return Err(not_found(format!("Nothing that the {whose} holds is both asked for and within the scope {scope}.")));
     }
     Ok(selected)
 }

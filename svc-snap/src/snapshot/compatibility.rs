@@ -70,7 +70,7 @@ mod tests {
     fn a_snapshot_is_compatible_as_the_six_servers_answer() {
         use Compatibility::{Compatible, Newer, Other, TooOld};
         use Product::{Elasticsearch, OpenSearch};
-        for (product, own, said, fit, shown) in [
+        for (product, own, said, expected, shown) in [
             (OpenSearch, "2.19.3", "2.19.3", Compatible, Some("2.19.3")),
             (OpenSearch, "2.19.3", "1.3.20", Compatible, Some("1.3.20")),
             (OpenSearch, "3.8.0", "1.3.20", TooOld, Some("1.3.20")),
@@ -95,7 +95,7 @@ mod tests {
             (Elasticsearch, "9.2.0-SNAPSHOT", "of its own", Compatible, Some("of its own")),
         ] {
             let found = compatibility(product, own, Some(said.to_owned()));
-            assert_eq!(found, (fit, shown.map(str::to_owned)), "{product:?} {own}: {said}");
+            assert_eq!(found, (expected, shown.map(str::to_owned)), "{product:?} {own}: {said}");
         }
         assert_eq!(compatibility(OpenSearch, "2.19.3", None), (Compatible, None));
     }
