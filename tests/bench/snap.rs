@@ -80,8 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
             many_snapshots(&Ground::new(&host, &key)?, report, &arguments.snapshots)?;
         }
         if wanted("indices") {
-            // Some thousands of shards, with the copies, need more heap than a few.
-            many_indices(&Ground::with_heap(&host, &key, "4g")?, report, &arguments.indices)?;
+            many_indices(&Ground::new(&host, &key)?, report, &arguments.indices)?;
         }
         Ok(())
     })
@@ -96,16 +95,11 @@ struct Ground {
 }
 
 impl Ground {
-    /// Starts a server with 1 GB of heap, and a repository as the procedure has it (2.1).
+    /// Starts a server with a repository as the procedure has it (2.1).
     fn new(host: &Host, key: &str) -> Result<Self> {
-        Self::with_heap(host, key, "1g")
-    }
-
-    fn with_heap(host: &Host, key: &str, heap: &str) -> Result<Self> {
         let extra = vec![("cluster.max_shards_per_node".to_owned(), "20000".to_owned())];
         let server = host.prepare_search_server(key, &Settings { extra, ..Settings::default() })?;
-        let options = format!("-Xms{heap}\n-Xmx{heap}\n{BENCHMARK_JVM_OPTIONS}");
-        fs::write(server.config_dir.join("jvm.options.d/zz-bench.options"), options)?;
+        fs::write(server.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
         server.search.start(&host.systemd)?;
         let sandbox = Sandbox::on(server.search.clone(), "bench").registered(&[("compress", "true")]);
         Ok(Self { sandbox, _server: server, scratch: Scratch(tempfile::tempdir()?) })
@@ -484,10 +478,7 @@ fn many_indices(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Result
         }
         ground.remove(&ground.snapshot(&snapshot));
     }
-    steps
-        .iter()
-        .zip(points)
-        .for_each(|(step, points)| report.growth(&format!("`{step}` of n small indices, with 4 GB of heap"), points));
+    steps.iter().zip(points).for_each(|(step, points)| report.growth(&format!("`{step}` of n small indices"), points));
     Ok(())
 }
 

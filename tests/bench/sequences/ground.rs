@@ -37,8 +37,7 @@ impl Ground {
         let mut host = Host::shared()?;
         let key = key.unwrap_or(&host.search.key).to_owned();
         let search = host.prepare_search_server(&key, &Settings::default())?;
-        let options = format!("-Xms1g\n-Xmx1g\n{BENCHMARK_JVM_OPTIONS}");
-        fs::write(search.config_dir.join("jvm.options.d/zz-bench.options"), options)?;
+        fs::write(search.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
         search.search.start(&host.systemd)?;
         let postgres = host.postgres_server()?;
         // What the tests' servers do not wait for, since nothing of theirs has to survive.
