@@ -5,24 +5,14 @@ mod parallel;
 mod plan;
 mod statement;
 
-use svc_pgdump::{Dump, DumpFile};
 use svc_step::Failure;
 use svc_step::action::Action;
 
 use crate::admin::{Admin, free_connections};
 
-pub(crate) use parallel::load;
+pub(crate) use parallel::{Load, load};
 use plan::Group;
 pub(crate) use plan::{Plan, Planner};
-
-pub(crate) struct Load<'a> {
-    /// `server_version_num`.
-    pub(crate) server: u32,
-    pub(crate) database: &'a str,
-    /// The dump's file, opened with the rights of whoever called the tool.
-    pub(crate) file: &'a DumpFile,
-    pub(crate) dump: &'a Dump,
-}
 
 /// What the load does, as an operator would type it.
 pub(crate) fn action(jobs: usize, plan: &Plan, database: &str, path: &str) -> Action {
@@ -34,12 +24,6 @@ pub(crate) fn action(jobs: usize, plan: &Plan, database: &str, path: &str) -> Ac
         count(|group| group.indexes.len()),
         count(|group| group.foreign_keys.len())
     ))
-}
-
-fn unreadable(error: &std::io::Error) -> Failure {
-    Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to the server.")
-        .hint("Check its disk; another copy of the dump may be intact.")
-        .cause(error.to_string())
 }
 
 /// More of them gain little, and take memory of the server.

@@ -10,6 +10,12 @@ use svc_step::Failure;
 /// The server's disk is full.
 const DISK_FULL: &str = "53100";
 
+pub(super) fn unreadable(error: &std::io::Error) -> Failure {
+    Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to the server.")
+        .hint("Check its disk; another copy of the dump may be intact.")
+        .cause(error.to_string())
+}
+
 /// What the server said at that line of the dump: it ended the session, or it said no.
 fn of_message(line: u64, said: &ServerMessage, severity: &str) -> Failure {
     let message = said.message();

@@ -14,14 +14,16 @@ use std::time::Instant;
 use postgres::error::Severity;
 use postgres::{Client, CopyInWriter, Error};
 use svc_pgdump::pg::{self, Listener, ServerMessage, escape_literal};
+use svc_pgdump::{Dump, DumpFile};
 use svc_step::file::hex;
 use svc_step::progress::{Progress, Unit};
 use svc_step::{Call, Failure};
 
 use self::queue::Task;
+use self::targets::Step;
+use super::errors::{self, unreadable};
 use super::plan::{Build, CopyBlock, Group, Item, Plan, Span};
 use super::statement::{StatementKind, kind_of, shown};
-use super::{Load, errors, unreadable};
 use crate::admin::{Admin, Sessions};
 use crate::verify::{ROWS, differs};
 
@@ -41,6 +43,15 @@ const TRANSACTION_TIMEOUT: &[u8] = b"SET transaction_timeout = 0;";
 const OF_SUBSCRIPTIONS: [&[u8]; 3] = [b"CREATE SUBSCRIPTION ", b"ALTER SUBSCRIPTION ", b"COMMENT ON SUBSCRIPTION "];
 /// The query of such a statement is read as the database's settings have it, unlike the rows of a COPY.
 const REFRESH: &[u8] = b"REFRESH MATERIALIZED VIEW ";
+
+pub(crate) struct Load<'a> {
+    /// `server_version_num`.
+    pub(crate) server: u32,
+    pub(crate) database: &'a str,
+    /// The dump's file, opened with the rights of whoever called the tool.
+    pub(crate) file: &'a DumpFile,
+    pub(crate) dump: &'a Dump,
+}
 
 /// Loads the dump completely, or fails; what is in the database after a failure is of no use. Gives the connections that it has used.
 pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan, jobs: usize) -> Result<Sessions, Failure> {
@@ -183,12 +194,6 @@ fn serial(work: &Work<'_>, sessions: &mut Sessions, statements: &[Span]) -> Resu
         work.advance(statement.size);
     }
     Ok(())
-}
-
-#[derive(Debug)]
-enum Step<'a> {
-    Copy { block: &'a CopyBlock, is_fresh: bool },
-    Build(&'a Build),
 }
 
 /// Loads the blocks of a group, and builds what is built on a table as soon as its rows are there.

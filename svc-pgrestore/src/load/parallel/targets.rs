@@ -7,9 +7,14 @@ use postgres::Client;
 use svc_pgdump::pg;
 use svc_step::Failure;
 
-use super::super::plan::CopyBlock;
-use super::Step;
+use super::super::plan::{Build, CopyBlock};
 use super::queue::Task;
+
+#[derive(Debug)]
+pub(super) enum Step<'a> {
+    Copy { block: &'a CopyBlock, is_fresh: bool },
+    Build(&'a Build),
+}
 
 #[derive(Debug, Default)]
 struct Facts {
