@@ -28,7 +28,7 @@ fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
 
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", product.path("hooks")).run();
-    let upgrade = upgrade.fails(1, "unit_not_started").changed();
+    let upgrade = upgrade.fails(1, "unit_failed").changed();
     let point = point_of(&upgrade).file_name().unwrap().to_string_lossy().into_owned();
     let hint = upgrade.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains("svc-rollback") && hint.contains(&point), "{upgrade}");

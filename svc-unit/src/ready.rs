@@ -85,10 +85,11 @@ pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
     // Nothing of the result is of this request: systemd leaves the former one if it refuses a further start.
     let is_former = report.requested_at.is_some() && now.invocation_id == report.before.invocation_id;
     let was_refused = is_former && now.active_state == "failed";
-    let (code, what) = match (was_refused, was_active) {
-        (true, _) => ("unit_not_started", "was not started again by systemd"),
-        (false, true) => ("unit_died", "started but did not stay active"),
-        (false, false) => ("unit_not_started", "did not start"),
+    // A unit may be active for a moment in which nobody looks: systemd has written it down.
+    let what = match (was_refused, was_active || now.active_enter_epoch_ms >= report.requested_epoch_ms.or(Some(u64::MAX))) {
+        (true, _) => "was not started again by systemd",
+        (false, true) => "started but did not stay active",
+        (false, false) => "did not start",
     };
     let hint = if was_refused || now.result == "start-limit-hit" {
         format!("Started too often in a short time? Fix it, then systemctl {flag}reset-failed {unit}, and start it again.")
@@ -99,7 +100,7 @@ pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
     } else {
         format!("Read why with journalctl {flag}-u {unit} (result.journal has the last lines); then start it again.")
     };
-    Failure::failed(code, format!("{unit} {what}: it is {}.", now.phrase())).hint(hint)
+    Failure::failed("unit_failed", format!("{unit} {what}: it is {}.", now.phrase())).hint(hint)
 }
 
 /// How long the unit must be stable, and what must answer, before it counts as started.

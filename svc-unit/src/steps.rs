@@ -202,7 +202,7 @@ fn send(call: &Call, report: &mut Report, verb: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let (unit, flag, state) = (&report.unit.name, report.unit.manager.flag(), report.after.phrase());
-    Err(Failure::failed("unit_not_started", format!("systemd did not restart {unit}: it is {state}, the same run as before."))
+    Err(Failure::failed("unit_failed", format!("systemd did not restart {unit}: it is {state}, the same run as before."))
         .hint(format!("What stands in the way: systemctl {flag}list-jobs; systemctl {flag}show -p RefuseManualStop {unit}"))
         .cause(answer.stderr))
 }

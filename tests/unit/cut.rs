@@ -55,6 +55,6 @@ fn waiting_for_a_unit_ends_when_somebody_starts_it_and_when_it_fails() {
     assert_eq!(after(&ran, "active_state"), "active");
     unit.systemctl(&["kill", "--signal=KILL"]);
     unit.waits_in("failed");
-    let ran = unit.tool("wait").run().fails(1, "unit_not_started").unchanged();
+    let ran = unit.tool("wait").run().fails(1, "unit_failed").unchanged();
     says(&ran, "signal 9");
 }

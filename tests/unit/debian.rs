@@ -48,7 +48,7 @@ fn under_a_system_manager_a_failure_carries_the_journal_and_a_user_without_right
     let says_why =
         "i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done; sleep 2; echo no route to the database; sleep 1; exit 3";
     install("broken.service", &format!("ExecStart=/bin/sh -c '{says_why}'"));
-    let ran = root("start").arg("broken").run().fails(1, "unit_died").changed();
+    let ran = root("start").arg("broken").run().fails(1, "unit_failed").changed();
     says(&ran, "exit status 3");
     let lines = journal(ran.result());
     assert_eq!(lines.len(), 20, "{ran}");

@@ -14,7 +14,7 @@ fn a_unit_that_was_not_started_because_another_failed_says_so() {
     let needs = format!("Requires={0}\nAfter={0}", other.name);
     for (name, service) in [("dependent", SIMPLE), ("dependent-oneshot", "Type=oneshot\nExecStart=/bin/true")] {
         let unit = Own::with(name, &needs, service);
-        let ran = unit.start().run().fails(1, "unit_not_started");
+        let ran = unit.start().run().fails(1, "unit_failed");
         says(&ran, "dependency");
         // The unit is as it was, and the other was started and failed.
         assert_eq!(ran.doc()["changed"], Value::Null);
@@ -34,7 +34,7 @@ fn a_failed_unit_that_was_not_started_again_because_another_failed_may_have_chan
     unit.waits_in("failed");
     other.systemctl(&["stop"]);
     fs::remove_file(there).unwrap();
-    let ran = unit.start().run().fails(1, "unit_not_started");
+    let ran = unit.start().run().fails(1, "unit_failed");
     assert_eq!((ran.doc()["changed"].clone(), after(&ran, "active_state")), (Value::Null, &json!("failed")), "{ran}");
 }
 

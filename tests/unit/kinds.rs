@@ -62,13 +62,13 @@ fn a_oneshot_unit_is_started_when_it_has_done_its_work() {
     let again = under_way.start().run().ok().unchanged();
     assert_eq!((after(&again, "active_state"), &again.result()["skipped"]), (&json!("inactive"), &json!("already_so")));
     let fails = Own::new("oneshot-fails", "Type=oneshot\nExecStart=/bin/false");
-    fails.start().run().fails(1, "unit_not_started").changed();
+    fails.start().run().fails(1, "unit_failed").changed();
 }
 
 #[test]
 fn a_unit_whose_condition_is_not_met_was_not_started_although_systemctl_is_content() {
     let unit = Own::with("condition", "ConditionPathExists=/nonexistent", SIMPLE);
-    let ran = unit.start().run().fails(1, "unit_not_started").unchanged();
+    let ran = unit.start().run().fails(1, "unit_failed").unchanged();
     says(&ran, "condition");
 }
 
@@ -100,7 +100,7 @@ fn a_forking_unit_is_started_when_its_program_has_gone_into_the_background() {
     unit.start().run().ok().unchanged();
     unit.tool("stop").run().ok().changed();
     let fails = Own::new("forking-fails", "Type=forking\nExecStart=/bin/sh -c 'sleep 1; exit 4'");
-    let ran = fails.start().run().fails(1, "unit_not_started").changed();
+    let ran = fails.start().run().fails(1, "unit_failed").changed();
     assert_eq!(after(&ran, "result"), "exit-code");
 }
 

@@ -89,7 +89,7 @@ fn a_failed_start_carries_the_last_lines_of_the_journal_without_secrets() {
     let url = "postgres://svc:hunter2@db1/svc_db";
     script("journalctl", &format!("#!/bin/sh\necho 'svc[7]: no route to {url}'\necho 'password=hunter2'\necho \"$*\"\n"));
     let tool = Tool::new("svc-unit").args(["start", "svc"]).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
-    let ran = tool.run().fails(1, "unit_not_started");
+    let ran = tool.run().fails(1, "unit_failed");
     let journal = ran.result()["journal"].as_array().unwrap();
     assert!(journal[0].as_str().unwrap().contains("--unit svc.service"), "{ran}");
     assert_eq!((journal.len(), journal[2].as_str()), (3, Some("svc[7]: no route to postgres://<redacted>@db1/svc_db")));

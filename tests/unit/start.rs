@@ -55,20 +55,20 @@ fn a_unit_is_started_once_and_stopped_once() {
 fn a_unit_that_dies_at_once_was_not_started() {
     // A simple unit counts as active as soon as it is forked, and may be seen so: none of these is active for a moment.
     let unit = Own::new("crash", "Type=notify\nExecStart=/bin/sh -c 'exit 7'");
-    let ran = unit.start().run().fails(1, "unit_not_started").changed().warns("journal_empty");
+    let ran = unit.start().run().fails(1, "unit_failed").changed().warns("journal_empty");
     assert_eq!((after(&ran, "active_state"), after(&ran, "result")), (&json!("failed"), &json!("exit-code")));
     assert_eq!((after(&ran, "exec_main_code"), after(&ran, "exec_main_status")), (&json!("exited"), &json!(7)));
     says(&ran, "exit status 7");
     // A program that is not there at all.
     let unit = Own::new("no-program", "Type=exec\nExecStart=/nonexistent/program");
-    unit.start().run().fails(1, "unit_not_started");
+    unit.start().run().fails(1, "unit_failed");
 }
 
 #[test]
 fn a_unit_that_dies_after_three_seconds_did_not_hold() {
     let unit = Own::new("short", "ExecStart=/bin/sh -c 'sleep 3; exit 3'");
     // As long as it is watched where nobody says how long.
-    let ran = unit.tool("start").run().fails(1, "unit_died").changed();
+    let ran = unit.tool("start").run().fails(1, "unit_failed").changed();
     says(&ran, "exit status 3");
     assert_eq!((after(&ran, "active_state"), after(&ran, "exec_main_status")), (&json!("failed"), &json!(3)));
     // A failed unit is started again; one that nobody watches counts as started: it is the settling that finds it out.
@@ -79,7 +79,7 @@ fn a_unit_that_dies_after_three_seconds_did_not_hold() {
 #[test]
 fn a_unit_that_is_started_again_and_again_did_not_hold_although_it_is_active_most_of_the_time() {
     let unit = Own::with("loop", "StartLimitIntervalSec=0", &format!("{SHORT}\nRestart=always\nRestartSec=10ms"));
-    unit.tool("start").args(["--settle", "4s"]).run().fails(1, "unit_died").changed();
+    unit.tool("start").args(["--settle", "4s"]).run().fails(1, "unit_failed").changed();
     assert!(unit.systemd.property(&unit.name, "NRestarts").unwrap() != "0");
     // Waiting counts anew after each restart, and gives up.
     let ran = unit.tool("wait").args(["--settle", "4s", "--timeout", "5s"]).run().fails(6, "timeout").unchanged();
@@ -91,11 +91,11 @@ fn a_unit_that_is_started_again_and_again_did_not_hold_although_it_is_active_mos
 fn a_unit_that_is_started_too_often_is_told_how_to_forget_it() {
     let limit = "StartLimitIntervalSec=1h\nStartLimitBurst=1";
     let unit = Own::with("limit", limit, "Type=notify\nExecStart=/bin/false");
-    unit.start().run().fails(1, "unit_not_started");
+    unit.start().run().fails(1, "unit_failed");
     // A daemon-reload clears the manager's count of starts (seen on 252), and other tests of this host make it reload: until it
     // refuses, each further start is a real one, and says so.
     let ran = wait::until("the manager to refuse", svc_tests::wait::HANG, || {
-        let ran = unit.start().run().fails(1, "unit_not_started");
+        let ran = unit.start().run().fails(1, "unit_failed");
         let started = after(&ran, "invocation_id") != &ran.result()["before"]["invocation_id"];
         assert_eq!(ran.doc()["changed"], started, "{ran}");
         (!started).then_some(ran)
@@ -139,7 +139,7 @@ fn a_restart_is_a_new_run_of_the_unit_and_starts_a_stopped_one() {
 fn a_restart_that_systemd_refuses_is_no_restart_although_the_unit_runs_on() {
     let unit = Own::with("refuses-stop", "RefuseManualStop=yes", SIMPLE);
     unit.start().run().ok();
-    let ran = unit.tool("restart").args(["--settle", "0"]).run().fails(1, "unit_not_started").unchanged();
+    let ran = unit.tool("restart").args(["--settle", "0"]).run().fails(1, "unit_failed").unchanged();
     assert_eq!(after(&ran, "invocation_id"), &ran.result()["before"]["invocation_id"]);
     says(&ran, "Operation refused");
     says(&ran, "it is active (running), the same run as before");
