@@ -82,6 +82,6 @@ fn what_stops_along_with_the_service_is_started_again_after_a_good_upgrades_roll
 
     // A dump that fails after the stop: nothing was altered.
     product.host.postgres.sql(&product.database(), "CREATE TABLE closed AS SELECT 1 AS n").unwrap();
-    upgrade().run().fails(3, "postgres_no_right");
+    upgrade().run().fails(3, "permission_denied");
     worker.assert_back_after(&mut process);
 }

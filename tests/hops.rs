@@ -22,7 +22,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let account = |line: &str| line.starts_with("svc-upgrade: run ") && line.contains("-upgrade-1.15.5 in ");
     assert!(told.stderr.lines().any(account), "{told}");
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
-    again().run().fails(2, "installer_args_missing");
+    again().run().fails(2, "options_invalid");
     again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
 
     let ran = hops().arg("--ignore-unfinished").run();
@@ -42,7 +42,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let back = product.tool("svc-rollback").run().ok();
     assert_eq!(point_of(&back).to_str(), hops[1]["restore_point"].as_str());
     assert_eq!(product.marker(), "1.15.5");
-    product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");
+    product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
 
     // One that takes itself back is nothing to go on with.
     let auto = product
@@ -61,7 +61,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
     let before = process();
     let odd = product.tool("svc-upgrade").arg(product.installer("2.0.1")).arg(product.installer("1.15.5")).run();
-    odd.refused("path_unsupported");
+    odd.refused("version_unsupported");
     assert_eq!(process(), before);
 }
 
@@ -76,7 +76,7 @@ fn to_a_version_goes_by_all_hops_and_the_hooks_are_run_alone_when_that_is_asked_
     assert_eq!(ran.result()["version"], "2.0.1");
     assert_eq!(ran.result()["hops"].as_array().unwrap().len(), 2, "{ran}");
     assert_eq!(product.marker(), "2.0.1");
-    to().run().refused("path_unsupported");
+    to().run().refused("version_unsupported");
 
     // As where it is killed between the end of the last hop, and the moment at which it keeps what that hop has said.
     let run = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());

@@ -134,7 +134,7 @@ fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
     let before = process(&product);
     let disk = SmallDisk::at(&product.backup_dir(), 40).unwrap();
     let fills = format!("case $1 in stop) cat /dev/zero > '{}/full' 2>&- ;; esac", product.backup_dir().display());
-    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &fills).run().fails(1, "disk_full");
+    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &fills).run().fails(1, "out_of_space");
     assert!(product.is_active() && process(&product) != before, "{ran}");
     drop(disk);
     fs::remove_dir_all(&stub).unwrap();
@@ -301,21 +301,21 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     // What cannot be pruned keeps no copy from being made.
     let copies = count();
     let fails = push().env("SVC_OFFSITE_KEEP", "--keep-last 99").stub(&stub, "restic", "case $* in forget*) exit 1 ;; esac");
-    fails.run().review("offsite_not_pruned").changed();
+    fails.run().review("not_removed").changed();
     assert_eq!(count(), copies + 1);
     // A repository in an object store has to outlive the host by itself.
     let s3 = "case $1 in health) PATH=${PATH#*:} svc-snap \"$@\" | sed 's/\"type\":\"fs\"/\"type\":\"s3\"/'; exit ;; esac";
-    push().stub(&product.path("stub s3"), "svc-snap", s3).run().ok().warns("repository_not_copied");
+    push().stub(&product.path("stub s3"), "svc-snap", s3).run().ok().warns("not_restored");
     let held = script("svc-offsite").args(["restic", "ls", "latest"]).talks().run().stdout;
     assert!(held.contains("/SHA256SUMS\n") && !held.contains("/index.latest\n"), "{held}");
     let wrong = Tool::script("svc-offsite").arg("push").envs(product.env()).run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_OFFSITE"), "{wrong}");
     // What is here already is not written over.
     let id = points[0]["id"].as_str().unwrap();
-    script("svc-offsite").args(["fetch", id]).run().refused("point_exists");
+    script("svc-offsite").args(["fetch", id]).run().refused("file_exists");
     fs::rename(points[0]["path"].as_str().unwrap(), product.path("point")).unwrap();
     // The newest copy is one without a repository, so it is nothing to it that the directory of that is in use.
-    script("svc-offsite").args(["fetch", id]).run().ok().warns("repository_not_copied");
+    script("svc-offsite").args(["fetch", id]).run().ok().warns("not_restored");
 }
 
 /// A service with a restore point and an empty restic repository; the point's ID, and svc-offsite with these arguments.
@@ -355,7 +355,7 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
     assert!(!product.state_dir().join("offsite.json").exists());
     let point = product.backup_dir().join(&id);
     fs::rename(&point, product.path(&id)).unwrap();
-    offsite(&["fetch", &id]).run().fails(4, "copy_not_found").unchanged();
+    offsite(&["fetch", &id]).run().fails(4, "point_not_found").unchanged();
     fs::rename(product.path(&id), &point).unwrap();
     offsite(&["push"]).run().ok().changed();
     assert_eq!((copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[]))), (vec![id.clone()], 1));
@@ -363,7 +363,7 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
     // Of a directory that has another name, no fetch would find the copy.
     let renamed = product.path("renamed \"point");
     fs::rename(&point, &renamed).unwrap();
-    offsite(&["push"]).arg(&renamed).run().refused("point_renamed");
+    offsite(&["push"]).arg(&renamed).run().refused("point_invalid");
     fs::rename(&renamed, &point).unwrap();
     // A restic repository that is damaged is told of as that, and one that is not there as that.
     let pack =
@@ -371,7 +371,7 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
     let pack = pack.flatten().next().unwrap().path();
     fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
     fs::File::options().append(true).open(&pack).unwrap().write_all(b"x").unwrap();
-    offsite(&["check"]).run().fails(7, "offsite_damaged");
+    offsite(&["check"]).run().fails(7, "repository_damaged");
     fs::rename(product.path("far away"), product.path("away")).unwrap();
     offsite(&["check"]).run().fails(5, "offsite_failed");
     // The hint to make one is not for a host that has copies.
@@ -420,9 +420,9 @@ fn two_hosts_in_one_restic_repository_leave_the_copies_of_each_other_alone() {
     assert_eq!(copies(&listed), [id.as_str(), &id], "each keeps its last one\n{listed}");
     assert_eq!(copies(&offsite(&["list", "--host", "other"]).run()).len(), 1);
     fs::rename(&point, product.path("point")).unwrap();
-    offsite(&["fetch", &id]).run().refused("copy_ambiguous");
+    offsite(&["fetch", &id]).run().refused("name_in_use");
     // That of the other one is a restore point alone: no directory for a repository is needed.
-    offsite(&["fetch", &id, "--host", "other"]).env("SVC_BACKUP_REPO", "/nowhere").run().ok().warns("repository_not_copied");
+    offsite(&["fetch", &id, "--host", "other"]).env("SVC_BACKUP_REPO", "/nowhere").run().ok().warns("not_restored");
     assert!(point.join("SHA256SUMS").exists());
     fs::remove_dir_all(far).unwrap();
 }
@@ -468,9 +468,9 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
     );
     assert_eq!(names(&product.backup_dir()), [id.as_str()]);
     // A full disk is not kept full, and what is there is not written over.
-    fetch().run().refused("point_exists");
+    fetch().run().refused("file_exists");
     fs::remove_dir_all(&point).unwrap();
-    fetch().run().refused("repository_not_empty");
+    fetch().run().refused("file_exists");
     fs::remove_dir_all(&empty).unwrap();
     fetch()
         .stub(&product.path("stub"), "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac")
@@ -481,7 +481,7 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
     let does = "case $* in restore*backups/.fetch*) \"$0.real\" \"$@\"; find \"$SVC_BACKUP_DIR\" -name version.json -delete; exit 0 ;; esac";
     let damaged = fetch().stub(&product.path("stub"), "restic", does);
     symlink("/usr/bin/restic", product.path("stub/restic.real")).unwrap();
-    let damaged = damaged.run().fails(7, "point_damaged");
+    let damaged = damaged.run().fails(7, "point_invalid");
     assert!(!damaged.doc()["error"]["hint"].as_str().unwrap().contains("is complete"), "{damaged}");
 }
 

@@ -120,29 +120,29 @@ fn tls_verifies_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_senten
     let (tls, clear) = door.lets_in();
     // Ours and pg_dump's, four times.
     assert!(tls >= 8 && clear == 0, "{tls} with TLS, {clear} without");
-    door.by("disable").run().refused("postgres_access_denied");
+    door.by("disable").run().refused("access_denied");
 
     // Another name leads there too.
     let other = |mode: &str| door.by(mode).env("PGHOST", "localhost");
-    assert!(hint(&other("verify-full").run().refused("postgres_tls")).contains("verify-ca"));
+    assert!(hint(&other("verify-full").run().refused("not_trusted")).contains("verify-ca"));
     other("verify-ca").run().ok();
     // As in libpq, an authority at hand makes `require` look at the certificate.
     let stranger = Authority::new().unwrap();
     for mode in ["verify-full", "verify-ca", "require"] {
-        let ran = door.by(mode).env("PGSSLROOTCERT", stranger.file("ca.pem")).run().refused("postgres_tls");
+        let ran = door.by(mode).env("PGSSLROOTCERT", stranger.file("ca.pem")).run().refused("not_trusted");
         assert!(hint(&ran).contains("PGSSLROOTCERT"), "{ran}");
     }
     door.by("prefer").env("PGSSLROOTCERT", stranger.file("ca.pem")).run().ok();
     door.by("require").env_remove("PGSSLROOTCERT").run().ok();
-    door.by("verify-ca").env_remove("PGSSLROOTCERT").run().fails(2, "environment_invalid").unchanged();
+    door.by("verify-ca").env_remove("PGSSLROOTCERT").run().fails(2, "settings_invalid").unchanged();
     door.by("verify-ca").env("PGSSLROOTCERT", door.path("nothing")).run().fails(4, "file_not_found").unchanged();
-    door.by("verify-ca").env("PGSSLROOTCERT", door.path("pgpass")).run().fails(7, "certificate_invalid").unchanged();
-    door.by("verify-full").env("PGSSLCRL", door.path("list")).run().fails(2, "environment_invalid").unchanged();
+    door.by("verify-ca").env("PGSSLROOTCERT", door.path("pgpass")).run().fails(7, "file_invalid").unchanged();
+    door.by("verify-full").env("PGSSLCRL", door.path("list")).run().fails(2, "settings_invalid").unchanged();
     // libpq's own place of it.
     let own_place = door.path("home").join(".postgresql");
     fs::create_dir(&own_place).unwrap();
     fs::copy(stranger.file("ca.pem"), own_place.join("root.crt")).unwrap();
-    door.by("verify-full").env_remove("PGSSLROOTCERT").run().refused("postgres_tls");
+    door.by("verify-full").env_remove("PGSSLROOTCERT").run().refused("not_trusted");
     fs::copy(door.authority.file("ca.pem"), own_place.join("root.crt")).unwrap();
     door.by("verify-full").env_remove("PGSSLROOTCERT").run().ok();
 
@@ -160,14 +160,14 @@ fn tls_verifies_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_senten
     };
     door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -1).unwrap();
     serves("expired.pem");
-    assert!(hint(&comes_to("postgres_tls")).contains("clock"));
+    assert!(hint(&comes_to("not_trusted")).contains("clock"));
     serves("server.pem");
     wait::until("the good certificate", SOON, || (door.by("verify-full").run().status == 0).then_some(())).unwrap();
 
     // A server without TLS.
     let plain = &door.host.postgres;
     let ran = door.by("verify-full").env("PGPORT", plain.port.to_string()).env("PGPASSWORD", "x").run();
-    ran.refused("postgres_tls");
+    ran.refused("not_trusted");
 }
 
 /// Certificates as PostgreSQL's manual has them made, which libpq accepts: `pg_dump` connects with them in the same call.
@@ -234,24 +234,24 @@ fn certificates_of_version_1_and_such_as_are_their_own_authority_are_accepted_wh
         }
         by("require", root).env_remove("PGSSLROOTCERT").run().ok();
         let other = by("verify-full", root).env("PGHOST", "localhost").run();
-        other.refused("postgres_tls");
+        other.refused("not_trusted");
         by("verify-ca", root).env("PGHOST", "localhost").run().ok();
         for stranger in ["impostor.pem", "between.pem"] {
-            let ran = by("verify-ca", stranger).run().refused("postgres_tls");
+            let ran = by("verify-ca", stranger).run().refused("not_trusted");
             assert!(hint(&ran).contains("PGSSLROOTCERT"), "{certificate}: {ran}");
         }
     }
     serves("chain-nobody.pem", "server.key");
-    comes_to("signed by nobody", &|| by("verify-ca", "ca.pem"), Some("postgres_tls"));
+    comes_to("signed by nobody", &|| by("verify-ca", "ca.pem"), Some("not_trusted"));
     serves("old1.pem", "server.key");
-    comes_to("expired", &|| by("verify-ca", "ca.pem"), Some("postgres_tls"));
+    comes_to("expired", &|| by("verify-ca", "ca.pem"), Some("not_trusted"));
     serves("leaf1.pem", "server.key");
 }
 
 #[test]
 fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     let door = Door::new();
-    door.by("verify-full").env("PGCHANNELBINDING", "require").run().fails(2, "environment_invalid").unchanged();
+    door.by("verify-full").env("PGCHANNELBINDING", "require").run().fails(2, "settings_invalid").unchanged();
     door.by("verify-full").env("PGCHANNELBINDING", "disable").run().ok();
     // A password that is stored as MD5 cannot be bound.
     door.sql(&format!("SET password_encryption = 'md5'; ALTER ROLE svc PASSWORD '{}'", PASSWORD.replace('\'', "''")));
@@ -271,7 +271,7 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     // The certificate names who may come.
     shown_by("svc", &certificate, &key).env("PGPASSFILE", door.path("none")).run().refused("password_missing");
     // None at all, one that somebody else has signed, a key that others can read, and one of another certificate.
-    let without = door.by("verify-full").args(["--username", "certified"]).run().refused("postgres_access_denied");
+    let without = door.by("verify-full").args(["--username", "certified"]).run().refused("access_denied");
     assert!(without.doc()["error"]["causes"].to_string().contains("certificate"), "{without}");
     let stranger = Authority::new().unwrap();
     stranger.issue("client", "certified", "DNS:client.test").unwrap();
@@ -279,13 +279,13 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     // With TLS 1.3 the server's alert comes after the handshake, and is lost where the server's reset is quicker.
     let stranger_shown = || shown(&stranger.file("client.pem"), &stranger.file("client.key")).run();
     let ran = wait::until("the server's alert", wait::HANG, || Some(stranger_shown()).filter(|ran| ran.status != 5)).unwrap();
-    ran.refused("postgres_tls");
-    shown(&certificate, &stranger.file("client.key")).run().fails(7, "certificate_invalid").unchanged();
-    shown(&door.path("pgpass"), &key).run().fails(7, "certificate_invalid").unchanged();
+    ran.refused("not_trusted");
+    shown(&certificate, &stranger.file("client.key")).run().fails(7, "file_invalid").unchanged();
+    shown(&door.path("pgpass"), &key).run().fails(7, "file_invalid").unchanged();
     os::file(&key, &fs::read_to_string(&key).unwrap(), 0o644, None).unwrap();
-    shown(&certificate, &key).run().refused("secret_file_unusable");
-    door.by("verify-full").env("PGSSLCERT", &certificate).run().fails(2, "environment_invalid").unchanged();
-    door.by("verify-full").env("PGSSLKEY", &key).run().fails(2, "environment_invalid").unchanged();
+    shown(&certificate, &key).run().refused("settings_invalid");
+    door.by("verify-full").env("PGSSLCERT", &certificate).run().fails(2, "settings_invalid").unchanged();
+    door.by("verify-full").env("PGSSLKEY", &key).run().fails(2, "settings_invalid").unchanged();
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn where_the_server_wants_no_tls_the_mode_prefer_does_without_as_in_libpq() {
     door.lay_text("pg_hba.conf", "local all postgres peer\nhostnossl all all all scram-sha-256\n");
     door.sql("SELECT pg_reload_conf()");
     door.by("prefer").run().ok();
-    door.by("require").run().refused("postgres_access_denied");
+    door.by("require").run().refused("access_denied");
 }
 
 #[test]

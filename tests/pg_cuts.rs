@@ -82,7 +82,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     case.wait_for("the next call", "query LIKE '%pg_try_advisory_lock%'");
     own.sql("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_database IN SHARE%' AND pid <> pg_backend_pid()").unwrap();
     holder.wait().unwrap();
-    let next = next.wait().ok().warns("unfinished_copy_removed");
+    let next = next.wait().ok().warns("run_recovered");
     assert_eq!(case.copies(), next.result()["staged"]["name"].as_str().unwrap());
     case.tool().args(["discard", "--run", "20300101t000000z-next"]).run().ok().changed();
     witness.is_let_in("after a kill at the creation");
@@ -96,7 +96,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     witness.is_let_in("after a stop at the load");
     case.tool().args(["swap", "--run", "20300101t000000z-load"]).run().refused("not_swappable");
     let run = "20300101t000000z-swap";
-    let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("unfinished_copy_removed");
+    let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("run_recovered");
     assert_eq!(case.copies(), staged.result()["staged"]["name"].as_str().unwrap());
 
     // While the names are exchanged.

@@ -251,7 +251,7 @@ fn a_subscription_is_not_restored_and_so_what_was_staged_can_be_dropped() {
     case.sql("ALTER SUBSCRIPTION pgf_sub SET (slot_name = NONE); DROP SUBSCRIPTION pgf_sub");
     let before = case.bytes();
     let run = "20300101t000000z-sub";
-    let ran = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().review("subscriptions_left_out");
+    let ran = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().review("not_restored");
     let name = ran.result()["staged"]["name"].as_str().unwrap();
     same(&before, &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap());
     case.tool().args(["discard", "--run", run]).run().ok().changed();

@@ -38,7 +38,7 @@ fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
     for (round, cut) in (0..).zip(cuts) {
         fs::write(&path, &whole[..cut]).unwrap();
         let how = [&["stage"][..], &["--in-place"], &[]][round % 3];
-        case.tool().args(how).arg(&path).run().fails(7, "dump_incomplete").unchanged();
+        case.tool().args(how).arg(&path).run().fails(7, "dump_invalid").unchanged();
     }
     witness.sees_nothing("after cut dumps");
 }
@@ -60,7 +60,7 @@ fn a_flipped_byte_is_refused_by_the_document_and_harms_nothing_without_it() {
         let how = if round % 2 == 0 { "--in-place" } else { "--drop-old" };
         let ran = case.tool().arg(how).arg("--from").arg(&document).run().unchanged();
         let code = ran.doc()["error"]["code"].as_str().unwrap();
-        assert!(ran.status == 7 && ["dump_changed", "dump_incomplete"].contains(&code), "{when}\n{ran}");
+        assert!(ran.status == 7 && code == "dump_invalid", "{when}\n{ran}");
         // Without its document nobody can tell every time; beside the live database it harms nobody.
         let run = format!("20300101t{round:06}z-flip");
         let ran = case.tool().args(["stage", "--run-id", &run]).arg(&dump).run();
@@ -94,7 +94,7 @@ fn a_dump_whose_server_process_was_killed_is_refused_although_it_would_load() {
     let dump = case.dir.path().join("killed.sql");
     fs::write(&dump, bytes).unwrap();
     for how in [&["--in-place"][..], &[], &["stage"]] {
-        case.tool().args(how).arg(&dump).run().fails(7, "dump_incomplete").unchanged();
+        case.tool().args(how).arg(&dump).run().fails(7, "dump_invalid").unchanged();
     }
     witness.sees_nothing("after the dump of a killed server process");
 }
@@ -104,27 +104,27 @@ fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
     let (case, dump) = Case::filled("pgh_needs");
     let witness = Witness::of(&case);
     let role = case.dump_with(&dump, "GRANT SELECT ON TABLE public.items TO \"nobody else\";");
-    let ran = case.tool().arg(role).run().refused("server_incompatible");
+    let ran = case.tool().arg(role).run().refused("version_unsupported");
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("nobody else"));
     let extension = case.dump_with(&dump, "CREATE EXTENSION IF NOT EXISTS no_such_thing WITH SCHEMA public;");
-    case.tool().arg(extension).run().refused("server_incompatible");
+    case.tool().arg(extension).run().refused("version_unsupported");
     let newer =
         fs::read_to_string(&dump).unwrap().replacen("-- Dumped from database version 1", "-- Dumped from database version 9", 1);
     let path = case.dir.path().join("newer.sql");
     fs::write(&path, newer).unwrap();
-    case.tool().arg(&path).run().refused("server_incompatible");
+    case.tool().arg(&path).run().refused("version_unsupported");
     let ordering = case.dump_with(&dump, "\n\\connect postgres");
-    case.tool().arg(ordering).run().refused("dump_has_commands");
-    let ran = case.tool().args(["--owner", "nobody else"]).arg(&dump).run().refused("server_incompatible");
+    case.tool().arg(ordering).run().refused("dump_invalid");
+    let ran = case.tool().args(["--owner", "nobody else"]).arg(&dump).run().refused("version_unsupported");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("--owner"), "{ran}");
     let document = case.backup();
     let properties = case.dir.path().join("backup.sql.properties.json");
     fs::write(&properties, fs::read_to_string(&properties).unwrap().replace("\"pg_default\"", "\"of another host\"")).unwrap();
     let backup = case.dir.path().join("backup.sql");
-    case.tool().arg("--in-place").arg(&backup).run().refused("server_incompatible");
-    case.tool().arg("--from").arg(&document).run().fails(7, "properties_invalid").unchanged();
+    case.tool().arg("--in-place").arg(&backup).run().refused("version_unsupported");
+    case.tool().arg("--from").arg(&document).run().fails(7, "dump_invalid").unchanged();
     fs::write(&properties, "{}").unwrap();
-    case.tool().arg(&backup).run().fails(7, "properties_invalid").unchanged();
+    case.tool().arg(&backup).run().fails(7, "dump_invalid").unchanged();
     witness.sees_nothing("after all that was lacking");
 }
 
@@ -140,7 +140,7 @@ fn a_dump_changes_nothing_of_the_server_beside_its_own_database() {
         format!("ALTER ROLE {} NOLOGIN;", identifier(&case.owner)),
     ] {
         let sly = case.dump_with(&dump, &statement);
-        case.tool().arg("stage").arg(sly).run().fails(7, "dump_incomplete").unchanged();
+        case.tool().arg("stage").arg(sly).run().fails(7, "dump_invalid").unchanged();
         witness.sees_nothing(&statement);
     }
     assert_eq!(case.sql("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"), "");
@@ -226,7 +226,7 @@ fn a_load_that_fails_or_lacks_something_leaves_nothing_behind() {
     let (case, dump) = Case::filled("pgh_midway");
     let witness = Witness::of(&case);
     let bad = case.dump_with(&dump, "SELECT 1/0;");
-    let ran = case.tool().arg(&bad).run().fails(1, "load_failed").unchanged();
+    let ran = case.tool().arg(&bad).run().fails(1, "restore_failed").unchanged();
     let message = ran.doc()["error"]["message"].as_str().unwrap();
     assert!(message.contains("division by zero") && message.contains("line "), "{message}");
     let fewer = case.dump_with(&dump, "DELETE FROM public.notes WHERE item = 7;");
@@ -247,7 +247,7 @@ fn a_load_that_fails_or_lacks_something_leaves_nothing_behind() {
     // A security label is in the dump, and wants its provider in the server.
     let labels = "pg_catalog.pg_seclabel (objoid, classoid, objsubid, provider, label)";
     case.sql(&format!("INSERT INTO {labels} VALUES ('items'::regclass, 'pg_class'::regclass, 0, 'nobody', 'confidential')"));
-    let ran = case.tool().arg("stage").arg(case.dump()).run().fails(1, "load_failed").unchanged();
+    let ran = case.tool().arg("stage").arg(case.dump()).run().fails(1, "restore_failed").unchanged();
     assert!(
         ran.doc()["error"]["message"].as_str().unwrap().contains("security label provider \"nobody\" is not loaded"),
         "{ran}"
@@ -261,7 +261,7 @@ fn somebody_without_rights_is_refused_clearly() {
     let witness = Witness::of(&case);
     fs::set_permissions(case.dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let nobody = || case.tool().env("SVC_STATE_DIR", case.dir.path().join("nobodys")).as_user("daemon");
-    let ran = nobody().env("SVC_PG_ADMIN", "postgres").arg(&dump).run().refused("not_root");
+    let ran = nobody().env("SVC_PG_ADMIN", "postgres").arg(&dump).run().refused("permission_denied");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("sudo"), "{ran}");
     nobody().arg(&dump).run().refused("password_missing");
     // The service's own user may connect, and may not create databases.
@@ -269,7 +269,7 @@ fn somebody_without_rights_is_refused_clearly() {
     case.pg.pgpass(&pgpass, &case.owner, "secret").unwrap();
     let as_role =
         |role: &str| case.tool().env("PGPASSFILE", &pgpass).args(["--host", "127.0.0.1", "--username", role]).arg(&dump);
-    as_role(&case.owner).run().refused("not_administrator");
+    as_role(&case.owner).run().refused("access_denied");
     // Somebody who may create databases, but none for this owner.
     let maker = format!("{}_maker", case.database);
     case.admin(&format!("CREATE ROLE {maker} CREATEDB LOGIN PASSWORD 'secret'"));
@@ -278,8 +278,8 @@ fn somebody_without_rights_is_refused_clearly() {
     fs::write(&pgpass, lines).unwrap();
     let ran = as_role(&maker).run();
     case.admin(&format!("DROP ROLE {maker}"));
-    ran.refused("postgres_no_right");
-    case.tool().env("SVC_DATABASE", "postgres").arg(&dump).run().fails(2, "dbname_invalid");
+    ran.refused("permission_denied");
+    case.tool().env("SVC_DATABASE", "postgres").arg(&dump).run().fails(2, "options_invalid");
     witness.sees_nothing("after all who may not");
 }
 
@@ -327,7 +327,7 @@ fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&folder.display().to_string()), "{ran}");
     let ran = full.unchanged();
     assert!(ran.status == 1 && ran.text().contains("No space left on device"), "{ran}");
-    hopeless.fails(1, "disk_full").unchanged();
+    hopeless.fails(1, "out_of_space").unchanged();
     assert_eq!(copies, "");
     witness.sees_nothing("after a full disk");
     assert!(Path::new(&document).exists());

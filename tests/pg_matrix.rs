@@ -131,7 +131,7 @@ impl Site {
             .arg(older.client_dir.join("pg_dump"))
             .arg("--output")
             .arg(&output);
-        let ran = tool.run().refused("pg_dump_too_old");
+        let ran = tool.run().refused("version_unsupported");
         let hint = ran.doc()["error"]["hint"].as_str().unwrap();
         assert!(hint.contains(&format!("postgresql-client-{}", self.version)) && !output.exists(), "{ran}");
     }
@@ -140,7 +140,7 @@ impl Site {
     fn takes_from_server(&self, other: &Self) {
         let tool = || self.case.tool().args(["stage", "--other-server", "--from"]).arg(&other.document);
         if other.version > self.version {
-            let refused = tool().run().refused("server_incompatible");
+            let refused = tool().run().refused("version_unsupported");
             let message = refused.doc()["error"]["message"].as_str().unwrap();
             assert!(message.contains(&format!("version {}", other.version)), "{message}");
         } else {

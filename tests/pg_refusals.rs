@@ -20,23 +20,23 @@ fn settings_of_a_dump_that_are_wrong_are_named() {
     let dump = || case.dumper().env("PGPASSWORD", "secret").arg("--force");
     for (name, value) in [("PGPORT", "x"), ("PGCONNECT_TIMEOUT", "soon"), ("PGHOSTADDR", "somewhere")] {
         let tool = if name == "PGHOSTADDR" { dump().env("PGHOST", "db.test") } else { dump() };
-        tool.env(name, value).run().fails(2, "environment_invalid").unchanged();
+        tool.env(name, value).run().fails(2, "settings_invalid").unchanged();
     }
-    dump().args(["--host", "a,b"]).run().fails(2, "environment_invalid").unchanged();
-    dump().args(["--as", "postgres", "--host", "127.0.0.1"]).run().fails(2, "environment_invalid").unchanged();
-    dump().arg("--output").arg(case.dir.path().join("..")).run().fails(2, "output_invalid").unchanged();
-    dump().arg("--output").arg(case.dir.path()).run().fails(2, "output_invalid");
+    dump().args(["--host", "a,b"]).run().fails(2, "settings_invalid").unchanged();
+    dump().args(["--as", "postgres", "--host", "127.0.0.1"]).run().fails(2, "settings_invalid").unchanged();
+    dump().arg("--output").arg(case.dir.path().join("..")).run().fails(2, "options_invalid").unchanged();
+    dump().arg("--output").arg(case.dir.path()).run().fails(2, "options_invalid");
     let empty = case.dir.path().join("empty");
     os::file(&empty, "\n", 0o600, None).unwrap();
-    dump().arg("--password-file").arg(&empty).run().fails(2, "secret_file_unusable").unchanged();
+    dump().arg("--password-file").arg(&empty).run().fails(2, "settings_invalid").unchanged();
     let places = || case.dumper().arg("--force");
-    places().env("PGPASSFILE", "/nowhere").run().refused("password_missing").warns("password_file_unusable");
+    places().env("PGPASSFILE", "/nowhere").run().refused("password_missing").warns("settings_invalid");
     fs::write(&empty, b"*:*:*:*:\xe4\n").unwrap();
     places().env("PGPASSFILE", &empty).run().refused("password_missing");
 
     let talks =
         script(&case, "talks", "#!/bin/sh\n[ $1 = --version ] || echo 'pg_dump: warning: look here' >&2\nexec pg_dump \"$@\"\n");
-    let ran = dump().arg("--pg-dump").arg(talks).run().ok().warns("pg_dump_said");
+    let ran = dump().arg("--pg-dump").arg(talks).run().ok().warns("external_warning");
     assert!(ran.doc()["warnings"].to_string().contains("look here"), "{ran}");
     assert_eq!(dump().run().ok().doc()["warnings"], serde_json::json!([]));
     let other = script(&case, "other", "#!/bin/sh\necho hello\n");
@@ -56,7 +56,7 @@ fn settings_of_a_dump_that_are_wrong_are_named() {
     let small = SmallDisk::at(&disk, 3).unwrap();
     let ran = dump().arg("--output").arg(disk.join("dump.sql")).run();
     drop(small);
-    ran.ok().warns("little_space");
+    ran.ok().warns("out_of_space");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
     let kept = format!("{}_before_{run}", case.database);
     let stage = || case.tool().args(["stage", "--run-id", run]).arg(&dump);
     case.pg.create_database(&staged, &case.owner).unwrap();
-    let ran = stage().run().refused("name_conflict");
+    let ran = stage().run().refused("name_in_use");
     // Nothing is recorded of that run, so `discard` does not know it.
     let hint = ran.doc()["error"]["hint"].as_str().unwrap().split(" drops it").next().unwrap();
     case.admin(hint);
@@ -77,12 +77,12 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
 
     let step = |step: &str| case.tool().args([step, "--from"]).arg(&document).run();
     case.pg.create_database(&kept, &case.owner).unwrap();
-    step("swap").refused("name_conflict");
+    step("swap").refused("name_in_use");
     case.pg.drop_database(&kept).unwrap();
     let mine = format!("{}_mine", case.database);
     case.admin(&format!("ALTER DATABASE {} RENAME TO {}", identifier(&staged), identifier(&mine)));
     for name in ["swap", "discard"] {
-        let ran = step(name).refused("name_conflict");
+        let ran = step(name).refused("name_in_use");
         assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&mine), "{ran}");
     }
     case.pg.drop_database(&mine).unwrap();
@@ -93,19 +93,19 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
 fn what_a_load_has_to_say_and_what_it_does_not_know_are_warnings() {
     let (case, dump) = Case::filled("pgf_warn");
     let loud = case.dump_with(&dump, "DO $$ BEGIN RAISE WARNING 'look here'; END $$;");
-    let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-loud"]).arg(loud).run().ok().warns("load_warning");
+    let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-loud"]).arg(loud).run().ok().warns("external_warning");
     // What a function says may be of a row; what the server says is not.
     assert!(ran.doc()["warnings"].to_string().contains("a function of the database raised 01000"), "{ran}");
     case.pg.drop_database(&case.copies()).unwrap();
     let loud = case.dump_with(&dump, "COMMIT;");
-    let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-loud2"]).arg(loud).run().ok().warns("load_warning");
+    let ran = case.tool().args(["stage", "--run-id", "20300101t000000z-loud2"]).arg(loud).run().ok().warns("external_warning");
     assert!(ran.doc()["warnings"].to_string().contains("no transaction in progress"), "{ran}");
     let inserts = case.dump_with(&dump, "INSERT INTO public.notes VALUES (1, 'COPY');");
     // A row more than the COPY blocks have is one that nobody can account for.
-    case.tool().args(["stage", "--dry-run"]).arg(inserts).run().ok().warns("rows_not_counted");
+    case.tool().args(["stage", "--dry-run"]).arg(inserts).run().ok().warns("not_verified");
     case.pg.drop_database(&case.copies()).unwrap();
     case.pg.drop_database(&case.database).unwrap();
-    case.tool().arg(&dump).run().ok().warns("properties_from_defaults");
+    case.tool().arg(&dump).run().ok().warns("not_restored");
 }
 
 #[test]
@@ -120,19 +120,19 @@ fn a_server_that_speaks_another_language_is_understood_and_tells_nothing_of_rows
     let syntax = with("INSERT INTO public.notes VALUES (1, 'it''s') hunter2;");
     let german = || case.tool().env("PGOPTIONS", format!("-c lc_messages={GERMAN}")).arg("stage");
     let missing = case.dump_with(&dump, "SELECT 1 FROM public.no_such_table;");
-    let ran = german().arg(missing).run().fails(1, "load_failed").unchanged();
+    let ran = german().arg(missing).run().fails(1, "restore_failed").unchanged();
     assert!(ran.text().contains("no_such_table") && ran.text().contains("existiert nicht"), "it does not speak German: {ran}");
     for (text, place) in
         [(&of_row, "COPY items, line 77, column id"), (&of_key, "items_name_key"), (&raised, "P0001"), (&syntax, "42601")]
     {
         fs::write(&path, text).unwrap();
-        let ran = german().arg(&path).run().fails(1, "load_failed").unchanged();
+        let ran = german().arg(&path).run().fails(1, "restore_failed").unchanged();
         assert!(!format!("{}{}", ran.text(), ran.stderr).contains("hunter2"), "{ran}");
         assert!(ran.doc()["error"]["causes"].to_string().contains(place), "{ran}");
     }
     fs::write(&path, with("COMMIT; DO $$ BEGIN RAISE WARNING 'hunter2'; END $$;")).unwrap();
     let run = "20300101t000000z-german";
-    let ran = german().args(["--run-id", run]).arg(&path).run().ok().warns("load_warning");
+    let ran = german().args(["--run-id", run]).arg(&path).run().ok().warns("external_warning");
     assert!(ran.doc()["warnings"].to_string().contains("Transaktion") && !ran.text().contains("hunter2"), "{ran}");
     case.pg.drop_database(&case.copies()).unwrap();
 
@@ -141,7 +141,7 @@ fn a_server_that_speaks_another_language_is_understood_and_tells_nothing_of_rows
     let sleeps = format!("datname LIKE '{}_staged_%' AND wait_event = 'PgSleep'", case.database);
     case.wait_for("the sleeping load", &sleeps);
     case.admin(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {sleeps}"));
-    spawned.wait().fails(5, "postgres_lost").unchanged();
+    spawned.wait().fails(5, "postgres_unreachable").unchanged();
     assert_eq!(case.copies(), "");
 }
 
@@ -152,7 +152,7 @@ fn a_dump_by_an_owner_whose_server_speaks_another_language_is_refused_or_waits_a
     let dump = || case.dumper().env("PGPASSWORD", "secret").args(["--force", "--lock-wait-timeout", "1s"]);
     let mut holder = case.session(&case.database, "BEGIN; LOCK TABLE items; SELECT pg_sleep(600)");
     case.wait_for("the lock", "query LIKE 'BEGIN; LOCK TABLE items%' AND wait_event = 'PgSleep'");
-    let ran = dump().run().fails(5, "postgres_locked").unchanged();
+    let ran = dump().run().fails(5, "postgres_busy").unchanged();
     assert!(ran.text().contains("FEHLER"), "it does not speak German: {ran}");
     case.admin(&format!(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}' AND query LIKE 'BEGIN; LOCK%'",
@@ -160,7 +160,7 @@ fn a_dump_by_an_owner_whose_server_speaks_another_language_is_refused_or_waits_a
     ));
     holder.wait().unwrap();
     case.sql("CREATE TABLE foreign_to_it (secret text)");
-    dump().run().refused("postgres_no_right");
+    dump().run().refused("permission_denied");
     case.sql("DROP TABLE foreign_to_it");
     dump().run().ok();
 }
@@ -202,7 +202,7 @@ fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dro
         assert_ne!(altered, text, "{from}");
         fs::write(&properties, altered).unwrap();
         for way in ways {
-            let ran = case.tool().args(way).arg(&backup).run().refused("property_rejected");
+            let ran = case.tool().args(way).arg(&backup).run().refused("postgres_refused");
             let (error, hint) = (&ran.doc()["error"], ran.doc()["error"]["hint"].to_string());
             assert!(error["message"].as_str().unwrap().contains("ALTER DATABASE"), "{ran}");
             assert!(hint.contains("properties.json"), "{ran}");
@@ -212,7 +212,7 @@ fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dro
     // A library that is not there stops each new session, and nothing before.
     fs::write(&properties, text.replace("\"log_statement\"", "\"session_preload_libraries\"").replace("ddl", "missing")).unwrap();
     for way in ways {
-        let ran = case.tool().args(way).arg(&backup).run().refused("property_rejected");
+        let ran = case.tool().args(way).arg(&backup).run().refused("postgres_refused");
         let error = &ran.doc()["error"];
         assert!(error["hint"].as_str().unwrap().contains("properties.json"), "{ran}");
         assert!(error["causes"].to_string().contains("58P01"), "{ran}");
@@ -227,7 +227,7 @@ fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dro
     os::file(&password, "secret\n", 0o600, None).unwrap();
     for way in ways {
         let tool = case.tool().args(way).args(["--host", "127.0.0.1", "--username", &maker, "--password-file"]);
-        let ran = tool.arg(&password).arg(&backup).run().refused("property_rejected");
+        let ran = tool.arg(&password).arg(&backup).run().refused("postgres_refused");
         assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("superuser"), "{ran}");
         witness.sees_nothing(&format!("after log_statement, {way:?}"));
     }

@@ -229,7 +229,7 @@ fn the_databases_own_properties_lie_beside_the_dump() {
     // They are part of what the document vouches for.
     fs::write(own.path("dump.sql.properties.json"), text.replace("7MB", "8MB")).unwrap();
     let verified = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(ran.text()).run();
-    assert_eq!(verified.fails(7, "dump_changed").result()["as_documented"], false);
+    assert_eq!(verified.fails(7, "dump_invalid").result()["as_documented"], false);
 }
 
 #[test]
@@ -261,16 +261,16 @@ fn what_cannot_be_connected_to_is_told_apart_and_leaves_nothing() {
     own.dump().args(["--host", "127.0.0.1", "--port", &port]).run().fails(5, "postgres_unreachable").unchanged();
     own.dump().args(["--host", "/nowhere"]).run().fails(5, "postgres_unreachable").unchanged();
     own.dump().args(["--host", "no.such.host.invalid"]).run().fails(5, "postgres_unreachable").unchanged();
-    own.dump().env("PGPASSWORD", "wrong").run().refused("postgres_access_denied");
-    own.dump().args(["--username", "nobody_here"]).env("PGPASSWORD", "x").run().refused("postgres_access_denied");
+    own.dump().env("PGPASSWORD", "wrong").run().refused("access_denied");
+    own.dump().args(["--username", "nobody_here"]).env("PGPASSWORD", "x").run().refused("access_denied");
     own.bare().run().refused("password_missing");
     own.bare().arg("--password").run().refused("password_missing");
-    own.dump().args(["--host", "127.0.0.1"]).env("PGSSLMODE", "require").run().refused("postgres_tls");
-    own.dump().env("PGHOST", "127.0.0.1").env("PGSSLMODE", "maybe").run().fails(2, "environment_invalid").unchanged();
-    own.dump().env("PGSERVICE", "x").run().fails(2, "environment_invalid").unchanged();
-    own.dump().args(["--dbname", "postgresql://u:p@h/d"]).run().fails(2, "dbname_invalid");
-    own.dump().args(["--as", "nobody_here"]).run().fails(4, "os_user_not_found");
-    own.dump().args(["--as", "postgres"]).as_user("daemon").run().refused("not_root");
+    own.dump().args(["--host", "127.0.0.1"]).env("PGSSLMODE", "require").run().refused("not_trusted");
+    own.dump().env("PGHOST", "127.0.0.1").env("PGSSLMODE", "maybe").run().fails(2, "settings_invalid").unchanged();
+    own.dump().env("PGSERVICE", "x").run().fails(2, "settings_invalid").unchanged();
+    own.dump().args(["--dbname", "postgresql://u:p@h/d"]).run().fails(2, "options_invalid");
+    own.dump().args(["--as", "nobody_here"]).run().fails(4, "settings_invalid");
+    own.dump().args(["--as", "postgres"]).as_user("daemon").run().refused("permission_denied");
     assert!(own.left().is_empty(), "{:?}", own.left());
 }
 
@@ -297,12 +297,12 @@ fn every_place_of_a_password_serves() {
     force().env("PGPASSFILE", &pgpass).run().ok();
     force().env("HOME", &home).run().ok();
     force().env("PGPASSWORD", PASSWORD).run().ok();
-    force().arg("--password-file").arg(&plain).run().refused("secret_file_unusable");
+    force().arg("--password-file").arg(&plain).run().refused("settings_invalid");
     fs::set_permissions(&plain, fs::Permissions::from_mode(0o600)).unwrap();
     force().arg("--password-file").arg(&plain).run().ok();
     // As in libpq, one that others can read is not used.
     fs::set_permissions(&pgpass, fs::Permissions::from_mode(0o644)).unwrap();
-    force().env("PGPASSFILE", &pgpass).run().refused("password_missing").warns("password_file_unusable");
+    force().env("PGPASSFILE", &pgpass).run().refused("password_missing").warns("settings_invalid");
     let there = own.path(&format!("{}.backup.sql", own.name));
     assert!(there.exists(), "the default name is that of the database");
 }
@@ -425,7 +425,7 @@ fn an_existing_file_is_kept_unless_told_otherwise() {
     for odd in [&link, &pipe] {
         for force in [&[][..], &["--force"]] {
             let tool = own.bare().env("PGPASSFILE", own.path("pgpass")).arg("--output").arg(odd).args(force.iter().copied());
-            let ran = tool.run().refused("not_a_regular_file").unchanged();
+            let ran = tool.run().refused("file_invalid").unchanged();
             assert!(!ran.doc()["error"]["hint"].as_str().unwrap().contains("--force"), "{ran}");
         }
         assert!(!fs::symlink_metadata(odd).unwrap().is_file());
@@ -464,8 +464,8 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
     own.admin("VACUUM ANALYZE t");
     let hopeless = to_disk().run();
     let left = fs::read_dir(&disk).unwrap().count();
-    ran.fails(1, "disk_full").unchanged();
-    hopeless.fails(1, "disk_full").unchanged().warns("little_space");
+    ran.fails(1, "out_of_space").unchanged();
+    hopeless.fails(1, "out_of_space").unchanged().warns("out_of_space");
     assert_eq!(left, 0);
 }
 
@@ -483,7 +483,7 @@ fn a_cut_or_changed_dump_is_refused() {
     let points = (0..40).map(|point| end * point / 40).chain([1, 2, 5, 20, 66, 90, 130].map(|back| end - back));
     for point in points {
         fs::write(&cut, &whole[..point]).unwrap();
-        let ran = verify(&cut).fails(7, "dump_incomplete").unchanged();
+        let ran = verify(&cut).fails(7, "dump_invalid").unchanged();
         assert_eq!(ran.result()["complete"], false, "cut at {point}");
     }
     let from = || Tool::new("svc-pgdump").args(["verify", "--from"]).arg(&document).run();
@@ -494,7 +494,7 @@ fn a_cut_or_changed_dump_is_refused() {
     let ran = from();
     assert_eq!(ran.status, 7, "{ran}");
     fs::write(own.out(), &whole[..whole.len() / 3]).unwrap();
-    from().fails(7, "dump_incomplete");
+    from().fails(7, "dump_invalid");
     // A dump that moved with its document is found beside it.
     let moved = own.path("moved");
     fs::create_dir(&moved).unwrap();
@@ -504,7 +504,7 @@ fn a_cut_or_changed_dump_is_refused() {
     fs::remove_file(own.out()).unwrap();
     Tool::new("svc-pgdump").args(["verify", "--from"]).arg(moved.join("pgdump.json")).run().ok();
     verify(&own.out()).fails(4, "file_not_found");
-    verify(own.dir.path()).refused("not_a_regular_file");
+    verify(own.dir.path()).refused("file_invalid");
 }
 
 #[test]
@@ -533,7 +533,7 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     let old = own.path("pg_dump");
     fs::write(&old, "#!/bin/sh\necho 'pg_dump (PostgreSQL) 12.1'\n").unwrap();
     fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
-    let ran = own.dump().arg("--pg-dump").arg(&old).run().refused("pg_dump_too_old");
+    let ran = own.dump().arg("--pg-dump").arg(&old).run().refused("version_unsupported");
     let package = format!("postgresql-client-{}", own.host.postgres.version);
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
     let ran = own.dump().args(["--pg-dump", "/nowhere/pg_dump"]).run().fails(4, "program_not_found").unchanged();
@@ -545,18 +545,18 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     let ran = own.dump().env("PATH", path).args(["--dry-run"]).run().ok();
     let version = own.host.postgres.version.to_string();
     assert!(ran.result()["pg_dump_version"].as_str().unwrap().starts_with(&version), "{ran}");
-    let ran = own.dump().arg("--dry-run").arg("--pg-dump").arg(&old).run().ok().warns("pg_dump_newer");
+    let ran = own.dump().arg("--dry-run").arg("--pg-dump").arg(&old).run().ok().warns("version_unsupported");
     assert_eq!(ran.result()["pg_dump_version"], "99.1");
     // By a path of the caller's folder, also where another user of the host runs it, in another folder.
     fs::set_permissions(own.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let other = own.bare().args(["--as", "postgres", "--pg-dump", "./pg_dump", "--output", "other.sql"]);
-    other.run().ok().warns("pg_dump_newer");
+    other.run().ok().warns("version_unsupported");
     for file in ["other.sql", "other.sql.properties.json"] {
         fs::remove_file(own.path(file)).unwrap();
     }
     // One that succeeds and writes half a dump.
     fs::write(&old, "#!/bin/sh\n[ $1 = --version ] && exec pg_dump --version\npg_dump \"$@\" | head -c 500\n").unwrap();
-    own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_incomplete").unchanged();
+    own.dump().arg("--pg-dump").arg(&old).run().fails(7, "dump_invalid").unchanged();
     assert_eq!(own.left(), ["pg_dump"]);
 }
 
@@ -576,7 +576,7 @@ fn a_lock_a_missing_right_and_the_time_limit_end_a_dump_with_nothing() {
         (own.admin("SELECT count(*) FROM pg_locks WHERE relation = 't'::regclass AND granted") == "1").then_some(())
     })
     .unwrap();
-    own.dump().args(["--lock-wait-timeout", "200ms"]).run().fails(5, "postgres_locked").unchanged();
+    own.dump().args(["--lock-wait-timeout", "200ms"]).run().fails(5, "postgres_busy").unchanged();
     own.dump().args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
     // Beside a dump of the same file a second one is not begun.
     let first = own.dump().spawn();
@@ -588,7 +588,7 @@ fn a_lock_a_missing_right_and_the_time_limit_end_a_dump_with_nothing() {
     fs::remove_file(own.out()).unwrap();
     fs::remove_file(own.path("dump.sql.properties.json")).unwrap();
     own.admin("CREATE TABLE theirs (a int)");
-    own.dump().run().refused("postgres_no_right");
+    own.dump().run().refused("permission_denied");
     assert!(own.left().is_empty(), "{:?}", own.left());
 }
 
@@ -616,7 +616,7 @@ fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
     assert!(properties().contains("17MB"));
     // A call that is killed while it replaces a dump leaves the properties of the dump before: they are not taken for its own.
     fs::write(own.path("dump.sql.properties.json"), first).unwrap();
-    let verified = Tool::new("svc-pgdump").arg("verify").arg(own.out()).run().ok().warns("properties_of_another_dump");
+    let verified = Tool::new("svc-pgdump").arg("verify").arg(own.out()).run().ok().warns("not_restored");
     assert_eq!(verified.result()["properties_path"], Value::Null);
     assert_eq!(own.left(), ["dump.sql", "dump.sql.properties.json", "pg_dump"]);
 }
@@ -644,11 +644,11 @@ fn a_folder_that_cannot_be_synced_leaves_nothing_or_is_a_change() {
 fn what_libpq_would_demand_of_the_other_end_is_refused_and_not_passed_over() {
     let own = Own::new("demands");
     for (name, value) in [("PGREQUIREAUTH", "scram-sha-256"), ("PGREQUIREPEER", "postgres")] {
-        own.dump().env(name, value).run().fails(2, "environment_invalid").unchanged();
+        own.dump().env(name, value).run().fails(2, "settings_invalid").unchanged();
         own.dump().args(["--as", "postgres", "--dry-run"]).env(name, value).run().ok();
     }
     for name in ["PGGSSENCMODE", "PGSSLCRLDIR", "PGSSLNEGOTIATION"] {
-        own.dump().args(["--host", "127.0.0.1"]).env(name, "require").run().fails(2, "environment_invalid").unchanged();
+        own.dump().args(["--host", "127.0.0.1"]).env(name, "require").run().fails(2, "settings_invalid").unchanged();
         own.dump().arg("--dry-run").env(name, "require").run().ok();
     }
     // A comment in another encoding is no part of a password.
@@ -663,14 +663,14 @@ fn a_pipe_where_a_file_is_wanted_is_refused_at_once() {
     let own = Own::new("fifo");
     let pipe = own.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::from_bits_truncate(0o600)).unwrap();
-    Tool::new("svc-pgdump").arg("verify").arg(&pipe).run().refused("not_a_regular_file");
-    own.bare().arg("--password-file").arg(&pipe).run().refused("not_a_regular_file");
+    Tool::new("svc-pgdump").arg("verify").arg(&pipe).run().refused("file_invalid");
+    own.bare().arg("--password-file").arg(&pipe).run().refused("file_invalid");
     own.bare()
         .args(["--host", "127.0.0.1"])
         .env("PGSSLMODE", "verify-full")
         .env("PGSSLROOTCERT", &pipe)
         .run()
-        .refused("not_a_regular_file");
+        .refused("file_invalid");
 }
 
 #[test]

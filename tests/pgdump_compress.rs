@@ -131,7 +131,7 @@ fn a_compressed_dump_that_is_cut_or_changed_is_refused_before_anything() {
                     let same = verify_text(&ran) == verify_text(&dumped);
                     assert!(what == "flipped" && same, "{method} at {at}: {ran}");
                 } else {
-                    ran.fails(7, "dump_incomplete");
+                    ran.fails(7, "dump_invalid");
                 }
                 invalid(tool(&case).args(["verify", "--from"]).arg(&document).run());
                 if round % 4 == 0 {
@@ -142,7 +142,7 @@ fn a_compressed_dump_that_is_cut_or_changed_is_refused_before_anything() {
         // Whole frames that are missing, and something behind the last one.
         let more = [&whole[..], b"more"].concat();
         fs::write(&path, more).unwrap();
-        verify(&case, &path).fails(7, "dump_incomplete");
+        verify(&case, &path).fails(7, "dump_invalid");
         fs::write(&path, &whole).unwrap();
         verify(&case, &path).ok();
     }
@@ -165,7 +165,7 @@ fn what_others_compress_in_one_piece_is_loaded_after_the_command_of_the_hint() {
         let stage = |path: &Path| {
             case.tool().arg("stage").arg(path).args(["--run-id", &format!("20300101t000000z-foreign-{suffix}")]).run()
         };
-        let refused = stage(&path).refused("dump_in_one_piece");
+        let refused = stage(&path).refused("dump_invalid");
         let (_, command) = refused.doc()["error"]["hint"].as_str().unwrap().split_once(": ").unwrap();
         piped(&["sh", "-c", command], b"");
         let ran = stage(&path.with_extension("")).ok();
@@ -176,7 +176,7 @@ fn what_others_compress_in_one_piece_is_loaded_after_the_command_of_the_hint() {
     }
     let path = case.dir.path().join("dump.sql.xz");
     fs::write(&path, b"\xfd7zXZ\0\0").unwrap();
-    let ran = verify(&case, &path).fails(7, "dump_incomplete");
+    let ran = verify(&case, &path).fails(7, "dump_invalid");
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("does not start"), "{ran}");
 }
 
@@ -191,7 +191,7 @@ fn a_compressed_dump_that_fails_leaves_nothing() {
     let mut blocker = case.session(&case.database, "BEGIN; LOCK TABLE public.large; SELECT pg_sleep(600)");
     case.wait_for("the lock", "wait_event = 'PgSleep'");
     let args = ["--as", "postgres", "--dbname", &case.database, "--compress", "zstd", "--force", "--lock-wait-timeout", "200ms"];
-    tool(&case).args(args).run().fails(5, "postgres_locked").unchanged();
+    tool(&case).args(args).run().fails(5, "postgres_busy").unchanged();
     let _ = blocker.kill();
     let _ = blocker.wait();
     assert!(fs::read(&path).unwrap() == whole);

@@ -49,7 +49,7 @@ fn what_was_cloned_is_swapped_in_and_back_and_removed() {
     let unused = || case.tool().args(["swap", "--unused", "--dry-run", "--from"]).arg(&document).run();
     unused().ok().unchanged();
     let swapped = case.tool().args(["swap", "--from"]).arg(&document).run().ok().changed();
-    unused().refused("clones_used").unchanged();
+    unused().refused("not_swappable").unchanged();
     assert_eq!((case.text(), about(&case.database)), (before.0.clone(), before.2.clone()));
     let kept = swapped.result()["previous"]["name"].as_str().unwrap().to_owned();
     assert_eq!(case.copies(), kept);
@@ -58,7 +58,7 @@ fn what_was_cloned_is_swapped_in_and_back_and_removed() {
     let back = case.tool().args(["swap", "--from"]).arg(first).run().ok().changed();
     assert!(case.text().contains("CREATE TABLE public.later") && case.oid(&case.database) == before.1);
     // Clients have written to it while it was live.
-    unused().refused("clones_used").unchanged();
+    unused().refused("not_swappable").unchanged();
     // What a record said that a power cut has emptied is unknown.
     let record = case.dir.path().join(format!("state/swaps/{run}.svc-pgrestore.json"));
     let text = fs::read_to_string(&record).unwrap();
@@ -66,7 +66,7 @@ fn what_was_cloned_is_swapped_in_and_back_and_removed() {
         fs::write(&record, half).unwrap();
         let by_run = |step: &str| case.tool().args([step, "--run", &run]).run();
         for ran in [unused(), by_run("swap"), by_run("discard")] {
-            let ran = ran.fails(7, "swap_record_invalid").unchanged();
+            let ran = ran.fails(7, "file_invalid").unchanged();
             assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
         }
     }
@@ -97,13 +97,13 @@ fn the_connections_own_settings_win_over_libpqs_and_lead_the_administrator_to_th
     // The file's word is the password, unless somebody is to be asked.
     let file = case.dir.path().join("password");
     os::file(&file, "wrong\n", 0o600, None).unwrap();
-    dump().env("SVC_DB_PASSWORD_FILE", &file).run().refused("postgres_access_denied").unchanged();
+    dump().env("SVC_DB_PASSWORD_FILE", &file).run().refused("access_denied").unchanged();
     let copy = elsewhere(tool(&case)).run().ok().changed();
     let run = copy.result()["run"].as_str().unwrap().to_owned();
     elsewhere(case.tool()).args(["discard", "--run", &run]).run().ok().changed();
     // An OS user's way is the socket: another host is an error, not another server.
     let remote = dump().env("SVC_DB_AS", "postgres").env("SVC_DB_HOST", "127.0.0.1").run();
-    remote.fails(2, "environment_invalid").unchanged();
+    remote.fails(2, "settings_invalid").unchanged();
     let wrong = dump().env("SVC_DB_PORT", "x").run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_DB_PORT in the environment"), "{wrong}");
 }
@@ -117,7 +117,7 @@ fn a_copy_is_swapped_in_and_dropped_by_its_run_when_its_document_was_lost() {
     case.sql("DROP TABLE public.notes");
     case.tool().args(["swap", "--run", run]).run().ok().changed();
     assert_eq!(case.text(), before);
-    let ran = tool(&case).args(["--run-id", run]).run().refused("run_id_taken");
+    let ran = tool(&case).args(["--run-id", run]).run().refused("name_in_use");
     ran.unchanged();
     case.tool().args(["swap", "--run", run, "--back"]).run().ok().changed();
     assert_eq!(case.copies(), copy);
@@ -144,7 +144,7 @@ fn goes(case: &Case, mut guest: Child) {
 fn sessions_in_the_way_are_named_and_left_alone() {
     let (case, _) = Case::filled("pga_busy");
     let mut guest = guest(&case);
-    let ran = tool(&case).run().fails(5, "database_in_use").unchanged();
+    let ran = tool(&case).run().fails(5, "postgres_busy").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("of postgres (psql), active"), "{ran}");
     assert!(guest.try_wait().unwrap().is_none(), "nobody was thrown out");
     goes(&case, guest);
@@ -177,7 +177,7 @@ fn killed_or_stopped_in_the_middle_nothing_stays() {
     let left = case.copies();
     let ran = tool(&case).run().ok().changed();
     if !left.is_empty() {
-        assert!(ran.doc()["warnings"].to_string().contains("unfinished_copy_removed"), "{ran}");
+        assert!(ran.doc()["warnings"].to_string().contains("run_recovered"), "{ran}");
     }
     assert_eq!(case.copies(), name(&ran));
     assert_eq!((case.text(), case.oid(&case.database)), before);
@@ -194,14 +194,14 @@ fn an_unfinished_copy_is_never_swapped_in_and_the_next_call_removes_it() {
     assert!(text.contains("\"verified\":true"));
     std::fs::write(&note, text.replace("\"verified\":true", "\"verified\":false")).unwrap();
     case.tool().args(["swap", "--run", run]).run().refused("not_swappable").unchanged();
-    let ran = tool(&case).run().ok().changed().warns("unfinished_copy_removed");
+    let ran = tool(&case).run().ok().changed().warns("run_recovered");
     assert!(case.copies() == name(&ran) && name(&ran) != copy, "{ran}");
 }
 
 #[test]
 fn the_servers_own_databases_and_a_missing_one_are_refused() {
     let case = Case::new("pga_none");
-    tool(&case).args(["--dbname", "template1"]).run().fails(2, "dbname_invalid");
+    tool(&case).args(["--dbname", "template1"]).run().fails(2, "options_invalid");
     tool(&case).args(["--dbname", "not_there_at_all"]).run().fails(4, "database_not_found");
-    tool(&case).args(["--dbname", "host=x password=y"]).run().fails(2, "dbname_invalid");
+    tool(&case).args(["--dbname", "host=x password=y"]).run().fails(2, "options_invalid");
 }

@@ -96,7 +96,7 @@ fn what_the_server_says_no_to_is_told_with_its_line() {
     let function = case.dump_with(&dump, "SELECT 1,\n    no_such_function();");
     let function = fs::read_to_string(function).unwrap();
     // Which row and column it is, and never what stands there.
-    let ran = case.tool().arg("stage").arg(write(&case, "discreet", &row)).run().fails(1, "load_failed").unchanged();
+    let ran = case.tool().arg("stage").arg(write(&case, "discreet", &row)).run().fails(1, "restore_failed").unchanged();
     let seen = format!("{}{}", ran.text(), ran.stderr);
     assert!(!seen.contains("x77") && causes(ran.doc()).contains("COPY items, line 77, column id"), "{ran}");
     for (name, text, part, word) in [
@@ -105,7 +105,7 @@ fn what_the_server_says_no_to_is_told_with_its_line() {
         ("function", &function, "    no_such_function()", "no_such_function"),
     ] {
         let path = write(&case, name, text);
-        let ran = case.tool().arg("stage").arg(path).run().fails(1, "load_failed").unchanged();
+        let ran = case.tool().arg("stage").arg(path).run().fails(1, "restore_failed").unchanged();
         let message = ran.doc()["error"]["message"].as_str().unwrap();
         let line = format!("(line {} of the dump)", line_of(text, part));
         assert!(message.contains(&line) && message.contains(word), "{line} is not in {message}");
@@ -161,10 +161,10 @@ fn no_dump_runs_a_command_on_this_host() {
         let ran = tool.arg(&sly).run();
         assert!(!marker.exists(), "{what}: {ran}");
         let ran = match what {
-            "a comment that a carriage return ends" => ran.fails(3, "dump_has_commands"),
+            "a comment that a carriage return ends" => ran.fails(3, "dump_invalid"),
             // Only what runs tells.
-            "strings set by a function of the dump" => ran.fails(1, "load_failed"),
-            _ => ran.fails(7, "dump_incomplete"),
+            "strings set by a function of the dump" => ran.fails(1, "restore_failed"),
+            _ => ran.fails(7, "dump_invalid"),
         };
         ran.unchanged();
         assert_eq!(case.copies(), "", "{what}");
@@ -227,9 +227,9 @@ fn a_hostile_server_runs_no_command_where_its_dump_is_restored() {
 fn commands_to_psql_are_named_by_verify_too() {
     let (case, dump) = Case::filled("pgl_named");
     let sly = case.dump_with(&dump, "-- x\r\\! id\nSELECT 1;");
-    let ran = case.dumper().arg("verify").arg(&sly).run().review("dump_has_commands");
+    let ran = case.dumper().arg("verify").arg(&sly).run().review("dump_invalid");
     assert_eq!(ran.result()["commands"][0], "\\! id");
-    case.tool().arg("stage").arg(&sly).run().refused("dump_has_commands");
+    case.tool().arg("stage").arg(&sly).run().refused("dump_invalid");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn line_ends_of_another_system_are_no_obstacle_and_a_byte_order_mark_is_refused(
     let text = fs::read_to_string(&dump).unwrap();
     let marked = write(&case, "marked.sql", format!("\u{feff}{text}"));
     let before = case.text();
-    case.tool().arg("stage").arg(&marked).run().fails(7, "dump_incomplete").unchanged();
+    case.tool().arg("stage").arg(&marked).run().fails(7, "dump_invalid").unchanged();
     let crlf = write(&case, "crlf.sql", text.replace('\n', "\r\n"));
     let rows = |text: &str| text[text.find("\nCOPY public.items").unwrap()..text.rfind("\n\\.\n").unwrap()].to_owned();
     assert_eq!(rows(&staged(&case, &crlf, &["--run-id", "20300101t000000z-crlf"])), rows(&before));
@@ -337,7 +337,7 @@ fn one_that_fails_does_not_wait_for_the_others() {
     let failing = slow.replacen("CREATE FUNCTION public.slow", &format!("{fails}CREATE FUNCTION public.slow"), 1);
     let failing = failing.replace("public.slow(item)", "public.fails(item)");
     let path = write(&case, "failing.sql", failing);
-    let ran = case.tool().args(["stage", "--jobs", "2"]).arg(path).run().fails(1, "load_failed").unchanged();
+    let ran = case.tool().args(["stage", "--jobs", "2"]).arg(path).run().fails(1, "restore_failed").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
     assert_eq!(case.copies(), "");
 }
@@ -352,7 +352,7 @@ fn a_session_that_the_server_ends_is_a_lost_connection() {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE {} AND query LIKE '%slow_1%'",
         literal(&format!("{}_staged_%", case.database))
     ));
-    let ran = spawned.wait().fails(5, "postgres_lost").unchanged();
+    let ran = spawned.wait().fails(5, "postgres_unreachable").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("line "), "{ran}");
     assert_eq!(case.copies(), "");
 }

@@ -118,7 +118,7 @@ fn points_are_listed_as_they_are_and_go_as_a_whole() {
     assert_eq!(snapshots(&product).len(), before + 1 - 2, "their snapshots are to go too");
     backup(&product, &["--prune", "--min-count", "2"]).run().ok().unchanged();
 
-    backup(&product, &["--delete", &id(&newest)]).run().refused("newest_point");
+    backup(&product, &["--delete", &id(&newest)]).run().refused("not_removed");
     backup(&product, &["--delete", "20260101t000000z-x"]).run().fails(4, "point_not_found").unchanged();
     backup(&product, &["--delete", &id(&manual), "--delete", &id(&damaged)]).run().ok().changed();
     assert!(!manual.exists() && !damaged.exists());
@@ -135,7 +135,7 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     said["result"]["cluster_uuid"] = json!("another-cluster");
     fs::write(elsewhere.join("snapshot.json"), said.to_string()).unwrap();
     finalize(&elsewhere);
-    let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().changed().warns("snapshot_stays");
+    let ran = backup(&product, &["--prune", "--min-count", "1"]).run().ok().changed().warns("not_removed");
     assert_eq!((&ran.result()["removed"], &ran.result()["partially_removed"]), (&json!([id(&elsewhere)]), &Value::Null), "{ran}");
     assert!(!elsewhere.exists());
 
@@ -311,7 +311,7 @@ fn every_run_writes_the_metrics_also_one_that_fails() {
     // One that fails is told; what cannot be written is a warning, and the night is as good as ever.
     let point = fs::read_dir(product.backup_dir()).unwrap().map(|one| one.unwrap().path()).max().unwrap();
     damage::flip_a_byte(&point.join("version.json")).unwrap();
-    rehearse().arg(&point).run().fails(7, "point_damaged").unchanged();
+    rehearse().arg(&point).run().fails(7, "point_invalid").unchanged();
     let text = check_metrics(&file);
     assert_eq!(verdict(&text), "failed", "{text}");
     let ran = nightly(&product, &[]).env("SVC_METRICS_FILE", "/nowhere/svc.prom").talks().run();

@@ -83,7 +83,7 @@ fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resum
     assert_eq!(ran.status, 143, "{ran}");
     let document = fs::read_to_string(killed.join("document.json")).unwrap();
     assert!(document.contains("a later call has undone") && product.is_active(), "{document}\n{ran}");
-    own().arg("--resume").run().refused("nothing_to_resume");
+    own().arg("--resume").run().refused("not_resumable");
     // After it: it is resumed.
     let (run, _) = signal_at(&product, own(), (Signal::SIGKILL, true), "start.started");
     // A tool that has outlived it ends by itself.

@@ -98,7 +98,7 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     let process = main_pid(&product);
 
     let (ran, written) = while_a_client_writes(&product, alias, rehearse(&product));
-    let ran = ran.ok().unchanged().warns("point_unquiesced");
+    let ran = ran.ok().unchanged().warns("not_quiesced");
     assert_no_trace(&product);
     assert_eq!(main_pid(&product), process);
     let mut now = product.content().unwrap();
@@ -125,7 +125,7 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     assert!(not_known.contains(&json!("swap-search")) && not_known.contains(&json!("installer")), "{ran}");
 
     // One that is no good is refused as svc-rollback refuses it; and while another run is at work, every one is.
-    rehearse(&product).arg(id(&damaged)).run().fails(7, "point_damaged").unchanged();
+    rehearse(&product).arg(id(&damaged)).run().fails(7, "point_invalid").unchanged();
     rehearse(&product).arg(&half).run().fails(4, "point_not_found").unchanged();
     let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
     lock.lock().unwrap();
@@ -174,7 +174,7 @@ fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     assert!(ran.stdout.contains(&format!("What the run {} had left was undone first.", id(&cut))), "{ran}");
     assert!(!has_step(&ran, "rehearsal-backup"), "the one that was made is young\n{ran}");
     assert_eq!(ran.result()["rehearsal"]["version"], "1.15.5", "{ran}");
-    assert!(!ran.stdout.contains("installer_missing"), "{ran}");
+    assert!(!ran.stdout.contains("file_not_found"), "{ran}");
     assert_no_trace(&product);
 
     product.tool("svc-rollback").run().ok();

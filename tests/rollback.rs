@@ -199,7 +199,7 @@ fn while_looking_at_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl F
 #[test]
 fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_forgotten() {
     let (product, _, _) = upgraded("rbkept");
-    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_to_discard").unchanged();
+    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "swap_not_found").unchanged();
     product.tool("svc-unit").arg("stop").run().ok();
     let newer = product.content().unwrap();
     let ran = product.tool("svc-rollback").run().ok().changed();
@@ -280,7 +280,7 @@ fn clones_restore_everything_without_the_restore_point() {
     let failed = rollback().args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
     assert!(failed.doc()["error"]["message"].as_str().unwrap().contains("hook-10-fails"), "{failed}");
     assert!(product.is_active() && product.marker() == "1.15.5", "a hook that fails keeps the service down");
-    rollback().arg("--discard-previous").run().refused("rollback_unfinished");
+    rollback().arg("--discard-previous").run().refused("run_unfinished");
     fs::remove_file(&hook).unwrap();
     // Whoever mends it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
@@ -336,7 +336,7 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
     fs::write(product.path("go"), "").unwrap();
     let ran = again().arg("--rerun-installer").run().ok();
     assert_eq!(ran.result()["discard_previous"].as_array().unwrap().len(), 0);
-    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "nothing_to_discard").unchanged();
+    product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "swap_not_found").unchanged();
     let left =
         product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbdiscard_db_%'").unwrap();
     assert_eq!(left.trim(), "0");
@@ -417,7 +417,7 @@ fn what_was_changed_after_the_upgrade_is_carried_over_by_the_command_of_the_last
     product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
     change("Sample service", "Our service");
 
-    let ran = product.tool("svc-rollback").run().review("configuration_changed_since");
+    let ran = product.tool("svc-rollback").run().review("content_differs");
     assert_eq!(fs::read_to_string(&yaml).unwrap(), mine, "the configuration of the restore point comes back byte for byte");
     let commands = ran.result()["carry_configuration"].as_array().unwrap_or_else(|| panic!("{ran}"));
     assert_eq!(commands.len(), 1, "{ran}");

@@ -46,10 +46,10 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
     fs::write(&script, does).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let rollback = || product.tool("svc-rollback").arg("--uninstall").arg(format!("'{}'", script.display()));
-    let ran = rollback().run().fails(3, "service_active").changed().warns("uninstall_failed");
+    let ran = rollback().run().fails(3, "service_active").changed().warns("command_failed");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("svc-rollback --resume"), "{ran}");
     assert!(product.is_active(), "what failed left it running, and it is not stopped over that");
-    product.tool("svc-rollback").arg("--resume").run().ok().changed().warns("uninstall_failed");
+    product.tool("svc-rollback").arg("--resume").run().ok().changed().warns("command_failed");
     assert_eq!(fs::read_to_string(script.with_extension("out")).unwrap(), "ran\n");
     assert_back(&product, &before);
 }
@@ -68,9 +68,9 @@ fn a_restore_point_that_is_damaged_incomplete_or_of_another_version_is_refused_b
     rollback().run().fails(4, "point_not_found").unchanged();
     fs::rename(product.path("sums"), sums).unwrap();
     damage::flip_a_byte(&point_of(&upgrade).join("rbdamaged_db.backup.sql")).unwrap();
-    rollback().run().fails(7, "dump_changed").unchanged();
+    rollback().run().fails(7, "dump_invalid").unchanged();
     damage::flip_a_byte(&point_of(&upgrade).join("snapshot.json")).unwrap();
-    rollback().run().fails(7, "point_damaged").unchanged();
+    rollback().run().fails(7, "point_invalid").unchanged();
     assert_eq!((process(), product.marker()), (running, "2.0.1".to_owned()));
 }
 
@@ -89,7 +89,7 @@ fn a_point_that_was_not_quiesced_is_taken_only_when_asked_for_twice() {
     product.tool("svc-unit").arg("start").run().ok();
     let backup = product.tool("svc-backup").run().ok();
     let id = point_of(&backup).file_name().unwrap().to_string_lossy().into_owned();
-    product.tool("svc-rollback").arg(&id).run().refused("point_unquiesced");
+    product.tool("svc-rollback").arg(&id).run().refused("not_quiesced");
     let before = product.content().unwrap();
     product.tool("svc-rollback").args(["--accept-unquiesced", &id]).run().ok().changed();
     assert_back(&product, &before);
@@ -118,7 +118,7 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
     // Killed before its point of no return, it leaves nothing: the next call removes what it has staged.
     let rollback = || product.tool("svc-rollback").arg("--other-server").arg(&moved);
     signal_at(&product, rollback(), (Signal::SIGKILL, true), "swap-search-possible.started");
-    once_free(|| product.tool("svc-rollback").arg("--resume")).fails(3, "nothing_to_resume");
+    once_free(|| product.tool("svc-rollback").arg("--resume")).fails(3, "not_resumable");
     assert_eq!(staged(&product), "0", "a staged database is left");
 
     // Its folder is away for a while when it is killed behind that point: it is resumed with what is staged.
@@ -135,7 +135,7 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
     // By whatever folder the point was named, the upgrade is known to be rolled back.
     let status = product.tool("svc-upgrade").arg("--status").run();
     assert!(status.stdout.contains("next: It was rolled back by the run "), "{status}");
-    product.tool("svc-rollback").run().refused("rolled_back_already");
+    product.tool("svc-rollback").run().refused("not_resumable");
 }
 
 /// How many staged databases there are.
@@ -167,7 +167,7 @@ fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
         }
     }
     let resume = product.tool("svc-upgrade").arg("--resume").arg(run.file_name().unwrap());
-    resume.run().fails(3, "nothing_to_resume");
+    resume.run().fails(3, "not_resumable");
     assert!(journal(&run).iter().any(|name| name.ends_with("-remove-incomplete-point.json")), "nothing was undone");
     product.tool("svc-snap").args(["show", "--from"]).arg(point.join("snapshot.json")).run().ok();
     fs::remove_dir_all(&run).unwrap();
@@ -247,14 +247,14 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
     fs::write(&yaml, text.replace("Sample service", "Our service")).unwrap();
     // Whoever tried another upgrade since, which ended before its installer, may have that one in mind.
     let attempt = product.tool("svc-upgrade").arg("/not/there.run").run().unchanged();
-    let refused = product.tool("svc-rollback").run().refused("nothing_to_roll_back").unchanged();
+    let refused = product.tool("svc-rollback").run().refused("not_resumable").unchanged();
     let id = upgrade.doc()["run_id"].as_str().unwrap();
     let hint = refused.doc()["error"]["hint"].as_str().unwrap();
     assert!(
         hint.contains(attempt.doc()["run_id"].as_str().unwrap()) && hint.ends_with(&format!("svc-rollback {id}")),
         "{refused}"
     );
-    product.tool("svc-rollback").arg(id).run().review("configuration_changed_since");
+    product.tool("svc-rollback").arg(id).run().review("content_differs");
     assert_back(&product, &before);
 }
 

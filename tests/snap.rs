@@ -207,7 +207,7 @@ fn a_snapshot_that_is_another_one_when_it_has_ended_is_not_the_one_that_was_wait
     shown["snapshots"][0]["uuid"] = json!("another");
     shown["snapshots"][0]["state"] = json!("IN_PROGRESS");
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /_snapshot/{}/s", sandbox.prefix), 2, 200, &shown);
-    sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", gate.url()).run().refused("other_snapshot");
+    sandbox.tool(&["wait", "s"]).env("SVC_SEARCH_URL", gate.url()).run().refused("name_in_use");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
     killed.wait();
     // What has come since was not asked for.
     let later = sandbox.simple("later", 1);
-    let other = tool(&["create", "s", "--indices", &later]).run().refused("other_snapshot").unchanged();
+    let other = tool(&["create", "s", "--indices", &later]).run().refused("name_in_use").unchanged();
     assert!(other.doc()["error"]["hint"].as_str().unwrap().contains("another name"), "{other}");
     let again = create().run().ok().unchanged();
     assert_eq!((&again.result()["resumed"], &again.result()["snapshot"]["uuid"]), (&json!(true), &json!(uuid)));
@@ -249,7 +249,7 @@ fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
     assert_eq!(&sandbox.run(&["show", "s"]).ok().result()["captured"], captured);
 
     fs::remove_dir_all(sandbox.state.path().join("snapshots")).unwrap();
-    let blind = create().run().ok().unchanged().warns("not_recorded");
+    let blind = create().run().ok().unchanged().warns("not_checked");
     assert_eq!(blind.result()["captured"], json!([]));
 }
 
@@ -363,7 +363,7 @@ fn a_request_that_is_lost_without_waiting_is_6_too_with_an_unknown_outcome() {
     let sandbox = Sandbox::new("lost");
     sandbox.simple("docs", 2);
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before).hanging_up();
-    let lost = sandbox.tool(&["create", "s", "--no-wait"]).env("SVC_SEARCH_URL", gate.url()).run().fails(6, "answer_lost");
+    let lost = sandbox.tool(&["create", "s", "--no-wait"]).env("SVC_SEARCH_URL", gate.url()).run().fails(6, "outcome_unknown");
     assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
     assert_eq!((gate.seen().len(), sandbox.snapshots().len()), (1, 0));
     sandbox.run(&["create", "s"]).ok().changed();
@@ -390,8 +390,8 @@ fn a_snapshot_continues_after_the_time_limit_and_is_waited_for() {
     assert!(late.doc()["error"]["hint"].as_str().unwrap().contains("svc-snap wait s"), "{late}");
     assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
     assert_eq!(sandbox.run(&["show", "s"]).ok().result()["valid"], Value::Null);
-    sandbox.run(&["delete", "s"]).refused("snapshot_under_way");
-    sandbox.run(&["stage", "s"]).fails(7, "snapshot_under_way").unchanged();
+    sandbox.run(&["delete", "s"]).refused("not_ready");
+    sandbox.run(&["stage", "s"]).fails(7, "not_ready").unchanged();
     let waited = sandbox.from(&["wait"], &late).ok().unchanged();
     assert_eq!(waited.result()["snapshot"]["uuid"], late.result()["snapshot"]["uuid"]);
     sandbox.from(&["show"], &waited).ok();
@@ -511,7 +511,7 @@ fn a_document_is_taken_only_for_its_own_cluster_and_its_own_snapshot() {
     sandbox.from_text(&["show", "--other-server"], &other_cluster).ok();
     let other_snapshot = created.text().replace(&uuid("/result/snapshot/uuid"), "anotherSnapshot");
     for step in ["show", "wait", "delete"] {
-        sandbox.from_text(&[step], &other_snapshot).refused("other_snapshot");
+        sandbox.from_text(&[step], &other_snapshot).refused("name_in_use");
     }
     let half = &created.text()[..100];
     let twice = format!("{0}{0}", created.text());

@@ -60,7 +60,7 @@ fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
     unused().ok().unchanged();
     let swapped = sandbox.from(&["swap", "--exact"], &clone).ok().changed();
     assert_eq!(sandbox.content(), before);
-    unused().refused("clones_used").unchanged();
+    unused().refused("not_swappable").unchanged();
     let back = sandbox.from(&["swap"], &swapped).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
     unused().refused("name_in_use").unchanged();
@@ -131,7 +131,7 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
     let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions"}, "status": 403});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("POST /{a}/_clone/"), 1, 403, &refusal);
     let again = sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).run();
-    again.fails(1, "search_forbidden").changed();
+    again.fails(1, "access_denied").changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     // A connection that breaks at a clone, whether the server made it or not: what is missing is asked for again.
     for side in [Side::Before, Side::After] {
@@ -214,7 +214,7 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
     sandbox.ask("DELETE", &format!("/{live}"), None);
     for n in 61..=63 {
-        sandbox.run(&["discard", "--run", &run_id(n)]).refused("copy_in_use");
+        sandbox.run(&["discard", "--run", &run_id(n)]).refused("not_swappable");
     }
     sandbox.simple("docs", 1);
     for n in 61..=63 {

@@ -139,7 +139,7 @@ impl<'a> Client<'a> {
             silent(tool.stdin(created.text()).run())
         };
         write();
-        let restored = restore().ok().changed().warns("restored_in_place");
+        let restored = restore().ok().changed().warns("not_verified");
         assert_eq!(
             (&restored.result()["indices"][0]["state"], self.count("content-logs")),
             (&json!("restored"), 1),
@@ -197,29 +197,29 @@ impl<'a> Client<'a> {
     fn goes_wrong(&self, tool: impl Fn(&[&str]) -> Tool) {
         let authority = &self.server.authority;
         let known = |args: &[&str]| self.password(tool(args), LEAST, "password");
-        silent(self.password(tool(&["list"]), LEAST, "wrong").run()).refused("search_not_authenticated");
-        let lacking = silent(self.password(tool(&["create", "t"]), NOBODY, "password").run()).refused("search_forbidden");
+        silent(self.password(tool(&["list"]), LEAST, "wrong").run()).refused("access_denied");
+        let lacking = silent(self.password(tool(&["create", "t"]), NOBODY, "password").run()).refused("access_denied");
         let causes = lacking.doc()["error"]["causes"].to_string();
         assert!(causes.contains("nobody") && causes.contains("cluster:monitor/"), "{causes}");
 
         let by_name = self.server.url.replace("127.0.0.1", "localhost");
-        let other = silent(known(&["list"]).env("SVC_SEARCH_URL", by_name).run()).refused("search_not_trusted");
+        let other = silent(known(&["list"]).env("SVC_SEARCH_URL", by_name).run()).refused("not_trusted");
         assert!(other.doc()["error"]["causes"].to_string().contains("search.test"), "{other}");
-        silent(known(&["list"]).env_remove("SVC_SEARCH_CA").run()).refused("search_not_trusted");
-        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("client.pem")).run()).refused("search_not_trusted");
-        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("password")).run()).fails(2, "connection_invalid");
+        silent(known(&["list"]).env_remove("SVC_SEARCH_CA").run()).refused("not_trusted");
+        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("client.pem")).run()).refused("not_trusted");
+        silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("password")).run()).fails(2, "settings_invalid");
         silent(known(&["list"]).env("SVC_SEARCH_CA", authority.path("nothing")).run()).fails(4, "file_not_found");
 
         let insecure = || known(&["health"]).env_remove("SVC_SEARCH_CA");
-        silent(insecure().arg("--insecure").run()).ok().warns("search_not_trusted");
-        let waited = silent(insecure().env("SVC_SEARCH_INSECURE", "yes").arg("--wait").run()).ok().warns("search_not_trusted");
+        silent(insecure().arg("--insecure").run()).ok().warns("not_trusted");
+        let waited = silent(insecure().env("SVC_SEARCH_INSECURE", "yes").arg("--wait").run()).ok().warns("not_trusted");
         let warnings = waited.doc()["warnings"].as_array().unwrap();
-        assert_eq!(warnings.iter().filter(|warning| warning["code"] == "search_not_trusted").count(), 1);
+        assert_eq!(warnings.iter().filter(|warning| warning["code"] == "not_trusted").count(), 1);
         let asked = known(&["health"]).env("SVC_SEARCH_INSECURE", "yes").run();
-        assert!(asked.doc()["error"]["code"] == "connection_invalid", "{asked}");
+        assert!(asked.doc()["error"]["code"] == "settings_invalid", "{asked}");
         // An authority on the command line is meant for this call.
         let safe = insecure().env("SVC_SEARCH_INSECURE", "yes").args(["--ca-cert", &authority.path("client.pem")]).run();
-        safe.refused("search_not_trusted");
+        safe.refused("not_trusted");
 
         let plain = self.server.url.replace("https", "http");
         let ran = self.password(self.stranger(&["create", "t"]), LEAST, "password").env("SVC_SEARCH_URL", plain).run();
@@ -236,7 +236,7 @@ impl<'a> Client<'a> {
         let away = inside.replace(&self.server.url[self.server.url.rfind(':').unwrap()..], ":1");
         silent(tool(&["list", "-v"]).env("SVC_SEARCH_URL", away).run()).fails(5, "search_unreachable");
         let strange = inside.replace("https://", "ftp://");
-        silent(tool(&["list"]).env("SVC_SEARCH_URL", strange).run()).fails(2, "connection_invalid");
+        silent(tool(&["list"]).env("SVC_SEARCH_URL", strange).run()).fails(2, "settings_invalid");
     }
 }
 
@@ -264,23 +264,23 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
     client.goes_wrong(|args| client.with_certificate(args));
 
     let without = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
-    silent(without(&["create", "t"]).run()).refused("search_not_authenticated");
+    silent(without(&["create", "t"]).run()).refused("access_denied");
     let strangers = svc_tests::secured::Authority::new().unwrap();
     strangers.issue("strange", "svc", "DNS:strange.test").unwrap();
     let shown = |pem: &str, key: &str| without(&["list"]).args(["--client-cert", pem, "--client-key", key]).run();
-    silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("search_not_authenticated");
+    silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("access_denied");
     authority.sign("client", "expired", "DNS:client.test", -1).unwrap();
     let key = authority.path("client.key");
-    silent(shown(&authority.path("expired.pem"), &key)).refused("search_not_authenticated");
+    silent(shown(&authority.path("expired.pem"), &key)).refused("access_denied");
     // The key may stand in the file of the certificate.
     let both = fs::read_to_string(authority.file("client.pem")).unwrap() + &fs::read_to_string(&key).unwrap();
     let both = authority.secret("both.pem", &both);
-    silent(client.stranger(&["list"]).args(["--client-cert", &both]).run()).refused("search_not_authenticated");
+    silent(client.stranger(&["list"]).args(["--client-cert", &both]).run()).refused("access_denied");
 
     let bearer = |token: &str| client.with_certificate(&["health"]).args(["--bearer-file", &authority.secret("bearer", token)]);
     let health = bearer(&token).run().ok();
     assert!(!health.text().contains(&token) && health.result()["repository"]["verified"] == true, "{health}");
-    bearer(&token.replace("AA", "AB")).run().refused("search_not_authenticated");
+    bearer(&token.replace("AA", "AB")).run().refused("access_denied");
     // What stands on the command line is meant for this call, whatever the environment says for all.
     bearer(&token).env("SVC_SEARCH_USER", ADMIN).env("SVC_SEARCH_PASSWORD_FILE", authority.path("wrong")).run().ok();
 
@@ -305,8 +305,8 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
         format!("{error:#}").contains("certificate has expired").then_some(())
     })
     .unwrap();
-    silent(known(&["create", "t"]).run()).refused("search_not_trusted");
-    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_trusted");
+    silent(known(&["create", "t"]).run()).refused("not_trusted");
+    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("not_trusted");
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
     client.clones_and_rates(|user, args| client.password(client.stranger(args), user, "password"));
     client.brings_streams_back(|args| client.password(client.stranger(args), LEAST, "password"));
     client.goes_wrong(|args| client.stranger(args));
-    silent(client.stranger(&["list"]).run()).refused("search_not_authenticated");
+    silent(client.stranger(&["list"]).run()).refused("access_denied");
     // The certificate alone says who calls.
     let health = silent(client.with_certificate(&["health"]).run()).ok();
     assert_eq!(health.result()["repository"]["verified"], true, "{health}");
@@ -328,7 +328,7 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
         .stranger(&["health"])
         .env("SVC_SEARCH_CLIENT_CERT", server.authority.path("nobody.pem"))
         .env("SVC_SEARCH_CLIENT_KEY", server.authority.path("nobody.key"));
-    silent(nobody.run()).refused("search_forbidden");
+    silent(nobody.run()).refused("access_denied");
     client.spares(".opendistro_security", |args| client.stranger(args));
 }
 
@@ -347,8 +347,8 @@ fn a_certificate_of_opensearch_that_expires_while_running_is_named() {
     let location = server.repo_root.join("backup").display().to_string();
     known(&["register", "--location", &location]).run().ok().changed();
     let expired = || Some(known(&["list"]).run()).filter(|ran| ran.status != 0);
-    silent(wait::until("the end of the certificate", svc_tests::wait::HANG, expired).unwrap()).refused("search_not_trusted");
-    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("search_not_trusted");
+    silent(wait::until("the end of the certificate", svc_tests::wait::HANG, expired).unwrap()).refused("not_trusted");
+    silent(known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("not_trusted");
 }
 
 /// `svc-snap` at another address than the shared server's.
@@ -388,20 +388,20 @@ fn an_api_key_is_sent_in_either_form_and_is_one_of_several_kinds_of_credentials(
     let wrong = secret(&dir, "wrong", "id:another-s3cret\n");
     silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &pair]).run()).ok();
     silent(at(&sandbox, &server, &["list"]).env("SVC_SEARCH_API_KEY_FILE", &encoded).run()).ok();
-    silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &wrong]).run()).refused("search_not_authenticated");
-    silent(at(&sandbox, &server, &["list"]).run()).refused("search_not_authenticated");
+    silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &wrong]).run()).refused("access_denied");
+    silent(at(&sandbox, &server, &["list"]).run()).refused("access_denied");
 
     let two = at(&sandbox, &server, &["create", "s"]).env("SVC_SEARCH_API_KEY_FILE", &pair).env("SVC_SEARCH_USER", "svc");
-    let two = silent(two.run()).fails(2, "connection_invalid").unchanged();
+    let two = silent(two.run()).fails(2, "settings_invalid").unchanged();
     let message = two.doc()["error"]["hint"].as_str().unwrap();
     assert!(message.contains("SVC_SEARCH_USER") && message.contains("SVC_SEARCH_API_KEY_FILE"), "{message}");
     let flags = ["--api-key-file", &pair, "--bearer-file", &pair];
-    silent(at(&sandbox, &server, &["list"]).args(flags).run()).fails(2, "connection_invalid");
+    silent(at(&sandbox, &server, &["list"]).args(flags).run()).fails(2, "settings_invalid");
     let by_flag = at(&sandbox, &server, &["list"]).env("SVC_SEARCH_BEARER_FILE", &wrong).args(["--api-key-file", &pair]);
     silent(by_flag.run()).ok();
 
     fs::set_permissions(&pair, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
-    let open = silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &pair]).run()).refused("secret_file_unusable");
+    let open = silent(at(&sandbox, &server, &["list"]).args(["--api-key-file", &pair]).run()).refused("settings_invalid");
     assert!(open.doc()["error"]["hint"].as_str().unwrap().contains(&format!("chmod 600 {pair}")), "{open}");
 }
 
@@ -418,11 +418,11 @@ fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent()
         assert!(!fs::read_to_string(authority.file(key.unwrap_or(cert))).unwrap().lines().any(shown), "the key is shown\n{ran}");
         ran
     };
-    list("one.pem", Some("two.key")).fails(2, "connection_invalid").unchanged();
-    list("one.pem", Some("one.pem")).refused("secret_file_unusable");
-    list("one.key", Some("one.key")).fails(2, "connection_invalid");
+    list("one.pem", Some("two.key")).fails(2, "settings_invalid").unchanged();
+    list("one.pem", Some("one.pem")).refused("settings_invalid");
+    list("one.key", Some("one.key")).fails(2, "settings_invalid");
     authority.secret("bare.pem", &fs::read_to_string(authority.file("one.pem")).unwrap());
-    list("bare.pem", None).fails(2, "connection_invalid");
+    list("bare.pem", None).fails(2, "settings_invalid");
     let locked = authority.file("locked.key");
     os::run(
         Command::new("openssl")
@@ -431,13 +431,13 @@ fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent()
     )
     .unwrap();
     fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let ran = list("one.pem", Some("locked.key")).fails(2, "connection_invalid");
+    let ran = list("one.pem", Some("locked.key")).fails(2, "settings_invalid");
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("encrypted"), "{ran}");
     list("one.pem", Some("one.key")).fails(5, "search_unreachable");
     let alone = sandbox.tool(&["list", "--url", "https://127.0.0.1:1", "--client-key"]).arg(authority.path("one.key")).run();
-    alone.fails(2, "connection_invalid");
+    alone.fails(2, "settings_invalid");
     let clear = sandbox.tool(&["list", "--client-cert"]).arg(authority.path("one.pem")).run();
-    clear.fails(2, "connection_invalid");
+    clear.fails(2, "settings_invalid");
 }
 
 #[test]
@@ -451,11 +451,11 @@ fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
     let redirect = format!("HTTP/1.1 301 Moved Permanently\r\nlocation: {}/\r\ncontent-length: 0\r\n\r\n", target.url());
     let json = "application/json";
     for (answer, status, code) in [
-        (redirect, 3, "not_a_search_database"),
-        (http("502 Bad Gateway", "text/html", BAD_GATEWAY), 5, "search_unavailable"),
-        (http("200 OK", "text/html", WELCOME), 3, "not_a_search_database"),
-        (http("404 Not Found", "text/html", WELCOME), 3, "not_a_search_database"),
-        (http("200 OK", json, "{\"name\":\"couch\",\"couchdb\":\"Welcome\"}"), 3, "not_a_search_database"),
+        (redirect, 3, "search_unreachable"),
+        (http("502 Bad Gateway", "text/html", BAD_GATEWAY), 5, "search_busy"),
+        (http("200 OK", "text/html", WELCOME), 3, "search_unreachable"),
+        (http("404 Not Found", "text/html", WELCOME), 3, "search_unreachable"),
+        (http("200 OK", json, "{\"name\":\"couch\",\"couchdb\":\"Welcome\"}"), 3, "search_unreachable"),
         // Nothing at all; half of what was promised; more than was promised; half a JSON text.
         (String::new(), 5, "search_unreachable"),
         (
@@ -469,9 +469,9 @@ fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
             "search_unreachable",
         ),
         ("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{\"name\":".to_owned(), 5, "search_unreachable"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n{}".to_owned(), 3, "not_a_search_database"),
-        ("220 mail.example.org ESMTP Postfix\r\n".to_owned(), 3, "not_a_search_database"),
-        ("\u{1}\u{2}\u{3}\u{4}\0\0\0garbage".to_owned(), 3, "not_a_search_database"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n{}".to_owned(), 3, "search_unreachable"),
+        ("220 mail.example.org ESMTP Postfix\r\n".to_owned(), 3, "search_unreachable"),
+        ("\u{1}\u{2}\u{3}\u{4}\0\0\0garbage".to_owned(), 3, "search_unreachable"),
     ] {
         let server = Gate::saying(answer.clone());
         let ran = at(&sandbox, &server, &["create", "s"]).args(["--bearer-file", &bearer]).run();
@@ -481,7 +481,7 @@ fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
     assert_eq!(target.asked(), Vec::<String>::new(), "the redirect was followed");
 
     let plain = sandbox.search.url.replace("http://", "https://");
-    let clear = sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", &plain).run().refused("not_a_search_database");
+    let clear = sandbox.tool(&["create", "s"]).env("SVC_SEARCH_URL", &plain).run().refused("search_unreachable");
     assert!(clear.doc()["error"]["hint"].as_str().unwrap().contains(&sandbox.search.url), "{clear}");
     // A server that hangs up on what it does not understand.
     let mute =
@@ -507,7 +507,7 @@ fn an_answer_to_a_change_that_nobody_understands_leaves_its_effect_unknown() {
             if request.starts_with("PUT ") { Err(answer.clone()) } else { Ok(request.to_owned()) }
         });
         let location = sandbox.location().display().to_string();
-        let ran = at(&sandbox, &server, &["register", "--location", &location]).run().fails(6, "answer_lost");
+        let ran = at(&sandbox, &server, &["register", "--location", &location]).run().fails(6, "outcome_unknown");
         assert!(ran.doc()["changed"].is_null(), "{ran}");
     }
 }
@@ -550,7 +550,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     narrow(&sandbox, &json, ROOM).fails(1, "search_refused").unchanged();
     // What is no JSON is not read to an end that never comes.
     let html = endless("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", vec![b'x'; MB]);
-    narrow(&sandbox, &html, ROOM).refused("not_a_search_database");
+    narrow(&sandbox, &html, ROOM).refused("search_unreachable");
     // A few hundred KB that unpack to as much as one likes.
     let dir = tempfile::tempdir().unwrap();
     let packed = dir.path().join("packed");
@@ -656,7 +656,7 @@ fn a_path_that_is_not_the_search_databases_own_is_a_sentence() {
     let index = sandbox.simple("docs", 1);
     for path in ["nowhere", "nowhere/at/all", "_cat", "_cluster/health", &index] {
         let url = format!("{}/{path}", sandbox.search.url);
-        let ran = sandbox.tool(&["list", "--url", &url]).run().refused("not_a_search_database");
+        let ran = sandbox.tool(&["list", "--url", &url]).run().refused("search_unreachable");
         let error = &ran.doc()["error"];
         assert!(error["message"].as_str().unwrap().contains(&url) && error["hint"].as_str().unwrap().contains("a path"), "{ran}");
     }
@@ -692,7 +692,7 @@ fn the_settings_of_the_file_reach_the_tool() {
     let key = secret(&dir, "key", "id:key\n");
     let settings = secret(&dir, "environment", &format!("SVC_SEARCH_API_KEY_FILE={key}\nSVC_SEARCH_BEARER_FILE=\"{key}\"\n"));
     let ran = Tool::new("svc-snap").args(["list", "--url", "http://127.0.0.1:1"]).env("SVC_ENVIRONMENT_FILE", settings).run();
-    let ran = ran.fails(2, "connection_invalid");
+    let ran = ran.fails(2, "settings_invalid");
     let error: &Value = &ran.doc()["error"];
     assert!(error["hint"].as_str().unwrap().contains("SVC_SEARCH_BEARER_FILE"), "{ran}");
 }

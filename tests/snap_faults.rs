@@ -183,7 +183,7 @@ fn a_request_that_never_comes_complete_is_6_its_outcome_is_unknown_and_the_same_
         let (name, run) = (format!("s{number}"), format!("request-{number}"));
         bench.gate.heal();
         bench.gate.rule(takes_a_snapshot, hurt.clone(), 0, 1);
-        let ran = bench.create(&name, &run).run().fails(6, "answer_lost");
+        let ran = bench.create(&name, &run).run().fails(6, "outcome_unknown");
         assert!(ran.doc()["changed"].is_null(), "{hurt:?}\n{ran}");
         let truth = bench.judge(&name, &ran);
         bench.again(&name, &run, &truth);
@@ -370,7 +370,7 @@ fn a_server_that_is_restarted_while_it_takes_a_snapshot_is_never_believed_to_hav
     assert!(bench.takes() == 1 && ran.doc()["changed"] != false && !ran.result().is_null(), "{ran}");
     if truth.is_null() {
         let code = ran.doc()["error"]["code"].as_str().unwrap();
-        assert!([(4, "snapshot_not_found"), (6, "answer_lost")].contains(&(ran.status, code)), "{ran}");
+        assert!([(4, "snapshot_not_found"), (6, "outcome_unknown")].contains(&(ran.status, code)), "{ran}");
         bench.again("s", "restart", &truth);
     } else if truth["state"] == "SUCCESS" {
         // Elasticsearch 8 goes only when it has taken it.

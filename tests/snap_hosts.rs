@@ -96,7 +96,7 @@ fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothi
     let sandbox = &hosts.sandbox;
     let second = |args: &[&str]| sandbox.tool(args).args(["--run-id", RUN]).env("SVC_STATE_DIR", hosts.second.path());
     let by_run = sandbox.tool(&["create", "t", "--run-id", RUN]).run().ok().changed();
-    let again = second(&["create", "t"]).run().ok().unchanged().warns("not_recorded");
+    let again = second(&["create", "t"]).run().ok().unchanged().warns("not_checked");
     assert_eq!(again.result()["snapshot"]["uuid"], by_run.result()["snapshot"]["uuid"]);
     assert_eq!((&again.result()["resumed"], sandbox.snapshots().len()), (&Value::Bool(true), 2));
 

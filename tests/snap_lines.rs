@@ -179,7 +179,7 @@ fn moves(old: &Site, new: &Site) {
     new.tool(&["restore", "--from", &from, "--repository", "old"]).refused("other_server");
     let name = restored["result"]["snapshot"].as_str().unwrap();
     // Without the document: restored, and what was not proven is said.
-    let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("not_recorded");
+    let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("not_checked");
     assert_eq!(named.result()["indices"][0]["docs_expected"], Value::Null, "{named}");
     assert_eq!(new.documents(), before);
     new.tool(&["discard", "--run", named.result()["run"].as_str().unwrap()]).ok();
@@ -231,7 +231,7 @@ fn in_place(old: &mut Site, newer: &str) {
     let dir = tempfile::tempdir().unwrap();
     let before = old.documents();
     // The move before has made it read-only.
-    old.tool(&["register"]).refused("repository_differs");
+    old.tool(&["register"]).refused("name_in_use");
     old.tool(&["register", "--replace"]).ok();
     old.recipe("in-place-before", &[], dir.path());
     old.host.systemd.stop(&old.search.unit).unwrap();
@@ -272,7 +272,7 @@ fn host_lost(lost: &Site) {
     assert_eq!(new.documents(), before);
     let restored = document(dir.path(), "restored.json");
     assert_verified(&restored, false);
-    assert_eq!(restored["warnings"][0]["code"], "not_recorded", "{restored}");
+    assert_eq!(restored["warnings"][0]["code"], "not_checked", "{restored}");
 }
 
 /// Neither product restores what the other took, and neither is let write to the other's folder.

@@ -1,8 +1,6 @@
-//! The commands that the page of `svc-snap` shows, run as they stand there on a server of their own; and the codes of `docs/errors.md`.
+//! The commands that the page of `svc-snap` shows, run as they stand there on a server of their own.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::fs;
 
 use serde_json::json;
 use svc_tests::host::{Host, search_env};
@@ -65,81 +63,4 @@ fn every_command_of_the_page_works_in_the_order_of_the_page() {
     }
     let document = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     assert!(document("swapped.json").contains("\"ok\":true"));
-}
-
-/// Codes by exit status; those of warnings are under 0 and 9.
-type Codes = BTreeMap<u8, std::collections::BTreeSet<String>>;
-
-/// What makes a failure or a warning with its code as the first literal.
-const MAKERS: [(&str, u8); 13] = [
-    ("Failure::failed(", 1),
-    ("Failure::usage(", 2),
-    ("bad(", 2),
-    ("Failure::refused(", 3),
-    ("refuse_any(", 3),
-    ("Failure::not_found(", 4),
-    ("Failure::unavailable(", 5),
-    ("Failure::timeout(", 6),
-    ("Failure::invalid(", 7),
-    ("Failure::locked(", 8),
-    (".warn(", 0),
-    ("warn_of(", 0),
-    (".review(", 9),
-];
-
-/// The codes in the first arguments of a call, the text behind its parenthesis: literals in snake case.
-fn first_codes(arguments: &str) -> Vec<String> {
-    let arguments = arguments.trim_start_matches("call, ");
-    let mut depth = 0_i32;
-    let end = arguments.find(|c: char| {
-        depth += i32::from(matches!(c, '(' | '{' | '[')) - i32::from(matches!(c, ')' | '}' | ']'));
-        depth < 0 || (depth == 0 && c == ',')
-    });
-    let first = &arguments[..end.unwrap_or(0)];
-    let is_code =
-        |text: &&str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_');
-    first.split('"').skip(1).step_by(2).filter(is_code).map(str::to_owned).collect()
-}
-
-/// Of the sources in a folder, without their tests and programs.
-fn codes(folder: &Path, found: &mut Codes) {
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() && !entry.ends_with("bin") {
-            codes(&entry, found);
-        } else if entry.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&entry).unwrap();
-            let text = text.split("mod tests {").next().unwrap();
-            for (maker, status) in MAKERS {
-                let calls = text.split(maker).skip(1);
-                found.entry(status).or_default().extend(calls.flat_map(first_codes));
-            }
-        }
-    }
-}
-
-/// `SVC_UPDATE_PAGES=1` writes it again.
-#[test]
-fn the_page_of_errors_has_every_code_with_its_exit_status() {
-    const BEGIN: &str = "SVC_UPDATE_PAGES=1 cargo test -p svc-tests --test snap_page -->\n";
-    const END: &str = "<!-- to here: the codes -->\n";
-    let root = svc_tests::tool::root();
-    let mut table = "| tool | exit | `error.code`, or code of a warning |\n|---|---|---|\n".to_owned();
-    for (tool, name) in [("svc-step", "every tool"), ("svc-snap", "svc-snap")] {
-        let mut found = Codes::new();
-        codes(&root.join(tool).join("src"), &mut found);
-        for (status, codes) in found.into_iter().filter(|(_, codes)| !codes.is_empty()) {
-            let warning = if matches!(status, 0 | 9) { " (warning)" } else { "" };
-            let codes: Vec<String> = codes.iter().map(|code| format!("`{code}`")).collect();
-            table += &format!("| {name} | {status}{warning} | {} |\n", codes.join(", "));
-        }
-    }
-    let file: PathBuf = root.join("docs/errors.md");
-    let page = fs::read_to_string(&file).unwrap();
-    let (before, rest) = page.split_once(BEGIN).unwrap();
-    let (found, after) = rest.split_once(END).unwrap();
-    if env::var_os("SVC_UPDATE_PAGES").is_some() {
-        fs::write(&file, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-    } else {
-        assert!(found == table, "docs/errors.md is not what the sources say; SVC_UPDATE_PAGES=1 writes it");
-    }
 }

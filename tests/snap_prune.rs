@@ -203,7 +203,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
 fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     let sandbox = nightly("cut", &["n1", "n2", "n3", "n4"]);
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::Before).hanging_up();
-    let cut = pruning(&sandbox, &gate).run().fails(6, "answer_lost").changed();
+    let cut = pruning(&sandbox, &gate).run().fails(6, "outcome_unknown").changed();
     let outcomes =
         ["deleted", "unknown", "planned"].iter().zip(["n1", "n2", "n3"]).map(|(outcome, name)| of(name, outcome, "max_age"));
     assert_eq!(told(&cut)[..3], outcomes.collect::<Vec<_>>());

@@ -70,7 +70,7 @@ fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_ba
     let env = fs::read_to_string(seen).unwrap();
     assert!(env.contains("SVC_OFFSITE=") && !env.contains("AWS_") && !env.contains(KEY[1]), "{env}");
     assert_eq!(script("svc-offsite").args(["restic", "init"]).talks().run().status, 0);
-    script("svc-offsite").arg("push").run().ok().warns("repository_not_copied");
+    script("svc-offsite").arg("push").run().ok().warns("not_restored");
 
     product.run(&product.install_dir().join("bin/svc-uninstall")).unwrap();
     for lost in [product.backup_dir(), product.state_dir(), product.install_dir(), product.repository_dir()] {
@@ -80,7 +80,7 @@ fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_ba
         product.host.search.ask("DELETE", lost, None).unwrap();
     }
     product.host.postgres.drop_database(&product.database()).unwrap();
-    script("svc-offsite").args(["fetch", &id]).run().ok().warns("repository_not_copied");
+    script("svc-offsite").args(["fetch", &id]).run().ok().warns("not_restored");
     product.typed(&line);
     product.tool("svc-rollback").args(["--no-uninstall", &id]).run().ok();
     assert_back(&product, &before);

@@ -50,7 +50,7 @@ fn a_closed_index_is_in_the_way_too() {
     let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
     assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&docs), "{refused}");
     assert!(is_closed(&sandbox, &docs));
-    sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("restored_in_place");
+    sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("not_verified");
     assert_eq!(sandbox.count(&docs), 10);
 }
 
@@ -66,7 +66,7 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     // The restore itself, of which the server goes on alone.
     sandbox.fill(&docs, 10, 15);
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::After).hanging_up();
-    let lost = restore("close", &gate).fails(6, "answer_lost").changed();
+    let lost = restore("close", &gate).fails(6, "outcome_unknown").changed();
     assert_eq!(gate.seen().len(), 2, "nothing is opened again: {:?}", gate.seen());
     assert_eq!(state(&lost, "indices", "index", &docs), "in_progress");
     // The same command of the same run waits for it and verifies it; it restores nothing again.
@@ -80,10 +80,10 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     sandbox.fill(&docs, 10, 15);
     sandbox.tool(&resume).stdin(created.text()).run().ok().unchanged();
     assert_eq!(sandbox.count(&docs), 15);
-    sandbox.run(&["discard", "--run", run]).fails(4, "previous_missing");
+    sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found");
     // The deletion before it.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
-    let lost = restore("delete", &gate).fails(6, "answer_lost");
+    let lost = restore("delete", &gate).fails(6, "outcome_unknown");
     assert!(lost.doc()["changed"].is_null(), "{lost}");
     assert_eq!(state(&lost, "indices", "index", &docs), "in_progress");
     sandbox.from(&["restore", "--in-place", "--on-conflict", "delete"], &created).ok().changed();
@@ -115,7 +115,7 @@ fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is
     for (side, run) in [(Side::After, "20261120t070001z-test"), (Side::Before, "20261120t070002z-test")] {
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, side).hanging_up();
         let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", run]).stdin(created.text());
-        let lost = tool.env("SVC_SEARCH_URL", gate.url()).run().fails(6, "answer_lost");
+        let lost = tool.env("SVC_SEARCH_URL", gate.url()).run().fails(6, "outcome_unknown");
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{lost}");
         if side == Side::After {
             lost.unchanged();

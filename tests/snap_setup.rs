@@ -32,10 +32,10 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     let before = fs::read_to_string(&config).unwrap();
     let meta = fs::metadata(&config).unwrap();
 
-    let health = sandbox.run(&["health"]).ok().unchanged().warns("location_unusable").warns("repository_not_found");
+    let health = sandbox.run(&["health"]).ok().unchanged().warns("repository_unusable").warns("repository_not_found");
     let node = &health.result()["nodes"][0];
     assert_eq!((&node["name"], &node["version"], &node["path_repo"]), (&json!("svc-1"), &json!(server.version), &json!([])));
-    let refused = sandbox.run(&["register", "--location", location]).refused("location_unusable");
+    let refused = sandbox.run(&["register", "--location", location]).refused("repository_unusable");
     assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains(&format!("svc-snap configure --location {location}")));
 
     let dry = configure(&["--dry-run"]).ok().unchanged();
@@ -80,7 +80,7 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     sandbox.run(&["register", "--location", location, "--readonly"]).ok().changed();
     sandbox.run(&["create", "second"]).refused("repository_readonly");
     sandbox.run(&["show", "first"]).ok();
-    sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("repository_differs");
+    sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("name_in_use");
     // What it has is not dropped in silence.
     let rate = ["--setting", "max_snapshot_bytes_per_sec=9mb"];
     sandbox.tool(&["register", "--location", location, "--readonly"]).args(rate).run().ok().changed();
@@ -88,7 +88,7 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     let before = shown();
     for more in [&[][..], &["--dry-run"], &["--setting", "compress=false"]] {
         let refused = sandbox.tool(&["register", "--location", location]).args(more.iter().copied()).run();
-        let refused = refused.refused("repository_differs").unchanged();
+        let refused = refused.refused("name_in_use").unchanged();
         let message = refused.doc()["error"]["message"].as_str().unwrap();
         assert!(message.contains("readonly") && message.contains("max_snapshot_bytes_per_sec"), "{message}");
         assert_eq!(message.contains("compress"), more.len() == 2, "{message}");
@@ -147,20 +147,20 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
     let configure = |location: &Path| {
         sandbox.tool(&["configure", "--os-user", OS_USER]).arg("--config").arg(&config).arg("--location").arg(location).run()
     };
-    configure(&PathBuf::from(format!("/tmp/{}", sandbox.prefix))).refused("location_unusable");
+    configure(&PathBuf::from(format!("/tmp/{}", sandbox.prefix))).refused("repository_unusable");
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let refused = configure(&dir.path().join("backup_repo")).refused("location_unusable");
+    let refused = configure(&dir.path().join("backup_repo")).refused("repository_unusable");
     assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(dir.path().to_str().unwrap()));
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    configure(&config.join("backup_repo")).refused("location_unusable");
+    configure(&config.join("backup_repo")).refused("repository_unusable");
     fs::write(&config, "path.repo: |\n  /a\n").unwrap();
-    configure(&dir.path().join("backup_repo")).refused("search_config_not_understood");
+    configure(&dir.path().join("backup_repo")).refused("settings_invalid");
     fs::write(&config, "# ours\nhttp.port: 1\n").unwrap();
     // A folder with other things in it is not given away.
     let backups = dir.path().join("backups");
     fs::create_dir(&backups).unwrap();
     fs::write(backups.join("dump.sql"), "x").unwrap();
-    configure(&backups).refused("location_unusable");
+    configure(&backups).refused("repository_unusable");
     assert_eq!(fs::metadata(backups.join("dump.sql")).unwrap().uid(), 0);
     let location = dir.path().join("deep/backup_repo");
     configure(&location).ok().changed();
@@ -175,7 +175,7 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
         .tool(&["configure", "--location", "/var/x/y", "--os-user", "nobody-of-that-name", "--config"])
         .arg(&config)
         .run()
-        .fails(4, "os_user_not_found");
+        .fails(4, "settings_invalid");
     sandbox
         .tool(&["configure", "--location", "/var/x/y", "--config", "/nowhere/opensearch.yml", "--os-user", OS_USER])
         .run()
@@ -237,7 +237,7 @@ fn configuration_files_get_a_line_or_are_refused_with_the_line_to_write_and_noth
             continue;
         }
         fs::write(&config, &text).unwrap();
-        let refused = configure().refused("search_config_not_understood").unchanged();
+        let refused = configure().refused("settings_invalid").unchanged();
         assert!(refused.doc()["error"]["hint"].as_str().unwrap().ends_with(&format!("\n  {line}")), "{refused}");
         assert_eq!(fs::read_to_string(&config).unwrap(), text);
         // What the hint says is right as it is written.
@@ -281,11 +281,11 @@ fn configuration_files_get_a_line_or_are_refused_with_the_line_to_write_and_noth
         "path.repo: [/a\n",
     ] {
         fs::write(&config, bad).unwrap();
-        configure().refused("search_config_not_understood");
+        configure().refused("settings_invalid");
         assert_eq!(fs::read_to_string(&config).unwrap(), bad);
     }
     fs::write(&config, b"cluster.name: caf\xe9\n").unwrap();
-    configure().fails(7, "not_text").unchanged();
+    configure().fails(7, "file_invalid").unchanged();
 }
 
 #[test]
@@ -390,10 +390,10 @@ fn the_request_of_every_type_is_built_and_a_type_that_needs_a_plugin_names_it() 
             continue;
         }
         // The small distributions have no plugins.
-        let unknown = sandbox.run(&args).refused("location_unusable");
+        let unknown = sandbox.run(&args).refused("repository_unusable");
         assert!(unknown.doc()["error"]["causes"].to_string().contains(&format!("[{kind}]")), "{unknown}");
     }
-    sandbox.run(&["register", "--type", "tape"]).refused("location_unusable");
+    sandbox.run(&["register", "--type", "tape"]).refused("repository_unusable");
     assert_eq!(sandbox.run(&["register", "--type", "s3", "--setting", "nothing"]).status, 2);
     sandbox.run(&["register"]).fails(2, "options_invalid").unchanged();
 
@@ -407,13 +407,13 @@ fn the_request_of_every_type_is_built_and_a_type_that_needs_a_plugin_names_it() 
     // One that the cluster has already stays out of sight.
     let body = json!({"type": "fs", "settings": {"location": location, "sas_token": "s3cret"}});
     sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(body));
-    let refused = sandbox.run(&["register", "--location", &location]).refused("repository_differs");
+    let refused = sandbox.run(&["register", "--location", &location]).refused("name_in_use");
     let replaced = sandbox.run(&["register", "--location", &location, "--replace"]).ok().changed();
     assert_eq!(replaced.result()["before"]["settings"]["sas_token"], "<redacted>");
     for ran in [refused, replaced, sandbox.run(&["health"]).ok()] {
         assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "a secret is shown\n{ran}");
     }
-    sandbox.run(&["register", "--location", &location, "--type", "s3", "--setting", "bucket=b"]).refused("repository_differs");
+    sandbox.run(&["register", "--location", &location, "--type", "s3", "--setting", "bucket=b"]).refused("name_in_use");
 }
 
 #[test]

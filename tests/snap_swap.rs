@@ -133,10 +133,10 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
         sandbox.fill(&a, 5, 20);
         sandbox.from(&["restore", "--in-place", "--on-conflict", how, "--dry-run"], &created).ok().unchanged();
         let restored =
-            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("restored_in_place");
+            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("not_verified");
         assert_eq!(restored.result()["indices"][0]["state"], "restored");
         assert_eq!(sandbox.content(), before, "{how}");
-        sandbox.from(&["swap"], &restored).fails(4, "previous_missing");
+        sandbox.from(&["swap"], &restored).fails(4, "swap_not_found");
     }
     assert_eq!(sandbox.copies(), Vec::<String>::new());
     for name in [&a, &b] {
@@ -242,7 +242,7 @@ fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
     let created = sandbox.create("s1");
     let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
     assert_eq!(sandbox.names(), [live]);
-    sandbox.from(&["swap"], &restored).fails(4, "previous_missing").unchanged();
+    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_witho
     let mut document = created.doc().clone();
     document["result"]["captured"][0]["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     sandbox.forget();
-    let restored = sandbox.from_text(&["restore"], &document.to_string()).review("metadata_differs");
+    let restored = sandbox.from_text(&["restore"], &document.to_string()).review("not_restored");
     let warning = restored.doc()["warnings"][0]["message"].as_str().unwrap();
     assert!(warning.contains(&format!("{docs} (index.lifecycle.name=month)")), "{restored}");
     assert_eq!(sandbox.content(), before);
@@ -361,7 +361,7 @@ fn an_index_with_a_lifecycle_policy_is_given_the_date_of_its_creation_unless_it_
         let created = sandbox.tool(&["create", snapshot]).env("SVC_SEARCH_URL", gate.url()).run().ok();
         let gate = Gate::to(&sandbox.search.url).unwrap();
         let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
-        let restored = restore.run().review("metadata_differs");
+        let restored = restore.run().review("not_restored");
         let bodies = gate.bodies(&format!("/{docs}/_settings"));
         let set = bodies
             .iter()
@@ -385,7 +385,7 @@ fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are
     let mishap = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("PUT /{a},{b}/_settings"), 1, 400, &mishap);
     let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());
-    let restored = restore.run().review("metadata_differs");
+    let restored = restore.run().review("not_restored");
     // Each is tried alone, and the server itself says why it does not take the settings.
     for (index, warning) in [&a, &b].into_iter().zip(restored.doc()["warnings"].as_array().unwrap()) {
         let warning = warning["message"].as_str().unwrap();
@@ -427,7 +427,7 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
         let gate = gate(Value::Null).answering(add, 1, 200, answer);
         let restored = through(&gate, restore());
         assert_eq!(gate.bodies(&format!("/_plugins/_ism/add/{docs}")), [json!({"policy_id": "month"})], "{restored}");
-        let restored = if is_added { restored.ok() } else { restored.review("metadata_differs") };
+        let restored = if is_added { restored.ok() } else { restored.review("not_restored") };
         assert_eq!(restored.doc()["warnings"].to_string().contains(why), !is_added, "{restored}");
     }
     // A plugin that fails is there, and people are told; one that is not there is no news.
@@ -438,7 +438,7 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
     assert!(unseen.text().contains("the plugin fails"), "{unseen}");
     assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
     // A server that has lost the plugin.
-    restore().run().review("metadata_differs");
+    restore().run().review("not_restored");
 }
 
 /// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of

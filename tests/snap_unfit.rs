@@ -79,10 +79,10 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     for half in ["", &text[..text.len() / 2]] {
         fs::write(&record, half).unwrap();
         for step in ["swap", "discard"] {
-            let ran = sandbox.run(&[step, "--run", run]).fails(7, "swap_record_invalid").unchanged();
+            let ran = sandbox.run(&[step, "--run", run]).fails(7, "file_invalid").unchanged();
             assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
         }
-        sandbox.run(&["stage", "s1", "--dry-run"]).ok().warns("swap_record_invalid");
+        sandbox.run(&["stage", "s1", "--dry-run"]).ok().warns("file_invalid");
     }
     fs::write(&record, text).unwrap();
     let mut other = created.doc().clone();
@@ -90,7 +90,7 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     sandbox.tool(&["stage", "--from", "-"]).stdin(other.to_string()).run().refused("other_server");
     let mut other = created.doc().clone();
     other["result"]["snapshot"]["uuid"] = json!("another");
-    sandbox.tool(&["restore", "--from", "-"]).stdin(other.to_string()).run().refused("other_snapshot");
+    sandbox.tool(&["restore", "--from", "-"]).stdin(other.to_string()).run().refused("name_in_use");
     let mut forged = staged.doc().clone();
     forged["result"]["indices"][0]["copy"] = json!(live);
     forged["result"]["indices"][0]["index"] = json!("x");
@@ -113,14 +113,13 @@ fn an_invalid_document_is_refused_by_every_step_that_resumes_from_one() {
         let mut failed = good.doc().clone();
         failed["ok"] = json!(false);
         failed["result"] = Value::Null;
-        failed["error"] =
-            json!({"code": "disk_full", "message": "The disk is full.", "hint": "Make room.", "retryable": false, "causes": []});
+        failed["error"] = json!({"code": "out_of_space", "message": "The disk is full.", "hint": "Make room.", "retryable": false, "causes": []});
         let foreign = text.replacen("svc-snap.", "svc-pgdump.", 1);
         for (input, code) in [
             (String::new(), "from_damaged"),
             (text[..text.len() / 2].to_owned(), "from_damaged"),
             (format!("{text}{text}"), "from_invalid"),
-            (failed.to_string(), "disk_full"),
+            (failed.to_string(), "out_of_space"),
             (foreign, "from_invalid"),
         ] {
             sandbox.tool(&[step, "--from", "-"]).stdin(input).run().fails(2, code).unchanged();

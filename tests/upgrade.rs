@@ -128,7 +128,7 @@ fn an_unsupported_path_is_refused_and_the_service_never_notices() {
     let process = product.host.systemd.property(&product.unit(), "MainPID").unwrap();
 
     let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
-    ran.refused("path_unsupported");
+    ran.refused("version_unsupported");
     assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
     assert_eq!(product.marker(), "1.14.2");
     assert!(!product.backup_dir().exists());
@@ -247,7 +247,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     product.install("1.15.5", 20).unwrap();
     let process = main_pid(&product);
     fs::write(product.backup_dir(), "in the way").unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("backup_dir_unusable");
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("permission_denied");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("SVC_BACKUP_DIR"), "{ran}");
     // The other checks are made all the same.
     let checks = ran.result()["preflight"].as_array().unwrap();
@@ -255,7 +255,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     assert_eq!((verdict("backup-directory"), verdict("database")), (Some("fail".into()), Some("pass".into())), "{ran}");
     // With another one that fails, this one is still the first that is told of.
     let lost = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_DATABASE", "updown_none");
-    let ran = lost.run().fails(3, "backup_dir_unusable").unchanged();
+    let ran = lost.run().fails(3, "permission_denied").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("2 checks"), "{ran}");
     assert_eq!(main_pid(&product), process);
 }
@@ -303,7 +303,7 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
     );
     let after = format!("case $* in *--dry-run*) ;; *--output*) until [ -e '{at}' ]; do sleep 0.1; done ;; esac");
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).stub(&product.path("stub 2"), "svc-pgdump", &after);
-    let ran = upgrade.stub(&stubs, "svc-snap", &away).run().fails(3, "postgres_no_right");
+    let ran = upgrade.stub(&stubs, "svc-snap", &away).run().fails(3, "permission_denied");
     let warnings = ran.doc()["warnings"].as_array().unwrap().clone();
     let id = ran.doc()["run_id"].as_str().unwrap();
     // Whoever reads only what is printed knows it too, and the next call tries it again.
@@ -328,7 +328,7 @@ fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() 
     for name in names {
         product.tool("svc-snap").args(["delete", &name]).run().fails(4, "snapshot_not_found");
     }
-    fails_after_the_stop(&product, &before, 3, "postgres_no_right");
+    fails_after_the_stop(&product, &before, 3, "permission_denied");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_signal_that_ends_a_tool_before_the_run_has_noticed_it_is_no_failure_of_the_
 fn a_service_that_is_started_while_it_is_backed_up_is_not_upgraded() {
     // As a timer or a colleague does it.
     let starts = "case $* in *'--kind upgrade'*) svc-unit start --settle 0 >&2 ;; esac";
-    let (product, ran) = undone_where("upstarted", ("svc-snap", starts), "service_started");
+    let (product, ran) = undone_where("upstarted", ("svc-snap", starts), "not_quiesced");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("Nothing was changed."), "{ran}");
     assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), 0, "a restore point of no one moment is left");
 }
@@ -518,7 +518,7 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
     let process = main_pid(&product);
     for unsafe_path in [&hook, &hook.parent().unwrap().to_owned(), &hooks] {
         fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o777)).unwrap();
-        upgrade().run().refused("hook_unsafe");
+        upgrade().run().refused("permission_denied");
         fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     // A journal could not tell these apart, and would pass the second over where it goes on.
@@ -526,7 +526,7 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
     for name in [&alike, &hook.with_file_name("10-modules-sh")] {
         fs::copy(&hook, name).unwrap();
     }
-    upgrade().run().refused("hooks_alike");
+    upgrade().run().refused("name_in_use");
     fs::remove_file(&alike).unwrap();
     assert_eq!((main_pid(&product), product.marker()), (process, "1.15.5".to_owned()));
     upgrade().run().ok();

@@ -126,11 +126,12 @@ fn refuse_link(path: &FilePath, layout: Layout) -> Result<(), Failure> {
         return Ok(());
     }
     let target = std::fs::canonicalize(path).map_err(|error| Failure::io("follow the link", path, &error))?;
-    Err(Failure::refused("config_is_link", format!("{} is a symbolic link, which a new file would replace.", path.display()))
-        .hint(format!(
+    Err(Failure::refused("file_invalid", format!("{} is a symbolic link, which a new file would replace.", path.display())).hint(
+        format!(
             "Name the file itself: {}",
             shell_quoted(&["--layout", layout.name(), "--config", &target.display().to_string()])
-        )))
+        ),
+    ))
 }
 
 fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {
@@ -177,7 +178,7 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, carried: &mut Carried) -> 
 /// The keys that are carried without a base; `None`: all. One that the saved copy does not have is an error before anything is done.
 fn named<'a>(args: &'a CarryArgs, saved: &Flat) -> Result<Option<&'a [String]>, Failure> {
     if let Some(unknown) = args.keys.iter().find(|name| !saved.keys().any(|path| names(name, path))) {
-        return Err(Failure::not_found("key_not_found", format!("The saved copy has no key {unknown}."))
+        return Err(Failure::not_found("file_not_found", format!("The saved copy has no key {unknown}."))
             .hint("svc-confsave diff lists the keys that differ, each as --key takes it in `path`."));
     }
     Ok((!args.all).then_some(args.keys.as_slice()))
@@ -231,14 +232,14 @@ fn warn(carried: &Carried, call: &Call) {
         call.review("conflict", format!("Changed by the operator and by the vendor, the operator's value wins: {keys}."));
     }
     if let Some(keys) = list(|key| key.reason.is_some_and(|reason| reason != Reason::NotNamed)) {
-        call.review("not_carried", format!("Customised and not carried, for the reasons in result.keys: {keys}."));
+        call.review("not_restored", format!("Customised and not carried, for the reasons in result.keys: {keys}."));
     }
     if let Some(keys) = list(|key| key.reason == Some(Reason::NotNamed)) {
-        call.warn("not_named", format!("These differ too and were not named: {keys}."));
+        call.warn("not_restored", format!("These differ too and were not named: {keys}."));
     }
     if let (Some(previous), true) = (&carried.previous, carried.keys.iter().any(|key| key.key.is_empty())) {
         let message = format!("A line is not understood, so the whole saved file is in place and the shipped one is {previous}.");
-        call.review("carried_as_a_whole", message);
+        call.review("not_restored", message);
     }
 }
 

@@ -59,7 +59,7 @@ impl Content {
             return Ok(());
         }
         let owner = self.owner().unwrap_or_else(|| format!("the user number {uid}"));
-        Err(Failure::refused("foreign_file", format!("{} belongs to {owner}.", self.path.display()))
+        Err(Failure::refused("file_exists", format!("{} belongs to {owner}.", self.path.display()))
             .hint("Inspect it; remove it if nobody knows why it is there, or name a file in a folder of your own."))
     }
 
@@ -107,7 +107,7 @@ pub(crate) fn put(
         None => Ok(!path.exists()),
     };
     if !untouched()? {
-        return Err(Failure::refused("config_changed_meanwhile", format!("{} was changed while this call ran.", path.display()))
+        return Err(Failure::refused("content_differs", format!("{} was changed while this call ran.", path.display()))
             .hint("Find out who writes to it, then run the same command again."));
     }
     if let (Some(previous), Some(old)) = (previous, old) {
@@ -134,6 +134,6 @@ pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
 }
 
 pub(crate) fn not_as_written(path: &Path) -> Failure {
-    Failure::failed("not_as_written", format!("{} is not as it was written a moment ago.", path.display()))
+    Failure::failed("io_error", format!("{} is not as it was written a moment ago.", path.display()))
         .hint("Find out who writes to it; the file before is beside it.")
 }

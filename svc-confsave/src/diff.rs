@@ -88,7 +88,7 @@ pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
     }
     if args.expect.is_some() && !diff.same {
         let message = format!("The configuration {} was changed since {} was saved.", diff.new.path, diff.saved.path);
-        call.review("configuration_changed_since", message);
+        call.review("content_differs", message);
     }
     Ok(diff)
 }

@@ -114,12 +114,12 @@ impl ConfigArgs {
         }
         if found.len() > 1 {
             let message = format!("Both layouts of the configuration exist: {}.", places.join(" and "));
-            let both = Failure::refused("config_in_both_layouts", message)
+            let both = Failure::refused("file_exists", message)
                 .hint("Pass --layout yaml for the newer one or --layout conf for the older one.");
             return found.into_iter().find(|(_, layout)| Some(*layout) == prefer).ok_or(both);
         }
         found.pop().ok_or_else(|| {
-            Failure::not_found("config_not_found", format!("There is no configuration file at {}.", places.join(" nor ")))
+            Failure::not_found("file_not_found", format!("There is no configuration file at {}.", places.join(" nor ")))
                 .hint("Name the installation with --install-dir (SVC_INSTALL_DIR), or the file with --config (SVC_CONFIG_FILE).")
         })
     }

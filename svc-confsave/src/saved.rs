@@ -90,7 +90,7 @@ fn of_document(call: &Call, from: &Path) -> Result<(Content, Saved), Failure> {
     let path = file::absolute(&received.locate(Path::new(&saved.path)))?;
     let content = Content::read_no_link("read the saved copy", &path)?;
     if content.sha256() != saved.sha256 {
-        return Err(Failure::invalid("saved_changed", format!("{} is not what the --from document says.", path.display()))
+        return Err(Failure::invalid("content_differs", format!("{} is not what the --from document says.", path.display()))
             .hint("Find the copy that was saved then, or name the file that is meant instead of --from.")
             .cause(format!("its SHA-256 is {}, the document has {}", content.sha256(), saved.sha256)));
     }

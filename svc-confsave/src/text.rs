@@ -218,7 +218,7 @@ impl Config {
     /// It is no UTF-8 text, or no YAML that all parsers agree about (7).
     pub(crate) fn read(content: Content, layout: Layout) -> Result<Self, Failure> {
         let not_text = |cause: String| {
-            Failure::invalid("not_text", format!("{} is not UTF-8 text.", content.path.display()))
+            Failure::invalid("file_invalid", format!("{} is not UTF-8 text.", content.path.display()))
                 .hint("Check that this is the right file; convert it to UTF-8 (iconv) to compare it by key.")
                 .cause(cause)
         };
@@ -228,7 +228,7 @@ impl Config {
         }
         let text = Text::read(text, layout).map_err(|fault| {
             Failure::invalid(
-                "yaml_invalid",
+                "file_invalid",
                 format!("{} is no YAML that all parsers agree about, at line {}.", content.path.display(), fault.line),
             )
             .hint("Fix that line, or restore the saved file as it is with svc-confsave restore. Nothing was changed.")

@@ -124,7 +124,7 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
     let folder = file::folder_of(&path);
     let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its folder", folder, &error))?;
     if !meta.is_dir() || path.file_name().is_none() || path.is_dir() {
-        return Err(Failure::usage("output_invalid", format!("{} is no name for a file.", path.display()))
+        return Err(Failure::usage("options_invalid", format!("{} is no name for a file.", path.display()))
             .hint("Name a file in a folder that is there, with --output."));
     }
     Ok(path)
@@ -196,7 +196,7 @@ fn write(
     }
     for line in pg_dump::own_words(&ended.stderr) {
         // What a pg_dump that succeeds says: circular foreign keys, a collation that changed.
-        call.warn("pg_dump_said", line.to_owned());
+        call.warn("external_warning", line.to_owned());
     }
     let (sha256, compressed) = written;
     let mut dump = examiner.finish(sha256);
@@ -207,7 +207,7 @@ fn write(
     let Some(command) = dump.commands.first() else { return Ok(dump) };
     let message =
         format!("pg_dump wrote a command for psql, which could do anything, and which svc-pgrestore refuses: {command}.");
-    Err(Failure::invalid("dump_has_commands", message).hint(
+    Err(Failure::invalid("dump_invalid", message).hint(
         "Look for an object of the database whose definition has that line, and change it; then run the same command again.",
     ))
 }

@@ -41,7 +41,7 @@ impl DumpFile {
         let action = "read the dump";
         let fault = |error: io::Error| Failure::io(action, path, &error);
         let file = file::open_regular(action, path).map_err(|failure| match failure.code.as_str() {
-            "not_a_regular_file" => failure.hint("Name the file that svc-pgdump wrote."),
+            "file_invalid" => failure.hint("Name the file that svc-pgdump wrote."),
             _ => failure,
         })?;
         let opened = stamp(&file).map_err(fault)?;
@@ -63,7 +63,7 @@ impl DumpFile {
         let program = if compression == Compression::Gzip { "gunzip -k" } else { "zstd -dk" };
         let message =
             format!("{} is compressed in one piece, and cannot be loaded over several connections.", self.path.display());
-        Err(Failure::refused("dump_in_one_piece", message).hint(format!(
+        Err(Failure::refused("dump_invalid", message).hint(format!(
             "Decompress it, and restore the result: {program} {}",
             shell_quoted(&[self.path.display().to_string()])
         )))
@@ -155,7 +155,7 @@ impl DumpFile {
         if stamp(&self.file).is_ok_and(|now| now == self.opened) {
             return Ok(());
         }
-        Err(Failure::invalid("dump_changed", format!("{} was written to while it was loaded.", self.path.display()))
+        Err(Failure::invalid("dump_invalid", format!("{} was written to while it was loaded.", self.path.display()))
             .hint("Stop what writes to the dump, and run the same command again."))
     }
 }

@@ -33,7 +33,7 @@ impl PgDump {
         // pg_dump refuses newer servers itself, after it has connected.
         if own < server.major() {
             return Err(Failure::refused(
-                "pg_dump_too_old",
+                "version_unsupported",
                 format!("pg_dump {} cannot dump the server, which is {}.", program.version, server.version),
             )
             .hint(format!(
@@ -43,7 +43,7 @@ impl PgDump {
         }
         if own > server.major() {
             call.warn(
-                "pg_dump_newer",
+                "version_unsupported",
                 format!(
                     "pg_dump {} is newer than the server, which is {}: what it writes may, seldom, not load into that server again. \
                      The package postgresql-client-{} has a compatible one.",

@@ -103,7 +103,7 @@ impl Properties {
         let belong = self.text_sha256.as_ref() == Some(&dump.sha256);
         if !belong {
             let message = format!("{} is of another dump, and is not used.", Self::path_of(path).display());
-            call.warn("properties_of_another_dump", message);
+            call.warn("not_restored", message);
         }
         belong
     }
@@ -123,7 +123,7 @@ impl Properties {
         }
         let text = file::read_text("read the database's properties", path, LONGEST)?;
         serde_json::from_str(&text).map(Some).map_err(|error| {
-            Failure::invalid("properties_invalid", format!("{} does not hold a database's properties.", path.display()))
+            Failure::invalid("dump_invalid", format!("{} does not hold a database's properties.", path.display()))
                 .hint("Use the file that svc-pgdump wrote beside the dump, or write a new dump.")
                 .cause(error.to_string())
         })

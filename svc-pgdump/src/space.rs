@@ -58,7 +58,7 @@ pub(crate) fn check(call: &Call, path: &Path, estimate: Estimate) {
     let Some(free) = file::free_bytes(folder).filter(|free| *free < estimate.bytes) else { return };
     let source = if estimate.from_last { "the last dump took" } else { "a dump of the tables takes about" };
     let message = format!("{} has {} free, and {source} {}.", folder.display(), bytes(free), bytes(estimate.bytes));
-    call.warn("little_space", message);
+    call.warn("out_of_space", message);
 }
 
 #[cfg(test)]

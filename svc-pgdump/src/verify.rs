@@ -26,7 +26,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     if let Some(first) = dump.commands.first() {
         let count = dump.commands.len();
         call.review(
-            "dump_has_commands",
+            "dump_invalid",
             format!(
                 "The dump holds commands to psql ({count}), which could lead anywhere, and svc-pgrestore refuses it: {first}."
             ),
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     match difference {
         None => Ok(verified),
         Some(difference) => Err(Stopped::with(
-            Failure::invalid("dump_changed", format!("{} is not the dump of its document.", path.display()))
+            Failure::invalid("dump_invalid", format!("{} is not the dump of its document.", path.display()))
                 .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
                 .cause(difference),
             verified,

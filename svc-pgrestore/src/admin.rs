@@ -52,7 +52,7 @@ impl Admin {
         let server = identify(&mut client)?;
         let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
         let user: String = row.get(0);
-        let refused = |what: &str| Failure::refused("not_administrator", format!("The database user {user} may not {what}."));
+        let refused = |what: &str| Failure::refused("access_denied", format!("The database user {user} may not {what}."));
         if !row.get::<_, bool>(2) {
             return Err(refused("create databases")
                 .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
@@ -150,7 +150,7 @@ impl Admin {
         while end_sessions(&mut self.client, &[oid], own)?.0 > 0 {
             if Instant::now() >= until {
                 let message = format!("Sessions stay in the copy {}, which no other client may change.", copy.name);
-                let failure = Failure::unavailable("database_in_use", message)
+                let failure = Failure::unavailable("postgres_busy", message)
                     .hint("Stop what is connected to it (the causes name it), then run the same command again.");
                 return Err(sessions(&mut self.client, &[oid]).into_iter().fold(failure, Failure::cause));
             }

@@ -171,7 +171,7 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned)
     Ok(())
 }
 
-const IN_USE: &str = "database_in_use";
+const IN_USE: &str = "postgres_busy";
 
 fn failed(error: &postgres::Error, database: &str) -> Failure {
     match error.as_db_error() {

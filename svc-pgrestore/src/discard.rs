@@ -86,7 +86,7 @@ fn sort(database: &str, copies: &[Named], catalog: &[Named]) -> Result<(Vec<Name
             Some(found) if is_before(database, &found.name) => absent.push(copy.clone()),
             Some(found) => {
                 let message = format!("The database {} was renamed to {}.", copy.name, found.name);
-                return Err(Failure::refused("name_conflict", message)
+                return Err(Failure::refused("name_in_use", message)
                     .hint(format!("Check it; if it is not needed, {} drops it.", drop_statement(&found.name))));
             }
         }
@@ -118,6 +118,6 @@ mod tests {
             assert_eq!(sort("svc_db", &copies, &catalog).unwrap(), (drop, absent), "{catalog:?}");
         }
         let renamed = [named("svc_db", 20), named("mine", 10)];
-        assert_eq!(sort("svc_db", &copies, &renamed).unwrap_err().code, "name_conflict");
+        assert_eq!(sort("svc_db", &copies, &renamed).unwrap_err().code, "name_in_use");
     }
 }

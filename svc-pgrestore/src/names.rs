@@ -25,7 +25,7 @@ pub(crate) fn of_the_service(database: &str) -> Result<(), Failure> {
     if !matches!(database, "postgres" | "template0" | "template1") {
         return Ok(());
     }
-    Err(Failure::usage("dbname_invalid", format!("The database {database} belongs to the server itself."))
+    Err(Failure::usage("options_invalid", format!("The database {database} belongs to the server itself."))
         .hint("Pass the service's own database with --dbname or SVC_DATABASE."))
 }
 
@@ -54,6 +54,6 @@ mod tests {
             assert!(is_before(database, &copy_name(database, "before", &run)), "{database}");
             assert!(!is_before(database, "mine") && !is_before(database, &copy_name("other", "before", &run)));
         }
-        assert_eq!(of_the_service("postgres").unwrap_err().code, "dbname_invalid");
+        assert_eq!(of_the_service("postgres").unwrap_err().code, "options_invalid");
     }
 }

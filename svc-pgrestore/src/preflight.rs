@@ -14,7 +14,7 @@ use crate::verify::Objects;
 
 /// The server is not older than that of the dump, and has its roles and extensions.
 pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
-    let refused = |message: String, hint: String| Err(Failure::refused("server_incompatible", message).hint(hint));
+    let refused = |message: String, hint: String| Err(Failure::refused("version_unsupported", message).hint(hint));
     let (server, major) = (&admin.server, dump.server_major().unwrap_or_default());
     if major > server.major() {
         let version = dump.server_version.as_deref().unwrap_or_default();
@@ -65,7 +65,7 @@ pub(crate) fn folder(admin: &mut Admin, tablespace_name: Option<&str>) -> Result
     let Some(name) = tablespace_name else { return Ok(own) };
     let location = tablespace(&mut admin.client, name)?.ok_or_else(|| {
         let message = format!("The database was in the tablespace {name}, which the server does not have.");
-        Failure::refused("server_incompatible", message).hint(format!(
+        Failure::refused("version_unsupported", message).hint(format!(
             "Create it first: CREATE TABLESPACE {} LOCATION '…'; or move the properties file away, whose tablespace is not used then.",
             escape_identifier(name)
         ))

@@ -63,9 +63,7 @@ impl Input {
         }
         if let Some(command) = dump.commands.first() {
             let message = format!("The dump has commands for psql, which could do anything: {command}.");
-            return Err(
-                Failure::refused("dump_has_commands", message).hint("Dump one database without --create: svc-pgdump does.")
-            );
+            return Err(Failure::refused("dump_invalid", message).hint("Dump one database without --create: svc-pgdump does."));
         }
         self.dump.require_frames()?;
         Ok((dump, planner.finish(), objects))
@@ -79,7 +77,7 @@ fn check_properties(dump: &Dumped, path: &Path) -> Result<(), Failure> {
     if *wanted == sha256 {
         return Ok(());
     }
-    Err(Failure::invalid("properties_invalid", format!("{} is not what the document says.", path.display()))
+    Err(Failure::invalid("dump_invalid", format!("{} is not what the document says.", path.display()))
         .hint("Put the original file back; or restore by the name of the dump alone: svc-pgrestore FILE."))
 }
 
@@ -88,7 +86,7 @@ fn check_dump(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure
     if recorded.sha256.as_deref() == Some(sha256) && recorded.size_bytes == Some(dump.file_size_bytes()) {
         return Ok(());
     }
-    Err(Failure::invalid("dump_changed", format!("{} is not the dump of the document.", path.display()))
+    Err(Failure::invalid("dump_invalid", format!("{} is not the dump of the document.", path.display()))
         .hint("Use the dump of the document; another copy of it may be intact.")
         .cause(format!("the document says {}, the file has {sha256}", recorded.sha256.as_deref().unwrap_or("nothing"))))
 }
@@ -162,7 +160,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     };
     let missing = admin::missing_roles(&mut admin.client, &Vec::from_iter(creation.roles()))?;
     if !missing.is_empty() {
-        call.review("roles_missing", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
+        call.review("not_restored", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
         creation.without_roles(&missing);
     }
     warn(call, &dump, &creation);
@@ -172,11 +170,11 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let lacking = if live.is_some() { lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })? } else { None };
     if let Some(message) = lacking {
         if is_lost {
-            return Err(Failure::refused("dump_lacks_tables", message).hint(
+            return Err(Failure::refused("dump_invalid", message).hint(
                 "Restore it without --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.",
             ));
         }
-        call.warn("dump_lacks_tables", message);
+        call.warn("dump_invalid", message);
     }
     let mut actions = Vec::new();
     if aim == Aim::Place && live.is_some() {
@@ -227,11 +225,11 @@ fn check_database(input: &Input, database: &str, aim: Aim, call: &Call) -> Resul
     let Some(other) = properties.map(|properties| &properties.database).filter(|other| *other != database) else { return Ok(()) };
     let message = format!("The dump is of the database {other}, and no option names {database}, which it would replace.");
     if aim != Aim::Place {
-        call.warn("database_not_named", message);
+        call.warn("options_invalid", message);
         return Ok(());
     }
     let options = [other.as_str(), database].map(|name| shell_quoted(&["--dbname", name]));
-    Err(Failure::refused("database_not_named", message)
+    Err(Failure::refused("options_invalid", message)
         .hint(format!("Pass the database that is to be dropped and restored: {}.", options.join(", or "))))
 }
 
@@ -248,7 +246,7 @@ fn properties(
     if let Some(saved) = &input.saved {
         let (path, dropped) = (saved_properties(input.dump.path()), &saved.database);
         call.warn(
-            "properties_saved",
+            "not_restored",
             format!("The properties are those of {}, which --in-place saved of the database {dropped}.", path.display()),
         );
         return Ok((Some(saved.clone()), PropertiesFrom::Live));
@@ -262,30 +260,30 @@ fn properties(
             let message =
                 format!("{database} is closed, as a failed --in-place leaves it: its properties are not what they were.");
             let open = format!("ALTER DATABASE {} CONNECTION LIMIT -1", escape_identifier(database));
-            return Err(Failure::refused("database_closed", message)
+            return Err(Failure::refused("not_swappable", message)
                 .hint(format!("Restore the dump that it was given again; or open the database: {open}.")));
         }
-        call.warn("properties_from_live", format!("{missing}: those of the live database {database} are used."));
+        call.warn("not_restored", format!("{missing}: those of the live database {database} are used."));
         return Ok((Some(properties), PropertiesFrom::Live));
     }
-    call.warn("properties_from_defaults", format!("{missing}: the server's defaults are used."));
+    call.warn("not_restored", format!("{missing}: the server's defaults are used."));
     Ok((None, PropertiesFrom::Defaults))
 }
 
 fn warn(call: &Call, dump: &Dump, creation: &Creation) {
     if dump.has_subscriptions {
         call.review(
-            "subscriptions_left_out",
+            "not_restored",
             "The subscriptions of the dump are not restored, since a database with one cannot be dropped: CREATE SUBSCRIPTION again if they are wanted.",
         );
     }
     if dump.inserted.is_some() {
-        call.warn("rows_not_counted", "The dump has its rows as INSERT statements, which are not counted and compared.");
+        call.warn("not_verified", "The dump has its rows as INSERT statements, which are not counted and compared.");
     }
     if let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner)
         && *before != creation.owner
     {
         let message = format!("The owner was {before}, and will be {}; --owner (SVC_DB_USER) names another one.", creation.owner);
-        call.warn("other_owner", message);
+        call.warn("permission_denied", message);
     }
 }

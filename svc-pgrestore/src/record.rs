@@ -31,7 +31,7 @@ pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database
 }
 
 pub(crate) fn run_id_taken(run: &RunId) -> Failure {
-    Failure::refused("run_id_taken", format!("The run {run} has staged, cloned or swapped a database already."))
+    Failure::refused("name_in_use", format!("The run {run} has staged, cloned or swapped a database already."))
         .hint("Give this one another run ID: --run-id or SVC_RUN_ID; without, run the command again.")
 }
 
@@ -107,7 +107,7 @@ impl Admin {
         // It was recorded when no database had that name, so the name is enough.
         if oid_of(&mut self.client, copy)?.is_some() {
             self.alter(call, &drop_statement(copy), &format!("drop {copy}, which a killed call left"))?;
-            call.warn("unfinished_copy_removed", format!("The unfinished copy {copy} of an earlier run was removed."));
+            call.warn("run_recovered", format!("The unfinished copy {copy} of an earlier run was removed."));
         }
         swaps::remove(call, &left.run)
     }

@@ -86,7 +86,7 @@ fn staged_before(prepared: &mut Prepared, call: &Call) -> Result<Option<Staged>,
 fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {
     let mut prepared = prepare(args, Aim::Place, dry_run, call)?;
     let database = &prepared.staged.database;
-    call.warn("in_place", format!("The database {database} is dropped before the dump is loaded: only a dump leads back."));
+    call.warn("not_verified", format!("The database {database} is dropped before the dump is loaded: only a dump leads back."));
     if dry_run {
         return Ok(restored(&prepared.staged, true, None));
     }

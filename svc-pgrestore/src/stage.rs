@@ -51,7 +51,7 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
                     Some(_) => prepared.admin.command("discard", call.run_id().as_str()),
                     None => drop_statement(&name),
                 };
-                Err(Failure::refused("name_conflict", message).hint(format!("{drops} drops it, or pass another run ID.")))
+                Err(Failure::refused("name_in_use", message).hint(format!("{drops} drops it, or pass another run ID.")))
             }
         };
     }
@@ -106,7 +106,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
 fn hint_of_client(failure: Failure, dump: &Dump, server: u32) -> Failure {
     let writer = dump.pg_dump_version.as_deref().filter(|version| major(version).is_some_and(|client| client > server));
     match writer {
-        Some(writer) if failure.code == "load_failed" => failure.hint(format!(
+        Some(writer) if failure.code == "restore_failed" => failure.hint(format!(
             "Check that line and the causes. The dump is by pg_dump {writer}, which may write what only a server of that version understands: dump with one of version {server}, or restore on a newer server."
         )),
         _ => failure,
@@ -132,13 +132,13 @@ pub(crate) fn try_properties(admin: &mut Admin, call: &Call, creation: &Creation
     let Err(failure) = admin.target.connect(call, &creation.name) else { return Ok(()) };
     match failure.code.as_str() {
         // Everybody may connect to a new database, so a right that is lacking is one that a setting needs.
-        "postgres_refused" | "postgres_no_right" => {}
+        "postgres_refused" | "permission_denied" => {}
         // pg_hba.conf may allow the live name and not that of the copy.
-        "postgres_access_denied" | "password_missing" => return Ok(()),
+        "access_denied" | "password_missing" => return Ok(()),
         _ => return Err(failure),
     }
     let message = "The server refuses connections to a database with the recorded properties.";
-    let refused = Failure::refused("property_rejected", message).hint(format!(
+    let refused = Failure::refused("postgres_refused", message).hint(format!(
         "Fix the cause on the server; or remove the setting from {place}, and restore by the name of the dump: svc-pgrestore FILE"
     ));
     // The server repeats a value, which may be a secret.
@@ -156,5 +156,5 @@ fn rejected(statement: &Statement, said: &DbError, place: &str) -> Failure {
     // The server repeats a value, which may be a secret.
     let cause = if statement.is_shown() { pg::describe(said) } else { said.code().code().to_owned() };
     let message = format!("The server rejects a recorded property of the database: {}.", statement.shown());
-    Failure::refused("property_rejected", message).hint(hint).cause(cause)
+    Failure::refused("postgres_refused", message).hint(hint).cause(cause)
 }

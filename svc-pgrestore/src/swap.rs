@@ -67,7 +67,7 @@ fn check_unused(admin: &mut Admin, call: &Call, swap: &Swapped) -> Result<(), Fa
     if !is_live && !recorded(call, &swap.run)?.is_some_and(|recorded| recorded.swapped || recorded.back) {
         return Ok(());
     }
-    Err(Failure::refused("clones_used", format!("A swap has made the copy {} live before.", swap.incoming.name))
+    Err(Failure::refused("not_swappable", format!("A swap has made the copy {} live before.", swap.incoming.name))
         .hint("Restore the dump: svc-pgrestore stage --from DOCUMENT; or omit --unused, to take the copy as it is now."))
 }
 
@@ -86,8 +86,11 @@ fn swap_of(received: &Received, back: bool, options: &[String]) -> Result<Swappe
             .hint("Restore another dump: svc-pgrestore FILE."));
     }
     if back {
-        return Err(Failure::usage("not_swapped", "The document is of a copy that was not swapped in, so nothing can go back.")
-            .hint("Pass the document of the swap, or omit --back."));
+        return Err(Failure::usage(
+            "not_swappable",
+            "The document is of a copy that was not swapped in, so nothing can go back.",
+        )
+        .hint("Pass the document of the swap, or omit --back."));
     }
     if !verified {
         let again = shell_quoted(&[&again[..], options].concat());
@@ -138,7 +141,7 @@ pub(crate) fn perform(
     if (is_new || swapped.previous_dropped)
         && let Err(failure) = record(&swapped)
     {
-        call.warn("swap_not_recorded", format!("The swap is done, and could not be recorded for --run: {}", failure.message));
+        call.warn("not_checked", format!("The swap is done, and could not be recorded for --run: {}", failure.message));
     }
     Ok(swapped)
 }
@@ -163,7 +166,7 @@ fn drop_previous(admin: &mut Admin, call: &Call, previous: &Named, is_known: boo
         return admin.alter(call, &sql, "drop the database that was replaced");
     }
     let message = format!("It is unknown whether the database {} is the one that was replaced.", previous.name);
-    Err(Failure::refused("name_conflict", message).hint(format!("Check it; if it is not needed, {sql} drops it.")))
+    Err(Failure::refused("name_in_use", message).hint(format!("Check it; if it is not needed, {sql} drops it.")))
 }
 
 /// A failed swap names the command that resumes it.
@@ -207,7 +210,7 @@ impl Swapped {
     /// The way back: what was replaced becomes live again, and what had come in gets its name back.
     pub(crate) fn reversed(&self) -> Result<Self, Failure> {
         let nothing = |why: &str| {
-            Failure::not_found("copy_not_found", format!("There is nothing to go back to: {why}."))
+            Failure::not_found("swap_not_found", format!("There is nothing to go back to: {why}."))
                 .hint("Restore another dump: svc-pgrestore FILE.")
         };
         if self.previous_dropped {
@@ -219,7 +222,7 @@ impl Swapped {
 
     pub(crate) fn state(&self, catalog: &[Named]) -> Result<SwapState, Failure> {
         let incoming = catalog.iter().find(|one| one.oid.is_some() && one.oid == self.incoming.oid).ok_or_else(|| {
-            Failure::not_found("copy_not_found", format!("The database {} is not on the server any more.", self.incoming.name))
+            Failure::not_found("swap_not_found", format!("The database {} is not on the server any more.", self.incoming.name))
                 .hint("Restore the dump again: svc-pgrestore FILE")
         })?;
         if incoming.name == self.database {
@@ -233,7 +236,7 @@ impl Swapped {
             return self.ready(catalog);
         }
         let (from, to) = (&incoming.name, &self.incoming.name);
-        Err(Failure::refused("name_conflict", format!("The database {to} was renamed to {from}.")).hint(format!(
+        Err(Failure::refused("name_in_use", format!("The database {to} was renamed to {from}.")).hint(format!(
             "If it is the right one: ALTER DATABASE {} RENAME TO {}.",
             escape_identifier(from),
             escape_identifier(to)
@@ -250,7 +253,7 @@ impl Swapped {
         if named(name).is_some() {
             let message = format!("The live database cannot be renamed to {name}: there is a database of that name.");
             let drop = drop_statement(name);
-            return Err(Failure::refused("name_conflict", message)
+            return Err(Failure::refused("name_in_use", message)
                 .hint(format!("Check it; if it is not needed, {drop} drops it; then run the same command again.")));
         }
         Ok(SwapState { is_done: false, previous: Some(Named { name: name.clone(), oid: live.oid }) })
@@ -324,9 +327,9 @@ mod tests {
         let others = known.state(&[named("svc_db", 20), named(BEFORE, 11)]).unwrap();
         assert_eq!(others, SwapState { is_done: true, previous: None });
         for (catalog, code) in [
-            (vec![named("svc_db", 10), named("svc_db_staged_r", 21)], "copy_not_found"),
-            (vec![named("svc_db", 10), named("mine", 20)], "name_conflict"),
-            (vec![named("svc_db", 10), named("svc_db_staged_r", 20), named(BEFORE, 9)], "name_conflict"),
+            (vec![named("svc_db", 10), named("svc_db_staged_r", 21)], "swap_not_found"),
+            (vec![named("svc_db", 10), named("mine", 20)], "name_in_use"),
+            (vec![named("svc_db", 10), named("svc_db_staged_r", 20), named(BEFORE, 9)], "name_in_use"),
         ] {
             assert_eq!(swap().state(&catalog).unwrap_err().code, code);
         }
@@ -339,6 +342,6 @@ mod tests {
         assert_eq!((&back.incoming, back.previous.as_ref(), back.back), (&named(BEFORE, 10), Some(&swapped.incoming), true));
         assert_eq!(back.reversed().unwrap(), Swapped { swapped: false, ..swapped.clone() });
         let dropped = Swapped { previous_dropped: true, ..swapped };
-        assert_eq!(dropped.reversed().unwrap_err().code, "copy_not_found");
+        assert_eq!(dropped.reversed().unwrap_err().code, "swap_not_found");
     }
 }

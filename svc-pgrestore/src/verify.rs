@@ -180,7 +180,7 @@ impl Objects {
         let writer = dump.pg_dump_version.as_deref().unwrap_or_default();
         let Some(program) = PgDump::for_schema(call, major, writer) else {
             call.review(
-                "objects_not_compared",
+                "not_checked",
                 "The objects of the copy were not compared with those of the dump: there is no pg_dump of the server's version or newer.",
             );
             return Ok(None);

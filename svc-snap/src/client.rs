@@ -309,7 +309,7 @@ pub(crate) fn failed(call: &Call, attempt: Attempt<'_>, RequestError { failure, 
         attempt.refused();
         return failure;
     }
-    let lost = Failure::timeout("answer_lost", "The answer to a request was lost, and whether it took effect is unknown.")
+    let lost = Failure::timeout("outcome_unknown", "The answer to a request was lost, and whether it took effect is unknown.")
         .hint(format!("Run the same command again, with --run-id {}: it finds out how things stand.", call.run_id()))
         .cause(failure.message);
     failure.causes.into_iter().fold(lost, Failure::cause)

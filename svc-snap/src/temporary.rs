@@ -345,7 +345,7 @@ impl<'a> Left<'a> {
                 Ok(true) => {
                     lasting(call);
                     call.warn(
-                        "setting_put_back",
+                        "setting_left_changed",
                         format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")),
                     );
                 }

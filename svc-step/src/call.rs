@@ -238,7 +238,7 @@ impl Call {
     /// A result that cannot be written as JSON is a fault of ours; what is known is said all the same.
     fn without_result(&self, step: &str, dry_run: bool, error: &serde_json::Error) -> Finished {
         self.step::<()>(step, dry_run, |_| {
-            Err(Failure::failed("result_not_json", "The result cannot be written as JSON.").cause(error.to_string()).into())
+            Err(Failure::failed("internal", "The result cannot be written as JSON.").cause(error.to_string()).into())
         })
     }
 
@@ -288,8 +288,8 @@ pub(crate) mod tests {
     #[test]
     fn a_refusal_after_an_effect_is_a_failure_of_the_same_code() {
         for (changed, status) in [(Changed::No, 3), (Changed::Yes, 1), (Changed::Unknown, 1)] {
-            let failure = no_refusal_after_effects(Failure::refused("no_right", "You may not."), changed);
-            assert_eq!((failure.exit_code(), failure.code.as_str()), (status, "no_right"), "{changed:?}");
+            let failure = no_refusal_after_effects(Failure::refused("access_denied", "You may not."), changed);
+            assert_eq!((failure.exit_code(), failure.code.as_str()), (status, "access_denied"), "{changed:?}");
             let other = no_refusal_after_effects(Failure::invalid("invalid", "It is invalid."), changed);
             assert_eq!(other.exit_code(), 7, "{changed:?}");
         }
@@ -297,10 +297,10 @@ pub(crate) mod tests {
 
     #[test]
     fn a_failure_after_a_signal_ends_by_the_signal_and_stays_its_cause() {
-        let failure = Failure::failed("disk_full", "The disk is full.").hint("Free disk space.").cause("ENOSPC");
+        let failure = Failure::failed("out_of_space", "The disk is full.").hint("Free disk space.").cause("ENOSPC");
         let ended = failed_after(15, failure);
         assert_eq!((ended.code.as_str(), ended.exit_code(), ended.signal), ("interrupted", 143, Some(15)));
-        assert_eq!(ended.causes, ["disk_full: The disk is full.", "ENOSPC"]);
+        assert_eq!(ended.causes, ["out_of_space: The disk is full.", "ENOSPC"]);
         assert_eq!(ended.hint.as_deref(), Some("Free disk space."));
     }
 }

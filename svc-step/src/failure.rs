@@ -104,7 +104,7 @@ impl Failure {
                     .hint("Run the command as root (sudo), or as the owner of that path.")
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::failed("disk_full", format!("Cannot {action}: the disk that holds {path} is full."))
+                Self::failed("out_of_space", format!("Cannot {action}: the disk that holds {path} is full."))
                     .hint("Free disk space there, or name another directory, and run the same command again.")
             }
             _ => Self::failed("io_error", format!("Cannot {action} at {path}."))

@@ -231,7 +231,7 @@ fn open_with(action: &str, path: &Path, more: OFlag) -> Result<File, Failure> {
 /// The refusal of a link, a directory, a pipe or a device. `action` completes "Cannot …".
 #[must_use]
 pub fn not_regular(action: &str, path: &Path, what: &str) -> Failure {
-    Failure::refused("not_a_regular_file", format!("Cannot {action}: {} is {what}.", path.display()))
+    Failure::refused("file_invalid", format!("Cannot {action}: {} is {what}.", path.display()))
         .hint("Name another file; or inspect it with ls -l, and remove it if nothing needs it.")
 }
 
@@ -253,7 +253,7 @@ pub fn bytes_of(file: &File, action: &str, path: &Path, limit: u64) -> Result<Ve
     if bytes.len() as u64 <= limit {
         return Ok(bytes);
     }
-    Err(Failure::invalid("file_too_large", format!("Cannot {action}: {} is larger than {limit} bytes.", path.display()))
+    Err(Failure::invalid("file_invalid", format!("Cannot {action}: {} is larger than {limit} bytes.", path.display()))
         .hint("Check that this is the right file."))
 }
 
@@ -263,7 +263,7 @@ pub fn bytes_of(file: &File, action: &str, path: &Path, limit: u64) -> Result<Ve
 /// As [`read_text`].
 pub fn text_of(file: File, action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
     String::from_utf8(bytes_of(&file, action, path, limit)?).map_err(|error| {
-        Failure::invalid("not_text", format!("Cannot {action}: {} is not UTF-8 text.", path.display()))
+        Failure::invalid("file_invalid", format!("Cannot {action}: {} is not UTF-8 text.", path.display()))
             .hint("Check that this is the right file.")
             .cause(error.utf8_error().to_string())
     })
@@ -393,7 +393,7 @@ mod tests {
         let pipe = dir.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         for existing in [Existing::Replace, Existing::ReplaceInUse] {
-            assert_eq!(write_whole(&pipe, b"x", 0o600, existing).unwrap_err().code, "not_a_regular_file");
+            assert_eq!(write_whole(&pipe, b"x", 0o600, existing).unwrap_err().code, "file_invalid");
         }
         assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
     }
@@ -425,7 +425,7 @@ mod tests {
         std::os::unix::fs::symlink(&victim, beside(&link, ".partial")).unwrap();
         assert_eq!(create_new(&link, 0o600).unwrap_err().code, "file_exists");
         assert_eq!(write_whole(&link, b"x", 0o600, Existing::Keep).unwrap_err().code, "file_exists");
-        assert_eq!(open_no_link("read it", &link).unwrap_err().code, "not_a_regular_file");
+        assert_eq!(open_no_link("read it", &link).unwrap_err().code, "file_invalid");
         assert_eq!(fs::read(&victim).unwrap(), b"precious");
     }
 }

@@ -239,7 +239,7 @@ fn repeat(envelope: &Envelope) -> Failure {
             failure.causes = error.causes;
             failure
         }
-        None => bad("from_not_ok", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE),
+        None => bad("from_invalid", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE),
     }
 }
 
@@ -282,8 +282,8 @@ mod tests {
             (GOOD.replace("a.b/1", "a.c/1"), "from_invalid"),
             (GOOD.replace("a.b/1", "a.b/2"), "from_invalid"),
             (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "from_invalid"),
-            (failed.clone(), "from_not_ok"),
-            (GOOD.replace("{\"n\":1}", "null"), "from_not_ok"),
+            (failed.clone(), "from_invalid"),
+            (GOOD.replace("{\"n\":1}", "null"), "from_invalid"),
         ] {
             let failure = parse(&text, Accept::Good).unwrap_err();
             assert_eq!((failure.code.as_str(), failure.status.code()), (code, 2), "{text}");

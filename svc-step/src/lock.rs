@@ -110,7 +110,7 @@ pub fn make_private_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 fn no_state(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused("state_dir_unusable", format!("The state directory cannot be used: {}.", path.display()))
+    Failure::refused("permission_denied", format!("The state directory cannot be used: {}.", path.display()))
         .hint("Run the command as root, or set SVC_STATE_DIR to a directory of your own (the same one for every call).")
         .cause(error.to_string())
 }

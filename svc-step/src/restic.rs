@@ -12,7 +12,7 @@ use crate::settings::{others, setting, variable};
 pub fn command() -> Result<Command, Failure> {
     let (repository, password_file) = (setting("SVC_OFFSITE"), setting("SVC_OFFSITE_PASSWORD_FILE"));
     if repository.is_empty() {
-        return Err(Failure::usage("offsite_not_set", "SVC_OFFSITE, the restic repository, is not set.")
+        return Err(Failure::usage("settings_invalid", "SVC_OFFSITE, the restic repository, is not set.")
             .hint("Set SVC_OFFSITE and SVC_OFFSITE_PASSWORD_FILE in the settings file."));
     }
     let mut restic = Command::new("restic");

@@ -32,7 +32,7 @@ impl Secret {
         let whole = Self::whole_file(what, path)?;
         match whole.0.lines().next() {
             Some(line) if !line.is_empty() => Ok(Self(line.to_owned())),
-            _ => Err(Failure::usage("secret_file_unusable", format!("The {what} file {} is empty.", path.display()))
+            _ => Err(Failure::usage("settings_invalid", format!("The {what} file {} is empty.", path.display()))
                 .hint("Write the secret into its first line.")),
         }
     }
@@ -47,7 +47,7 @@ impl Secret {
         let mode = file.metadata().map_err(|error| Failure::io(&action, path, &error))?.permissions().mode();
         if mode & OPEN_TO_OTHERS != 0 {
             return Err(Failure::refused(
-                "secret_file_unusable",
+                "settings_invalid",
                 format!("The {what} file {} is open to others than its owner (mode {:03o}).", path.display(), mode & 0o777),
             )
             .hint(format!("chmod 600 {}; whoever could read it may know the secret by now.", path.display())));
@@ -148,7 +148,7 @@ mod tests {
             match Secret::from_file("password", &path) {
                 Ok(secret) => assert!(good && secret.expose() == "first", "{mode:o}"),
                 Err(failure) => {
-                    assert!(!good && failure.code == "secret_file_unusable" && failure.status.code() == 3, "{mode:o}");
+                    assert!(!good && failure.code == "settings_invalid" && failure.status.code() == 3, "{mode:o}");
                     assert!(failure.hint.unwrap().starts_with("chmod 600 "));
                 }
             }

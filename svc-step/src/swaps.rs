@@ -94,7 +94,7 @@ pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> 
     let schema = crate::document::schema_name(call.tool(), step);
     let plan = Plan { schema: &schema, step, run_id: run.as_str(), ok: false, dry_run: false, result, error: None };
     let text = serde_json::to_string(&plan)
-        .map_err(|error| Failure::failed("result_not_json", "The plan cannot be written as JSON.").cause(error.to_string()))?;
+        .map_err(|error| Failure::failed("internal", "The plan cannot be written as JSON.").cause(error.to_string()))?;
     file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
 }
 
@@ -143,7 +143,7 @@ fn unknown(path: &Path, failure: Failure) -> Failure {
         return failure;
     }
     Failure::invalid(
-        "swap_record_invalid",
+        "file_invalid",
         format!("The record {} is incomplete, so it is unknown what that run has staged or swapped.", path.display()),
     )
     .hint(format!(
@@ -167,7 +167,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
             Ok(received) => return Some(received),
             Err(failure) => unknown(path, failure),
         };
-        if failure.code == "swap_record_invalid" {
+        if failure.code == "file_invalid" {
             call.warn(&failure.code, format!("{} {}", failure.message, failure.hint.unwrap_or_default()));
         }
         None
@@ -221,7 +221,7 @@ mod tests {
         for half in ["", "{\"schema\":\"svc-a.swap/1\""] {
             std::fs::write(&path, half).unwrap();
             let failure = find(&call, &first, &["svc-a.swap/1"]).unwrap_err();
-            assert_eq!((failure.status.code(), failure.code.as_str()), (7, "swap_record_invalid"), "{half:?}");
+            assert_eq!((failure.status.code(), failure.code.as_str()), (7, "file_invalid"), "{half:?}");
             assert!(failure.hint.unwrap().contains(&format!("rm {}", shell_quoted(&[path.display().to_string()]))));
         }
         assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [second.as_str()]);

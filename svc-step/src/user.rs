@@ -25,7 +25,7 @@ impl OsUser {
     pub fn named(name: &str) -> Result<Self, Failure> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self { name: user.name, uid: user.uid, gid: user.gid, home: user.dir }),
-            _ => Err(Failure::not_found("os_user_not_found", format!("This host has no user {name}."))
+            _ => Err(Failure::not_found("settings_invalid", format!("This host has no user {name}."))
                 .hint("Name the right user; getent passwd lists them.")),
         }
     }
@@ -53,12 +53,12 @@ impl OsUser {
             return work();
         }
         if !geteuid().is_root() {
-            return Err(Failure::refused("not_root", format!("Only root can act as the user {}.", self.name))
+            return Err(Failure::refused("permission_denied", format!("Only root can act as the user {}.", self.name))
                 .hint(format!("Run the command with sudo, or as {} itself.", self.name)));
         }
         let _back = Back { uid: geteuid(), gid: getegid() };
         setegid(self.gid).and_then(|()| seteuid(self.uid)).map_err(|error| {
-            Failure::refused("cannot_switch_user", format!("Cannot act as the user {}.", self.name)).cause(error.to_string())
+            Failure::refused("permission_denied", format!("Cannot act as the user {}.", self.name)).cause(error.to_string())
         })?;
         work()
     }

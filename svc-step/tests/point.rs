@@ -176,13 +176,13 @@ fn the_restore_point_of_the_last_upgrade_is_chosen_unless_something_has_happened
     let other = json!({"restore_point": "/elsewhere/20000101t000000z-upgrade-1.0.0"});
     let this = json!({"restore_point": format!("/elsewhere/{upgrade}")});
     let table: [(&str, &str, Option<&str>, &[&str], _, Option<&str>); 9] = [
-        ("svc-rollback", "rollback", None, &["point", "commit"], None, Some("rollback_unfinished")),
-        ("svc-rollback", "rollback", None, &["point", "commit"], Some((false, json!({}))), Some("rollback_unfinished")),
+        ("svc-rollback", "rollback", None, &["point", "commit"], None, Some("run_unfinished")),
+        ("svc-rollback", "rollback", None, &["point", "commit"], Some((false, json!({}))), Some("run_unfinished")),
         ("svc-rollback", "rollback", None, &["point"], None, None),
-        ("svc-rollback", "rollback", None, &["stop"], Some((true, this)), Some("rolled_back_already")),
+        ("svc-rollback", "rollback", None, &["stop"], Some((true, this)), Some("not_resumable")),
         ("svc-rollback", "rollback", None, &["stop"], Some((true, other)), None),
-        ("svc-upgrade", "upgrade-2.0.2", None, &["present", "new"], Some((false, json!({}))), Some("nothing_to_roll_back")),
-        ("svc-upgrade", "upgrade-hops", None, &["way"], Some((false, json!({}))), Some("nothing_to_roll_back")),
+        ("svc-upgrade", "upgrade-2.0.2", None, &["present", "new"], Some((false, json!({}))), Some("not_resumable")),
+        ("svc-upgrade", "upgrade-hops", None, &["way"], Some((false, json!({}))), Some("not_resumable")),
         ("svc-upgrade", "upgrade-2.0.2", Some("20000101t000000z-hops"), &["new"], Some((false, json!({}))), None),
         ("svc-upgrade", "upgrade-2.0.2", None, &["present"], Some((false, json!({}))), None),
     ];
@@ -207,7 +207,7 @@ fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
     let point = host.point("nightly", 1, false);
     let name = id(&point);
     let choose = |more: &[&str]| host.run(&[&["choose", &name][..], more].concat());
-    assert_eq!(choose(&[]).code(), (3, "point_unquiesced".to_owned()));
+    assert_eq!(choose(&[]).code(), (3, "not_quiesced".to_owned()));
     // Typed as it stands, the hint takes the same point.
     let path = format!("{}/", point.display());
     let hint = host.run(&["choose", &path]).doc()["error"]["hint"].clone();
@@ -219,7 +219,7 @@ fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
     let rehearsed = host.run(&["choose", "--rehearse"]);
     assert_eq!(
         (rehearsed.result()["path"].clone(), &rehearsed.doc()["warnings"][0]["code"]),
-        (json!(point), &json!("point_unquiesced"))
+        (json!(point), &json!("not_quiesced"))
     );
     assert_eq!(host.run(&["choose", "--rehearse", "--version", "1.15.5", "--max-age", "26h"]).status, 0);
     for other in [["--version", "1.15.6"], ["--max-age", "1h"]] {
@@ -230,7 +230,7 @@ fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
     assert_eq!(choose(&["--accept-unquiesced"]).status, 0);
     fs::write(point.join("snapshot.json"), "{}").unwrap();
     let damaged = choose(&["--accept-unquiesced"]);
-    assert_eq!(damaged.code(), (7, "point_damaged".to_owned()));
+    assert_eq!(damaged.code(), (7, "point_invalid".to_owned()));
     assert!(damaged.stderr.contains("snapshot.json is not what"), "{}", damaged.stderr);
     fs::remove_file(point.join("SHA256SUMS")).unwrap();
     assert_eq!(choose(&["--accept-unquiesced"]).code(), (4, "point_not_found".to_owned()));
@@ -303,7 +303,7 @@ fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time
     assert!(!old.exists() && host.calls().contains(&format!("delete --from {}/snapshot.json --cancel", old.display())));
     assert_eq!(prune().doc()["changed"], json!(false));
 
-    assert_eq!(host.run(&["delete", &id(&newest)]).code(), (3, "newest_point".to_owned()));
+    assert_eq!(host.run(&["delete", &id(&newest)]).code(), (3, "not_removed".to_owned()));
     assert_eq!(host.run(&["delete", &id(&manual), "20260101t000000z-x"]).code(), (4, "point_not_found".to_owned()));
     let mut down = document("svc-snap.delete/1", false, &Value::Null);
     down["error"]["code"] = json!("search_unreachable");
@@ -318,7 +318,7 @@ fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time
     let ran = host.run(&["delete", &id(&manual)]);
     assert_eq!(
         (ran.status, &ran.doc()["warnings"][0]["code"], &ran.result()["partially_removed"]),
-        (0, &json!("snapshot_stays"), &Value::Null)
+        (0, &json!("not_removed"), &Value::Null)
     );
     assert!(!manual.exists() && newest.exists());
 }
@@ -397,7 +397,7 @@ fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_no
         host.run_in(run, &[&call[..], &documents].concat())
     };
     let started = finalize("upgrade", &active);
-    assert_eq!((started.code(), started.doc()["changed"].clone()), ((1, "service_started".to_owned()), json!(false)));
+    assert_eq!((started.code(), started.doc()["changed"].clone()), ((1, "not_quiesced".to_owned()), json!(false)));
     let running = finalize("manual", &active);
     assert_eq!((running.status, &running.result()["quiesced"]), (0, &json!(false)));
     // A service that was stopped for it, and was started meanwhile.
@@ -492,7 +492,7 @@ fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused
     assert!(summary.contains("a dump takes about 2.00 KiB") && summary.contains("a first snapshot takes 4.88 KiB"), "{summary}");
     assert_eq!((ran.doc()["warnings"].clone(), &ran.result()["one_disk"]), (json!([]), &json!(true)));
     assert_eq!(space(&free, &some, &small).result()["snapshot_bytes"], Value::Null);
-    assert_eq!(space(&free, &none, &large).doc()["warnings"][0]["code"], json!("little_space"));
+    assert_eq!(space(&free, &none, &large).doc()["warnings"][0]["code"], json!("out_of_space"));
     assert_eq!(space(&flooded, &some, &small).code(), (3, "out_of_space".to_owned()));
     assert_eq!(host.run(&["space", "--search", "/nowhere"]).status, 0);
 }
@@ -529,7 +529,7 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
     let documents = ["--search", search.to_str().unwrap(), "--database", database.to_str().unwrap()];
     let args = |more: &[&'static str]| [&["rehearsal", point.to_str().unwrap()], &documents[..], more].concat();
 
-    let not_counted = json!([{"code": "rows_not_counted", "message": "No."}]);
+    let not_counted = json!([{"code": "not_verified", "message": "No."}]);
     for (search, warnings, verified) in [
         (index(2, Some(2)), json!([]), true),
         (index(2, Some(3)), json!([]), false),
@@ -549,7 +549,7 @@ fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
         assert_eq!(found["downtime_not_known"].as_array().unwrap().len(), 6);
         assert!(ran.stderr.starts_with("svc-point: verified: 7 documents in 2 indices, 9 rows in 2 tables. "), "{}", ran.stderr);
     }
-    assert_eq!(host.run(&args(&[])).code(), (4, "staging_not_found".to_owned()));
+    assert_eq!(host.run(&args(&[])).code(), (4, "swap_not_found".to_owned()));
     assert_eq!(host.run(&args(&["--run-id", run])).result()["staging_ms"], json!(20_000));
 }
 
@@ -694,7 +694,7 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
         Ran { status: ended.status.code().unwrap(), stdout: String::from_utf8(ended.stdout).unwrap(), stderr: String::new() }
             .code()
     };
-    assert_eq!(push(""), (2, "offsite_not_set".to_owned()));
+    assert_eq!(push(""), (2, "settings_invalid".to_owned()));
     let taking = list("taking", json!([{"uuid": "u", "state": "SUCCESS"}, {"uuid": "v", "state": "IN_PROGRESS"}]));
     let dry = |listed: &str| {
         host.run(&["push", &point, "--search", search, "--snapshot", "/none", "--snapshots", listed, "--dry-run"]).code()
@@ -709,7 +709,7 @@ fn an_off_site_copy_has_an_age_and_the_last_rehearsal_is_listed() {
     let host = Host::new();
     let age = |max: &str| host.run(&["age", "--offsite", "--max-age", max]);
     let none = age("26h");
-    assert_eq!((none.code(), none.result()["age_ms"].clone()), ((7, "offsite_copy_too_old".to_owned()), Value::Null));
+    assert_eq!((none.code(), none.result()["age_ms"].clone()), ((7, "point_too_old".to_owned()), Value::Null));
     assert!(none.stderr.starts_with("svc-point: No off-site copy is recorded in "), "{}", none.stderr);
     // Of what age the data is counts, and not when it was copied.
     let copy =
@@ -718,7 +718,7 @@ fn an_off_site_copy_has_an_age_and_the_last_rehearsal_is_listed() {
     let old = age("26h");
     assert_eq!(
         (old.code(), old.result()["offsite"]["point_id"].clone()),
-        ((7, "offsite_copy_too_old".to_owned()), json!("20261120t020003z-backup-nightly"))
+        ((7, "point_too_old".to_owned()), json!("20261120t020003z-backup-nightly"))
     );
     let table = host.run(&["age", "--offsite", "--max-age", "3d", "--table"]);
     assert_eq!(
@@ -727,7 +727,7 @@ fn an_off_site_copy_has_an_age_and_the_last_rehearsal_is_listed() {
     );
     for cut in ["", "{}", "{\"point_id\": \"p\", \"made_at\": \"yesterday\", \"copied_at\": \"a\"}"] {
         fs::write(host.path("state/offsite.json"), cut).unwrap();
-        assert_eq!(age("3d").code(), (7, "offsite_record_invalid".to_owned()), "{cut}");
+        assert_eq!(age("3d").code(), (7, "file_invalid".to_owned()), "{cut}");
         let metrics = host.run(&["metrics"]);
         assert!(metrics.status == 9 && !metrics.stdout.contains("offsite"), "{}", metrics.stdout);
     }

@@ -68,7 +68,7 @@ pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<Unit>) -> Result
         };
         let (name, stopped_with) = (&own.unit.name, &report.unit.name);
         let message = format!("{name}, which stopped along with {stopped_with}, did not start again: {why}");
-        call.review("dependent_not_started", message);
+        call.review("dependents_stopped", message);
     }
     Ok(())
 }

@@ -162,7 +162,7 @@ fn certificates(path: &Path) -> Result<RootCerts, Failure> {
     let certificate = |item| if let Ok(PemItem::Certificate(certificate)) = item { Some(certificate) } else { None };
     let certificates: Vec<_> = parse_pem(pem.as_bytes()).filter_map(certificate).collect();
     if certificates.is_empty() {
-        let failure = Failure::usage("certificate_missing", format!("The file {} holds no certificate.", path.display()));
+        let failure = Failure::usage("file_invalid", format!("The file {} holds no certificate.", path.display()));
         return Err(failure.hint("Name a PEM file (-----BEGIN CERTIFICATE-----) with --ready-ca."));
     }
     Ok(RootCerts::new_with_certs(&certificates))

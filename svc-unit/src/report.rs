@@ -77,7 +77,7 @@ impl Report {
         }
         if self.journal.is_empty() {
             let name = &self.unit.name;
-            call.warn("journal_empty", format!("The journal has no lines of {name} since the step began, or cannot be read."));
+            call.warn("not_checked", format!("The journal has no lines of {name} since the step began, or cannot be read."));
         }
     }
 }

@@ -62,7 +62,7 @@ fn act_stop(call: &Call, report: &mut Report) -> Result<(), Failure> {
         return Ok(());
     }
     let (unit, flag) = (&report.unit.name, report.unit.manager.flag());
-    Err(Failure::failed("unit_not_stopped", format!("{unit} was to stop and is {}.", report.after.phrase()))
+    Err(Failure::failed("unit_failed", format!("{unit} was to stop and is {}.", report.after.phrase()))
         .hint(format!("What starts it again, or forbids the stop: systemctl {flag}show -p TriggeredBy,RefuseManualStop {unit}"))
         .cause(answer.stderr))
 }
@@ -80,14 +80,14 @@ fn warn_of_end(call: &Call, Report { unit, before, after, .. }: &Report) {
         // A unit that is no service may have no result at all (a target, a slice).
         "success" | "" => {}
         // A program may well end with a status of its own when it is told to (a Java virtual machine: 143).
-        "exit-code" => call.warn("unit_ended_badly", format!("{unit} is stopped, and did not end cleanly: {end}.")),
+        "exit-code" => call.warn("unit_failed", format!("{unit} is stopped, and did not end cleanly: {end}.")),
         // The stop of a service that dies at each start comes now and then into such a start.
         "signal" if before.active_state == "activating" && !main_was_killed => call.warn(
-            "start_cut_short",
+            "unit_failed",
             format!("{unit} is stopped; it was starting, and the programs before its main process were ended: {end}."),
         ),
         _ => call.review(
-            "unit_killed",
+            "unit_failed",
             format!("{unit} is stopped, and had to be killed or was interrupted: {end}. What it was writing may be incomplete."),
         ),
     }
@@ -150,7 +150,7 @@ fn received(args: &StartArgs, call: &Call) -> Result<Option<Report>, Failure> {
     let then = Received::read(call, from, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result::<Report>()?;
     let Some(named) = args.unit.named().filter(|named| *named != then.unit) else { return Ok(Some(then)) };
     let message = format!("The --from document is of {}, and {named} is named.", then.unit);
-    Err(Failure::usage("from_other_unit", message).hint("Leave the name out: the document says which unit it is."))
+    Err(Failure::usage("from_invalid", message).hint("Leave the name out: the document says which unit it is."))
 }
 
 pub(crate) fn restart(call: &Call, unit: Unit, ready: &ReadyArgs, dry_run: bool) -> StepResult<Report> {
@@ -168,9 +168,9 @@ fn startable(unit: &Unit, state: &State) -> Result<(), Failure> {
     match state.load_state.as_str() {
         "loaded" => Ok(()),
         "not-found" => Err(not_found(unit)),
-        "masked" => Err(Failure::refused("unit_masked", format!("{name} is masked, so that nobody starts it by mistake."))
+        "masked" => Err(Failure::refused("unit_failed", format!("{name} is masked, so that nobody starts it by mistake."))
             .hint(format!("When it may be started: systemctl {flag}unmask {name}"))),
-        other => Err(Failure::invalid("unit_invalid", format!("The unit file of {name} cannot be used: {other}."))
+        other => Err(Failure::invalid("unit_failed", format!("The unit file of {name} cannot be used: {other}."))
             .hint(format!("systemd-analyze {flag}verify {name} names the line."))
             .cause(state.load_error.clone().unwrap_or_default())),
     }
@@ -183,7 +183,7 @@ fn act(call: &Call, report: &mut Report, verb: &str, ready: &Ready) -> Result<()
     ready.map_err(|failure| interrupted(failure, report, Goal::Active))?;
     if report.after.need_daemon_reload {
         let why = "has changed on disk and is not in force: run systemctl daemon-reload.";
-        call.warn("daemon_reload_needed", format!("The file of {} {why}", report.unit.name));
+        call.warn("external_warning", format!("The file of {} {why}", report.unit.name));
     }
     Ok(())
 }

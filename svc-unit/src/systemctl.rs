@@ -38,7 +38,7 @@ pub(crate) fn capture<'a>(call: &Call, program: &str, arguments: impl IntoIterat
     command.args(arguments).env("LC_ALL", "C").env("TZ", "UTC").env("SYSTEMD_COLORS", "0");
     child::capture(call, &mut command).map_err(|failure| match failure.code.as_str() {
         "program_not_found" => {
-            Failure::new(Status::Unavailable, "systemctl_not_found", format!("The program {program} is not on the PATH."))
+            Failure::new(Status::Unavailable, "manager_unreachable", format!("The program {program} is not on the PATH."))
                 .hint("Run this on a host with systemd, with systemctl's folder on PATH.")
                 .retryable(false)
         }
@@ -89,7 +89,7 @@ pub(crate) fn is_of_another_user(manager: Manager) -> bool {
 pub(crate) fn no_rights(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure {
     let how = if manager == Manager::System { "with sudo" } else { "as the user who owns that manager" };
     let hint = format!("Run the same command {how}.");
-    Failure::refused("no_rights", format!("The calling user has no right to svc-unit {step} {unit}.")).hint(hint).cause(stderr)
+    Failure::refused("permission_denied", format!("The caller has no right to svc-unit {step} {unit}.")).hint(hint).cause(stderr)
 }
 
 fn no_answer(manager: Manager, step: &str, unit: &str, stderr: &str) -> Failure {

@@ -70,12 +70,12 @@ fn versions(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure
             _ => (&mut installed, "--installed", received.result::<Cleared>()?.version),
         };
         if side.is_some() {
-            return Err(Failure::usage("version_twice", format!("The --from document and {flag} both give a version."))
+            return Err(Failure::usage("options_invalid", format!("The --from document and {flag} both give a version."))
                 .hint(format!("Leave out {flag}.")));
         }
         *side = version;
     }
-    let missing = || Failure::usage("version_missing", "The version to upgrade to is missing.").hint("Pass --to X.Y.Z.");
+    let missing = || Failure::usage("options_invalid", "The version to upgrade to is missing.").hint("Pass --to X.Y.Z.");
     let to = to.ok_or_else(missing)?;
     Ok((installed.map_or_else(|| args.marker.version(), Ok)?, to))
 }

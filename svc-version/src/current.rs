@@ -32,7 +32,7 @@ pub(crate) fn run(args: &CurrentArgs, _call: &Call) -> StepResult<Current> {
     match args.expect.filter(|expected| *expected != version) {
         None => Ok(found),
         Some(expected) => Err(Stopped::with(
-            Failure::invalid("version_unexpected", format!("The version marker says {version}, and {expected} was expected."))
+            Failure::invalid("content_differs", format!("The version marker says {version}, and {expected} was expected."))
                 .hint("Read the installer's output: it has not finished what it does."),
             found,
         )),

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
         None => Chosen::default(),
     };
     let version = args.version.or(installed).or(chosen.version).ok_or_else(|| {
-        Failure::usage("version_missing", "The version of the installer is missing.").hint("Name it: svc-version find X.Y.Z")
+        Failure::usage("options_invalid", "The version of the installer is missing.").hint("Name it: svc-version find X.Y.Z")
     })?;
     let name = format!("{}-{version}.run", args.product.name());
     let path = match &args.installer {

@@ -1,6 +1,7 @@
 //! The version marker, `${SVC_INSTALL_DIR}/current-version` (procedure, 2.5 and 9.1).
 
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
 use clap::Args;
 use svc_step::Failure;
@@ -11,6 +12,8 @@ use crate::version::Version;
 
 /// A marker is one short line; a larger file is something else.
 const LONGEST: u64 = 4096;
+
+const ACTION: &str = "read the version marker";
 
 /// Where the marker is.
 #[derive(Debug, Clone, Args)]
@@ -49,11 +52,11 @@ impl MarkerArgs {
     pub(crate) fn version(&self) -> Result<Version, Failure> {
         let path = self.path()?;
         let text = text(&path)?.ok_or_else(|| {
-            Failure::not_found("marker_not_found", format!("There is no version marker at {}.", path.display()))
+            Failure::not_found("file_not_found", format!("There is no version marker at {}.", path.display()))
                 .hint("Name the installation with --install-dir or SVC_INSTALL_DIR; svc-version record writes a marker.")
         })?;
         text.trim().parse().map_err(|why: String| {
-            Failure::invalid("marker_invalid", format!("The version marker {} holds no version X.Y.Z.", path.display()))
+            Failure::invalid("file_invalid", format!("The version marker {} holds no version X.Y.Z.", path.display()))
                 .hint("Check the file; when the version is known, svc-version record X.Y.Z --force writes it.")
                 .cause(why)
         })
@@ -61,7 +64,7 @@ impl MarkerArgs {
 }
 
 fn text(path: &Path) -> Result<Option<String>, Failure> {
-    match file::read_text("read the version marker", path, LONGEST) {
+    match file::read_text(ACTION, path, LONGEST) {
         Ok(text) => Ok(Some(text)),
         Err(failure) if failure.code == "file_not_found" => Ok(None),
         Err(failure) => Err(failure),
@@ -74,12 +77,11 @@ fn text(path: &Path) -> Result<Option<String>, Failure> {
 /// # Errors
 /// It cannot be read (3), or is larger than a marker can be (7).
 pub(crate) fn lossy_text(path: &Path) -> Result<Option<(String, bool)>, Failure> {
-    match text(path) {
-        Ok(text) => Ok(text.map(|text| (text, false))),
-        Err(failure) if failure.code == "not_text" => {
-            let bytes = std::fs::read(path).map_err(|error| Failure::io("read the version marker", path, &error))?;
-            Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), true)))
-        }
-        Err(failure) => Err(failure),
-    }
+    let bytes = match file::open_regular(ACTION, path) {
+        Ok(marker) => file::bytes_of(&marker, ACTION, path, LONGEST)?,
+        Err(failure) if failure.code == "file_not_found" => return Ok(None),
+        Err(failure) => return Err(failure),
+    };
+    let of_damaged = |error: FromUtf8Error| (String::from_utf8_lossy(error.as_bytes()).into_owned(), true);
+    Ok(Some(String::from_utf8(bytes).map_or_else(of_damaged, |text| (text, false))))
 }

@@ -128,7 +128,7 @@ fn hop(args: &PlanArgs, call: &Call, from: Version, path: &Path, product: &str) 
 fn lacks(planned: &Planned, folder: &Path, product: &str) -> Failure {
     let (folder, missing) = (folder.display(), planned.missing.join(", "));
     Failure::not_found(
-        "installers_missing",
+        "file_not_found",
         format!("The upgrade to {} needs installers that {folder} lacks: {missing}.", planned.to),
     )
     .hint(format!("Put them there, as {product}-X.Y.Z.run; the highest patch of each is best."))

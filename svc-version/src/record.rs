@@ -60,7 +60,7 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     let before = marker::lossy_text(&path)?.map(|(text, _)| text);
     let same = before.as_deref().is_some_and(|text| text.trim().parse() == Ok(version));
     if before.is_some() && !same && !args.force {
-        return Err(Failure::refused("marker_exists", format!("The version marker {} holds something else.", path.display()))
+        return Err(Failure::refused("file_exists", format!("The version marker {} holds something else.", path.display()))
             .hint("Print it with svc-version current; --force replaces it.")
             .into());
     }
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
 
 fn wanted(args: &RecordArgs, call: &Call) -> Result<Wanted, Failure> {
     let missing =
-        || Failure::usage("version_missing", "The version to record is missing.").hint("Name it: svc-version record X.Y.Z.");
+        || Failure::usage("options_invalid", "The version to record is missing.").hint("Name it: svc-version record X.Y.Z.");
     let line = |version: Version| format!("{version}\n");
     let Some(from) = &args.from.from else {
         let version = args.version.ok_or_else(missing)?;

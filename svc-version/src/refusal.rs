@@ -9,7 +9,7 @@ use crate::version::Version;
 pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_minor: Option<LastMinor>) -> Failure {
     match why {
         Unsupported::PassThrough(last) => Failure::refused(
-            "path_unsupported",
+            "version_unsupported",
             format!("{installed} is not of the last minor version before {to}, which is {last}."),
         )
         .hint(format!("Upgrade to {last}.Z first, minor by minor, then to {to}; svc-version plan lists the hops.")),
@@ -18,16 +18,15 @@ pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_mi
         }
         Unsupported::Undecided => undecided(installed, to),
         Unsupported::NotHigher => {
-            Failure::refused("path_unsupported", format!("{to} is not higher than the installed {installed}."))
+            Failure::refused("version_unsupported", format!("{to} is not higher than the installed {installed}."))
                 .hint("An upgrade goes to a higher version only; svc-rollback restores the version before.")
         }
         Unsupported::TooFar => {
-            Failure::refused("path_unsupported", format!("An upgrade from {installed} to {to} at once is not supported.")).hint(
-                format!(
+            Failure::refused("version_unsupported", format!("An upgrade from {installed} to {to} at once is not supported."))
+                .hint(format!(
                     "Upgrade through the versions between: first {}; svc-version plan lists the hops.",
                     first_hop(installed, to, last_minor)
-                ),
-            )
+                ))
         }
     }
 }
@@ -35,7 +34,7 @@ pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_mi
 /// Which minor is the last of the major of `at` is not known.
 pub(crate) fn undecided(at: Version, to: Version) -> Failure {
     Failure::refused(
-        "path_unsupported",
+        "version_unsupported",
         format!("Whether {at} is of the last minor version before {to} is not known, so the upgrade is not allowed."),
     )
     .hint(format!("Pass --last-minor {}.Y, or name the list of releases in SVC_RELEASES.", at.major))
@@ -43,6 +42,6 @@ pub(crate) fn undecided(at: Version, to: Version) -> Failure {
 
 /// Something shows that the minor that was named is not the last of its major.
 pub(crate) fn not_the_last(major: u64, evidence: &str) -> Failure {
-    Failure::refused("path_unsupported", format!("{evidence}, so the last minor version of {major} is not the given one."))
+    Failure::refused("version_unsupported", format!("{evidence}, so the last minor version of {major} is not the given one."))
         .hint(format!("Look up which one it is, and pass --last-minor {major}.Y or fix the list of releases."))
 }

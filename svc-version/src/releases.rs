@@ -74,7 +74,7 @@ fn of_file(path: &Path) -> Result<Vec<Version>, Failure> {
         .map(|line| {
             line.parse().map_err(|why: String| {
                 Failure::invalid(
-                    "releases_invalid",
+                    "file_invalid",
                     format!("The list of releases {} has a line that is no version.", path.display()),
                 )
                 .hint("Write one X.Y.Z a line; # starts a comment.")

@@ -19,22 +19,22 @@ fn a_planted_link_a_foreign_file_and_a_folder_in_the_copys_place_are_refused() {
 
     let victim = site.write("victim", "precious");
     symlink(&victim, &copy).unwrap();
-    save().run().refused("not_a_regular_file");
-    save().arg("--force").run().refused("not_a_regular_file");
+    save().run().refused("file_invalid");
+    save().arg("--force").run().refused("file_invalid");
     assert_eq!(text(&victim), "precious");
     fs::remove_file(&copy).unwrap();
     symlink("/nonexistent/target", &copy).unwrap();
-    save().run().refused("not_a_regular_file");
+    save().run().refused("file_invalid");
     fs::remove_file(&copy).unwrap();
 
     for content in ["planted: yes\n", SHIPPED] {
         fs::write(&copy, content).unwrap();
         chown(&copy, Some(stranger.uid.as_raw()), Some(stranger.gid.as_raw())).unwrap();
-        save().arg("--force").run().refused("foreign_file");
+        save().arg("--force").run().refused("file_exists");
         assert_eq!(text(&copy), content);
         // Nor is it read: its values would come into the configuration.
         for step in ["diff", "carry"] {
-            product.tool(&site, step).run().refused("foreign_file");
+            product.tool(&site, step).run().refused("file_exists");
         }
     }
     fs::remove_file(&copy).unwrap();
@@ -43,7 +43,7 @@ fn a_planted_link_a_foreign_file_and_a_folder_in_the_copys_place_are_refused() {
     let folder = site.path("a folder");
     fs::create_dir(&folder).unwrap();
     symlink(&folder, &copy).unwrap();
-    save().run().refused("not_a_regular_file").unchanged();
+    save().run().refused("file_invalid").unchanged();
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     fs::remove_file(&copy).unwrap();
     // A link where the unfinished file would be is not followed either.
@@ -60,7 +60,7 @@ fn a_pipe_in_the_copys_place_holds_nobody_up() {
     os::run(Command::new("mkfifo").arg(product.saved("yaml"))).unwrap();
     for step in ["save", "diff", "carry"] {
         let tool = product.tool(&site, step).args(["--timeout", "20s"]);
-        tool.run().refused("not_a_regular_file").unchanged();
+        tool.run().refused("file_invalid").unchanged();
     }
 }
 
@@ -72,15 +72,15 @@ fn a_second_name_of_a_foreign_file_is_neither_written_through_nor_read() {
     let victim = site.write("victim", "a: precious\n");
     fs::hard_link(&victim, product.saved("yaml")).unwrap();
     let save = || product.tool(&site, "save");
-    save().run().refused("copy_exists");
+    save().run().refused("file_exists");
     // The name is given to the copy; the file keeps what it holds under its other names.
     save().arg("--force").run().ok().changed();
     assert_eq!((text(&victim), text(product.saved("yaml"))), ("a: precious\n".to_owned(), SHIPPED.to_owned()));
     fs::remove_file(product.saved("yaml")).unwrap();
     chown(&victim, Some(stranger.uid.as_raw()), None).unwrap();
     fs::hard_link(&victim, product.saved("yaml")).unwrap();
-    save().arg("--force").run().refused("foreign_file");
-    product.tool(&site, "carry").arg("--all").run().refused("foreign_file");
+    save().arg("--force").run().refused("file_exists");
+    product.tool(&site, "carry").arg("--all").run().refused("file_exists");
     assert_eq!(text(&victim), "a: precious\n");
 }
 
@@ -93,10 +93,10 @@ fn a_base_that_somebody_else_put_where_anybody_can_is_not_read() {
     let base = product.saved("yaml");
     let carry = || site.tool("carry").arg(&saved).arg("--base").arg(&base);
     symlink(&saved, &base).unwrap();
-    carry().run().refused("not_a_regular_file").unchanged();
+    carry().run().refused("file_invalid").unchanged();
     fs::remove_file(&base).unwrap();
     fs::write(&base, SHIPPED).unwrap();
     chown(&base, Some(stranger.uid.as_raw()), None).unwrap();
-    carry().run().refused("foreign_file").unchanged();
+    carry().run().refused("file_exists").unchanged();
     assert_eq!(text(site.yaml()), SHIPPED);
 }

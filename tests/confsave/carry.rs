@@ -71,7 +71,7 @@ fn a_key_that_the_new_version_does_not_have_is_not_carried_and_not_forgotten() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32").replace("240", "100");
     let new = SHIPPED.replace("  lifetime_minutes: 240\n", "");
-    let ran = site.carry("yaml", &mine, Some(SHIPPED), &new).run().review("not_carried").changed();
+    let ran = site.carry("yaml", &mine, Some(SHIPPED), &new).run().review("not_restored").changed();
     assert_outcomes(&ran, &[("database.pool.size", "carried"), ("session.lifetime_minutes", "not_carried: gone_in_new")]);
     assert_eq!(text(site.yaml()), new.replace("size: 16", "size: 32"));
     // Whoever wants it all the same names it.
@@ -99,12 +99,12 @@ fn without_a_base_nothing_is_carried_but_what_is_named() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32").replace("240", "100").replace("level: info", "level: debug");
     let carry = |args: &[&str]| site.carry("yaml", &mine, None, SHIPPED).args(args.iter().copied()).run();
-    let ran = carry(&[]).review("not_carried").unchanged();
+    let ran = carry(&[]).review("not_restored").unchanged();
     assert_eq!(outcomes(&ran).len(), 3);
     assert_eq!(outcomes(&ran)[0], ("database.pool.size".into(), "not_carried: no_base".into()));
     assert_eq!(text(site.yaml()), SHIPPED);
 
-    let ran = carry(&["--key", "database", "--key", "log.level"]).ok().changed().warns("not_named");
+    let ran = carry(&["--key", "database", "--key", "log.level"]).ok().changed().warns("not_restored");
     assert_outcomes(
         &ran,
         &[
@@ -118,7 +118,7 @@ fn without_a_base_nothing_is_carried_but_what_is_named() {
     assert_eq!(text(site.yaml()), SHIPPED.replace("size: 16", "size: 32").replace("level: info", "level: debug"));
     carry(&["--all"]).ok().changed();
     assert_eq!(text(site.yaml()), mine);
-    carry(&["--key", "databse"]).fails(4, "key_not_found").unchanged();
+    carry(&["--key", "databse"]).fails(4, "file_not_found").unchanged();
     assert_eq!(carry(&["--all", "--base", "base.yaml"]).status, 2);
     assert_eq!(carry(&["--key", "a", "--base", "base.yaml"]).status, 2);
 }
@@ -150,7 +150,7 @@ fn a_key_that_cannot_be_written_by_itself_alone_is_left_and_the_others_are_carri
     let site = Site::new();
     // Another key says the same by an alias: to set the one would set both.
     let new = "a: &x 1\nb: *x\nc: 1\n";
-    let ran = site.carry("yaml", "a: 2\nb: 1\nc: 2\n", Some("a: 1\nb: 1\nc: 1\n"), new).run().review("not_carried").changed();
+    let ran = site.carry("yaml", "a: 2\nb: 1\nc: 2\n", Some("a: 1\nb: 1\nc: 1\n"), new).run().review("not_restored").changed();
     assert_outcomes(&ran, &[("a", "not_carried: not_writable"), ("c", "carried")]);
     assert_eq!(text(site.yaml()), "a: &x 1\nb: *x\nc: 2\n");
 }
@@ -170,7 +170,7 @@ fn owner_and_mode_of_the_new_file_stay_and_a_link_is_not_replaced() {
     fs::remove_file(site.yaml()).unwrap();
     symlink(&real, site.yaml()).unwrap();
     let carry = || site.tool("carry").arg(site.path("saved.yaml")).arg("--base").arg(site.path("base.yaml"));
-    let ran = carry().run().refused("config_is_link");
+    let ran = carry().run().refused("file_invalid");
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.ends_with(&format!("--layout yaml --config '{}'", real.display())), "{hint}");
     carry().arg("--config").arg(&real).run().ok().changed();
@@ -208,7 +208,7 @@ fn a_carry_that_cannot_keep_the_rights_of_the_file_is_refused_and_changes_nothin
     os::run(Command::new("chown").arg(format!("{}", user.uid)).arg(site.path("saved.yaml")).arg(site.path("base.yaml"))).unwrap();
     let files = site.files();
     // Whoever may write the folder, but is not root, cannot give the file to root.
-    call.as_user(&user.name).run().refused("rights_not_kept").unchanged();
+    call.as_user(&user.name).run().refused("permission_denied").unchanged();
     assert_eq!(site.files(), files);
 }
 

@@ -58,9 +58,9 @@ fn a_saves_document_leads_diff_and_carry_to_its_copy_also_when_both_have_moved()
     assert_eq!(paths(&from("diff").run().ok().result()["changed"]), ["database.pool.size"]);
 
     fs::write(site.path("moved/svc.yaml"), format!("{custom}x: 1\n")).unwrap();
-    from("diff").run().fails(7, "saved_changed").unchanged();
+    from("diff").run().fails(7, "content_differs").unchanged();
     let carry = || from("carry").arg("--base").arg(site.write("base.yaml", SHIPPED)).run();
-    carry().fails(7, "saved_changed").unchanged();
+    carry().fails(7, "content_differs").unchanged();
     fs::write(site.path("moved/svc.yaml"), &custom).unwrap();
     assert_outcomes(&carry().ok().changed(), &[("database.pool.size", "carried")]);
     assert_eq!(text(site.yaml()), custom);
@@ -75,9 +75,9 @@ fn a_configuration_that_was_changed_since_is_for_a_person_to_look_at_where_it_wa
     let diff = || site.tool("diff").arg(&saved).args(["--expect", "same"]);
     assert_eq!(diff().run().ok().unchanged().result()["same"], true);
     fs::write(site.yaml(), "a: 1\n").unwrap();
-    diff().run().fails(7, "yaml_invalid").unchanged();
+    diff().run().fails(7, "file_invalid").unchanged();
     fs::write(&saved, "a: 1 # as it was\n").unwrap();
     diff().run().ok();
     fs::write(&saved, "a: 2\n").unwrap();
-    assert_eq!(diff().run().review("configuration_changed_since").unchanged().result()["same"], false);
+    assert_eq!(diff().run().review("content_differs").unchanged().result()["same"], false);
 }

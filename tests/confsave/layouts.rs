@@ -9,16 +9,16 @@ use crate::site::{SHIPPED, SHIPPED_CONF, Site, assert_outcomes, mode, paths, tex
 fn both_layouts_are_refused_until_one_is_named_and_neither_is_not_found() {
     let site = Site::new();
     let save = || site.tool("save").arg("--to").arg(site.dir.path());
-    save().run().fails(4, "config_not_found").unchanged();
+    save().run().fails(4, "file_not_found").unchanged();
     fs::write(site.yaml(), SHIPPED).unwrap();
     fs::write(site.conf(), SHIPPED_CONF).unwrap();
-    save().run().refused("config_in_both_layouts");
+    save().run().refused("file_exists");
     save().args(["--layout", "conf"]).run().ok();
     save().args(["--layout", "yaml"]).run().ok();
     assert_eq!(text(site.path("svc.conf")), SHIPPED_CONF);
     assert_eq!(text(site.path("svc.yaml")), SHIPPED);
     fs::remove_file(site.conf()).unwrap();
-    save().args(["--layout", "conf"]).run().fails(4, "config_not_found");
+    save().args(["--layout", "conf"]).run().fails(4, "file_not_found");
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
     let save = site.tool("save").arg("--to").arg(site.path("svc.conf")).run().ok();
     fs::write(site.conf(), SHIPPED_CONF).unwrap();
     fs::write(site.yaml(), SHIPPED).unwrap();
-    site.tool("diff").arg(site.path("svc.conf")).run().refused("config_in_both_layouts");
+    site.tool("diff").arg(site.path("svc.conf")).run().refused("file_exists");
     let ran = site.tool("diff").args(["--from", "-"]).stdin(save.text()).run().ok();
     assert_eq!(paths(&ran.result()["changed"]), ["database.host"]);
     let base = site.write("base.conf", SHIPPED_CONF);
@@ -37,7 +37,7 @@ fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
     assert_eq!(text(site.conf()), SHIPPED_CONF.replace("db1", "db7"));
     assert_eq!(text(site.yaml()), SHIPPED);
     // Who asks for the other one gets it.
-    carry().args(["--layout", "yaml"]).run().review("not_carried").unchanged();
+    carry().args(["--layout", "yaml"]).run().review("not_restored").unchanged();
     // So it does for a file whose name tells none.
     let odd = site.write("configuration", SHIPPED);
     let save = site.tool("save").args(["--layout", "yaml", "--config"]).arg(&odd).arg("--to").arg(site.path("odd")).run().ok();
@@ -74,7 +74,7 @@ fn a_conf_with_a_line_that_is_not_understood_is_put_back_as_a_whole_with_the_shi
     let mine = shipped.replace("db1", "db7");
     let beside = site.path("inst dir/conf/svc.conf.svc-new");
 
-    let ran = site.carry("conf", &mine, None, &shipped).run().review("not_carried").unchanged();
+    let ran = site.carry("conf", &mine, None, &shipped).run().review("not_restored").unchanged();
     assert_outcomes(&ran, &[("(the whole file)", "not_carried: not_recognised")]);
     assert_eq!(ran.result()["new"]["unknown_line"], 14);
     let diff = || site.tool("diff").arg(site.path("saved.conf"));
@@ -87,8 +87,7 @@ fn a_conf_with_a_line_that_is_not_understood_is_put_back_as_a_whole_with_the_shi
 
     fs::set_permissions(site.conf(), fs::Permissions::from_mode(0o640)).unwrap();
     let base = site.write("base.conf", &shipped);
-    let ran =
-        site.tool("carry").arg(site.path("saved.conf")).arg("--base").arg(base).run().review("carried_as_a_whole").changed();
+    let ran = site.tool("carry").arg(site.path("saved.conf")).arg("--base").arg(base).run().review("not_restored").changed();
     assert_outcomes(&ran, &[("(the whole file)", "carried")]);
     assert_eq!(ran.result()["previous"], beside.to_str().unwrap());
     assert_eq!((text(site.conf()), text(&beside)), (mine.clone(), shipped.clone()));
@@ -118,7 +117,7 @@ fn across_layouts_nothing_is_carried_and_what_differs_is_told_by_diff() {
     let before = site.files();
     let whole = [("(the whole file)", "not_carried: other_layout")];
     for options in [vec!["--base".into(), base], vec!["--all".into()]] {
-        assert_outcomes(&site.tool("carry").arg(&conf).args(options).run().review("not_carried").unchanged(), &whole);
+        assert_outcomes(&site.tool("carry").arg(&conf).args(options).run().review("not_restored").unchanged(), &whole);
     }
     assert_eq!(site.files(), before);
     let diff = site.tool("diff").arg(&conf).run().ok();
@@ -129,7 +128,7 @@ fn across_layouts_nothing_is_carried_and_what_differs_is_told_by_diff() {
     fs::remove_file(site.yaml()).unwrap();
     fs::write(site.conf(), SHIPPED_CONF).unwrap();
     let yaml = site.write("svc.yaml", SHIPPED.replace("size: 16", "size: 99"));
-    assert_outcomes(&site.tool("carry").arg(&yaml).arg("--all").run().review("not_carried").unchanged(), &whole);
+    assert_outcomes(&site.tool("carry").arg(&yaml).arg("--all").run().review("not_restored").unchanged(), &whole);
 }
 
 #[test]

@@ -15,14 +15,14 @@ fn a_file_that_is_invalid_yaml_is_told_by_its_line_and_not_by_its_content() {
     let site = Site::new();
     let good = site.write("good.yaml", SHIPPED);
     for (bad, code) in [
-        (&b"a: 1\nsecret: hunter2: x\n"[..], "yaml_invalid"),
-        (b"secret: hunter2\nsecret: hunter2\n", "yaml_invalid"),
-        (b"a:\n\thunter2: 1\n", "yaml_invalid"),
-        (b"a: [hunter2, \n", "yaml_invalid"),
-        (b"a: hunter2\n---\nb: 1\n", "yaml_invalid"),
-        (b"a: *hunter2\n", "yaml_invalid"),
-        (b"a: hunter2 \xff\n", "not_text"),
-        (b"a: hunter2 \x00\n", "not_text"),
+        (&b"a: 1\nsecret: hunter2: x\n"[..], "file_invalid"),
+        (b"secret: hunter2\nsecret: hunter2\n", "file_invalid"),
+        (b"a:\n\thunter2: 1\n", "file_invalid"),
+        (b"a: [hunter2, \n", "file_invalid"),
+        (b"a: hunter2\n---\nb: 1\n", "file_invalid"),
+        (b"a: *hunter2\n", "file_invalid"),
+        (b"a: hunter2 \xff\n", "file_invalid"),
+        (b"a: hunter2 \x00\n", "file_invalid"),
     ] {
         let bad_file = site.write("bad.yaml", bad);
         for (saved, new) in [(&bad_file, SHIPPED.as_bytes()), (&good, bad)] {
@@ -56,7 +56,7 @@ fn a_disk_that_is_full_leaves_the_old_file_and_nothing_else() {
         .unwrap();
     assert_eq!(out.status.code(), Some(1), "{out:?}");
     let document: Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!(document["error"]["code"], "disk_full");
+    assert_eq!(document["error"]["code"], "out_of_space");
     assert_eq!(document["changed"], false);
 }
 
@@ -153,20 +153,20 @@ fn what_is_too_deep_too_large_or_no_text_is_a_sentence_and_changes_nothing() {
     let bomb: String = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned()].into_iter().chain(lists).collect();
     let latin = b"name: M\xfcller\n".to_vec();
     let cases = [
-        (deep.into_bytes(), "yaml_invalid", "line 101"),
-        (format!("a: {}", "[".repeat(100_000)).into_bytes(), "yaml_invalid", "line 1"),
-        (format!("a: {}x{}", "{b: ".repeat(5000), "}".repeat(5000)).into_bytes(), "yaml_invalid", "line 1"),
-        (elf, "not_text", "UTF-8"),
-        (utf16, "not_text", "UTF-8"),
-        (latin, "not_text", "UTF-8"),
-        (b"a: 1\n---\nb: 2\n".to_vec(), "yaml_invalid", "line 2"),
-        (b"a: 1\n\"a\": 2\n".to_vec(), "yaml_invalid", "line 2"),
-        (b"a:\n\tb: 1\n".to_vec(), "yaml_invalid", "line 2"),
-        (b"a: [1, 2\n".to_vec(), "yaml_invalid", "line 2"),
-        (b"? [a, b]\n: c\n".to_vec(), "yaml_invalid", "line 1"),
-        (b"a: b: c\n".to_vec(), "yaml_invalid", "line 1"),
-        (bomb.into_bytes(), "yaml_invalid", "line "),
-        (vec![b' '; 64 * 1024 * 1024 + 1], "file_too_large", "larger than"),
+        (deep.into_bytes(), "file_invalid", "line 101"),
+        (format!("a: {}", "[".repeat(100_000)).into_bytes(), "file_invalid", "line 1"),
+        (format!("a: {}x{}", "{b: ".repeat(5000), "}".repeat(5000)).into_bytes(), "file_invalid", "line 1"),
+        (elf, "file_invalid", "UTF-8"),
+        (utf16, "file_invalid", "UTF-8"),
+        (latin, "file_invalid", "UTF-8"),
+        (b"a: 1\n---\nb: 2\n".to_vec(), "file_invalid", "line 2"),
+        (b"a: 1\n\"a\": 2\n".to_vec(), "file_invalid", "line 2"),
+        (b"a:\n\tb: 1\n".to_vec(), "file_invalid", "line 2"),
+        (b"a: [1, 2\n".to_vec(), "file_invalid", "line 2"),
+        (b"? [a, b]\n: c\n".to_vec(), "file_invalid", "line 1"),
+        (b"a: b: c\n".to_vec(), "file_invalid", "line 1"),
+        (bomb.into_bytes(), "file_invalid", "line "),
+        (vec![b' '; 64 * 1024 * 1024 + 1], "file_invalid", "larger than"),
     ];
     for (bytes, code, says) in cases {
         let bad = site.write("bad.yaml", &bytes);

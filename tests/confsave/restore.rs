@@ -85,14 +85,14 @@ fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_
     // What it led to is another file by now, which is not touched.
     reinstall();
     fs::write(&real, "another: 1\n").unwrap();
-    restore().run().review("link_not_restored").changed();
+    restore().run().review("not_restored").changed();
     assert!(!site.yaml().is_symlink());
     assert_eq!((text(site.yaml()), text(&real)), (mine.clone(), "another: 1\n".to_owned()));
 
     // A link that leads nowhere makes way for the file.
     fs::remove_file(site.yaml()).unwrap();
     symlink("nowhere", site.yaml()).unwrap();
-    restore().run().review("link_not_restored").changed();
+    restore().run().review("not_restored").changed();
     assert_eq!(text(site.yaml()), mine);
 }
 
@@ -195,7 +195,7 @@ fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     // Something else has its name, or its folder's.
     fs::remove_file(site.yaml()).unwrap();
     fs::create_dir(site.yaml()).unwrap();
-    fails("not_a_regular_file");
+    fails("file_invalid");
     fs::remove_dir_all(&folder).unwrap();
     fs::write(&folder, "").unwrap();
     fails("io_error");
@@ -203,7 +203,7 @@ fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     fs::create_dir(&folder).unwrap();
     // The copy is another one.
     fs::write(site.path("svc.yaml"), "x: 1\n").unwrap();
-    fails("saved_changed");
+    fails("content_differs");
     fs::remove_file(site.path("svc.yaml")).unwrap();
     fails("file_not_found");
 }
@@ -218,7 +218,7 @@ fn whoever_cannot_give_the_file_to_its_owner_is_refused() {
     fs::write(site.yaml(), "other: 1\n").unwrap();
     for dry in [&["--dry-run"][..], &[]] {
         let call = site.tool("restore").args(["--from", "-"]).args(dry.iter().copied()).stdin(save.text());
-        call.as_user(&user.name).run().refused("rights_not_kept").unchanged();
+        call.as_user(&user.name).run().refused("permission_denied").unchanged();
         assert_eq!(text(site.yaml()), "other: 1\n");
     }
 }
@@ -236,7 +236,7 @@ fn a_folder_that_was_made_for_a_file_that_then_cannot_be_written_is_a_change() {
     }
     // Only root may give the file to root again.
     let restore = site.tool("restore").env("SVC_STATE_DIR", site.path("state of daemon")).as_user("daemon");
-    restore.args(["--from", "-"]).stdin(save.text()).run().fails(1, "rights_not_kept").changed();
+    restore.args(["--from", "-"]).stdin(save.text()).run().fails(1, "permission_denied").changed();
     assert!(folder.exists() && !site.yaml().exists());
 }
 

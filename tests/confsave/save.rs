@@ -16,7 +16,7 @@ fn a_save_copies_the_newer_layout_private_to_the_backup_folder_and_records_whose
     let source = site.write("inst dir/config/svc/svc.yaml", SHIPPED);
     fs::set_permissions(&source, fs::Permissions::from_mode(0o640)).unwrap();
     let save = || site.tool("save").env("SVC_BACKUP_DIR", site.path("backup dir"));
-    let ran = save().run().fails(4, "folder_not_found").unchanged();
+    let ran = save().run().fails(4, "file_not_found").unchanged();
     let hint = ran.doc()["error"]["hint"].as_str().unwrap().to_owned();
     os::run(Command::new("sh").args(["-c", &hint])).unwrap();
     let ran = save().run().ok().changed();
@@ -47,7 +47,7 @@ fn a_save_after_the_reinstallation_never_replaces_the_customised_copy() {
     let save = || site.tool("save").arg("--to").arg(site.path("svc.conf"));
     assert_eq!(save().run().ok().changed().result()["layout"], "conf");
     fs::write(site.conf(), SHIPPED_CONF).unwrap();
-    save().run().refused("copy_exists");
+    save().run().refused("file_exists");
     assert_eq!(text(site.path("svc.conf")), "customised = yes\n");
 
     let forced = save().arg("--force").run().ok().changed();
@@ -72,9 +72,9 @@ fn the_copy_goes_to_the_file_or_folder_that_is_named() {
     assert_eq!(text(site.path("a folder/svc.yaml")), SHIPPED);
     save(site.path("other name")).ok();
     assert_eq!(text(site.path("other name")), SHIPPED);
-    save(site.path("nowhere/")).fails(4, "folder_not_found").unchanged();
-    save(site.path("nowhere/x.yaml")).fails(4, "folder_not_found").unchanged();
-    save(site.yaml()).refused("same_file");
+    save(site.path("nowhere/")).fails(4, "file_not_found").unchanged();
+    save(site.path("nowhere/x.yaml")).fails(4, "file_not_found").unchanged();
+    save(site.yaml()).refused("file_exists");
     // A relative path is one of the folder that the call is made in.
     site.tool("save").args(["--to", "relative.yaml"]).dir(site.dir.path()).run().ok();
     assert_eq!(text(site.path("relative.yaml")), SHIPPED);
@@ -86,7 +86,7 @@ fn a_file_of_neither_layout_is_named_by_flag_or_environment() {
     let odd = site.write("odd place.yml", SHIPPED);
     let ran = site.tool("save").arg("--to").arg(site.path("x")).env("SVC_CONFIG_FILE", &odd).run().ok();
     assert_eq!(ran.result()["layout"], "yaml");
-    site.tool("save").arg("--config").arg(site.path("none.conf")).run().fails(4, "config_not_found");
+    site.tool("save").arg("--config").arg(site.path("none.conf")).run().fails(4, "file_not_found");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn an_unprivileged_user_saves_what_it_may_read_and_is_told_what_it_may_not() {
     fs::write(site.yaml(), SHIPPED).unwrap();
     os::folder(&site.path("home"), 0o700, Some(&user)).unwrap();
     let save = || site.tool("save").as_user(&user.name).arg("--to").arg(site.path("home"));
-    save().run().refused("state_dir_unusable");
+    save().run().refused("permission_denied");
     let ran = save().env("SVC_STATE_DIR", site.path("home/state")).run().ok();
     assert_eq!(ran.result()["owner"], "root");
     assert_eq!(fs::metadata(site.path("home/svc.yaml")).unwrap().uid(), user.uid.as_raw());

@@ -34,7 +34,7 @@ fn an_installer_that_fails_is_rolled_back_by_itself_with_the_previous_one_that_l
     let ran = ran.fails(1, "command_failed").changed();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");
     assert_back(&product, &before);
-    product.tool("svc-upgrade").arg("--resume").run().refused("rolled_back");
+    product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
     assert!(next(&product, "svc-upgrade").starts_with("It was rolled back by the run "));
 }
 
@@ -65,7 +65,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
         product.tool("svc-rollback").run().ok();
     }
     // (What the killed run has left is undone before.)
-    product.tool("svc-upgrade").arg("--resume").run().fails(3, "rolled_back");
+    product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
     let id = inner(product).file_name().unwrap().to_string_lossy().into_owned();
     for tool in ["svc-snap", "svc-pgrestore"] {
         product.tool(tool).args(["discard", "--run", &id]).run().ok();

@@ -95,7 +95,7 @@ fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
     product.host.systemd.systemctl().arg("daemon-reload").output().unwrap();
     again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
     // What was said then holds from then on: the installer is not run without it.
-    again().run().fails(2, "installer_args_missing");
+    again().run().fails(2, "options_invalid");
     let run = newest_run(&product);
     let installers = points(&run).iter().filter(|point| *point == "installer.json").count();
     assert_eq!(installers, 2, "{:?}", points(&run));

@@ -187,7 +187,7 @@ impl Journey {
         assert_eq!(product.marker(), "1.15.5");
         let stopped = has(&cut.run, "stop.started");
         if !how.in_order() && stopped && cut.point.ends_with(".json") {
-            product.tool("svc-upgrade").arg("--resume").run().fails(3, "nothing_to_resume");
+            product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
         }
         if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
             assert!(product.is_active(), "cut off at {}, it was not started again", cut.point);
@@ -278,7 +278,7 @@ impl Journey {
         if is_committed(&cut.run) {
             assert!(said.contains("svc-rollback --resume"), "cut off at {}: {said}", cut.point);
             if first {
-                self.rollback().run().refused("rollback_unfinished");
+                self.rollback().run().refused("run_unfinished");
                 self.upgrade().run().refused("run_unfinished");
             }
             return self.rollback().arg("--resume");
@@ -292,7 +292,7 @@ impl Journey {
         let in_order = how.in_order() && noted && !cut.recovering;
         // The next call of any script undoes what a killed one has left.
         if !in_order && cut.point.ends_with(".json") {
-            self.rollback().arg("--resume").run().fails(3, "nothing_to_resume");
+            self.rollback().arg("--resume").run().fails(3, "not_resumable");
         }
         if in_order || cut.point.ends_with(".json") {
             let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("clone")).collect();

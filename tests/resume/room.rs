@@ -62,7 +62,7 @@ fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_
     assert!(status.stdout.contains("next: Nothing was changed. Run the same command again:\n  svc-rollback\n"), "{status}");
     assert!(status.stdout.contains("first undoes what the run has left:\n  svc-version current\n"), "{status}");
     for _ in 0..2 {
-        rollback("--resume").refused("nothing_to_resume");
+        rollback("--resume").refused("not_resumable");
         assert!(run.join("07-discard-search.json").exists() && run.join("document.json").exists());
         assert!(!run.join("07-discard-search.2.started").exists(), "it was undone twice");
     }
@@ -100,7 +100,7 @@ fn a_command_that_could_not_be_begun_is_told_as_that_and_is_run_by_the_next_call
     let folder = tempfile::tempdir().unwrap();
     // Where the holder of the next command takes room for what that prints, it finds none.
     let (_disk, hooks) = hooks(folder.path(), "cd runs/*; mkdir 03-hook-10-modules.out.partial");
-    let ran = hooks.clone().run().fails(1, "command_not_begun");
+    let ran = hooks.clone().run().fails(1, "program_not_found");
     assert!(!folder.path().join("ran").exists(), "{ran}");
     let steps = ran.result()["steps"].as_array().unwrap();
     assert!(!steps.iter().any(|step| step["step"] == "hook-10-modules"), "{ran}");

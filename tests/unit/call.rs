@@ -24,7 +24,7 @@ fn a_unit_is_started_from_a_document_only_if_it_was_running_then() {
     unit.tool("stop").run().ok();
     // The unit of the document comes before that of the environment.
     start_from(awake.clone()).env("SVC_UNIT", "user:unit-test-nobody.service").run().ok().changed();
-    start_from(awake).arg("user:unit-test-nobody.service").run().fails(2, "from_other_unit").unchanged();
+    start_from(awake).arg("user:unit-test-nobody.service").run().fails(2, "from_invalid").unchanged();
 
     let stopped = unit.tool("stop").run().ok().text();
     let dry = unit.tool("stop").arg("--dry-run").run().ok().text();

@@ -36,11 +36,11 @@ fn under_a_system_manager_a_failure_carries_the_journal_and_a_user_without_right
     let seen = operator("status").run().ok().unchanged();
     assert_eq!(after(&seen, "main_pid"), after(&started, "main_pid"));
     for step in ["stop", "restart"] {
-        let ran = operator(step).run().refused("no_rights").unchanged();
+        let ran = operator(step).run().refused("permission_denied").unchanged();
         assert_eq!(ran.doc()["error"]["hint"], "Run the same command with sudo.");
     }
     let stopped = root("stop").run().ok().changed();
-    operator("start").run().refused("no_rights").unchanged();
+    operator("start").run().refused("permission_denied").unchanged();
     let back = root("start").args(["--settle", "1s", "--from", "-"]).stdin(stopped.text()).run().ok().changed();
     assert_ne!(after(&back, "main_pid"), after(&started, "main_pid"));
 
@@ -58,7 +58,7 @@ fn under_a_system_manager_a_failure_carries_the_journal_and_a_user_without_right
     // One that has to be killed, as systemd itself reports it to a system service.
     install("deaf.service", "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'\nTimeoutStopSec=1");
     root("start").args(["deaf", "--settle", "500ms"]).run().ok();
-    let ran = root("stop").arg("deaf").run().review("unit_killed").changed();
+    let ran = root("stop").arg("deaf").run().review("unit_failed").changed();
     assert_eq!(after(&ran, "result"), "timeout");
     root("status").arg("nobody").run().fails(4, "unit_not_found");
 }

@@ -134,7 +134,7 @@ fn a_dependent_that_does_not_start_again_is_for_a_person_to_look_at() {
         .args(["--settle", "300ms", "--from", "-"])
         .stdin(stopped)
         .run()
-        .review("dependent_not_started")
+        .review("dependents_stopped")
         .changed();
     assert_eq!(ran.result()["dependents"], json!([]));
     assert!(unit.systemd.is_active(&unit.name));

@@ -30,7 +30,7 @@ fn a_masked_unit_is_refused_with_the_command_that_unmasks_it() {
     unit.reload();
     assert_eq!(unit.status()["load_state"], "masked");
     for step in ["start", "restart", "wait"] {
-        let ran = unit.tool(step).run().refused("unit_masked");
+        let ran = unit.tool(step).run().refused("unit_failed");
         says(&ran, &format!("systemctl --user unmask {}", unit.name));
     }
     unit.tool("stop").run().ok().unchanged();
@@ -40,7 +40,7 @@ fn a_masked_unit_is_refused_with_the_command_that_unmasks_it() {
 fn a_unit_file_that_cannot_be_used_is_invalid_with_the_managers_reason() {
     let unit = Own::new("broken", "Type=simple");
     assert_eq!(unit.status()["load_state"], "bad-setting");
-    let ran = unit.start().run().fails(7, "unit_invalid").unchanged();
+    let ran = unit.start().run().fails(7, "unit_failed").unchanged();
     says(&ran, "bad-setting");
     says(&ran, "systemd-analyze --user verify");
 }
@@ -82,7 +82,7 @@ fn a_unit_file_that_was_changed_but_not_read_again_is_warned_of() {
     wait::until("the warning", svc_tests::wait::HANG, || {
         fs::File::open(unit.file()).ok()?.set_modified(std::time::SystemTime::now() + Duration::from_secs(9)).ok()?;
         let ran = unit.tool("restart").args(["--settle", "0"]).run().ok();
-        ran.doc()["warnings"].as_array()?.iter().any(|warning| warning["code"] == "daemon_reload_needed").then_some(())
+        ran.doc()["warnings"].as_array()?.iter().any(|warning| warning["code"] == "external_warning").then_some(())
     })
     .unwrap();
 }

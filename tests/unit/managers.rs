@@ -22,7 +22,7 @@ fn without_systemctl_or_without_a_manager_it_is_unavailable() {
     let empty = tempfile::tempdir().unwrap();
     let path = empty.path().to_str().unwrap();
     for step in ["status", "stop", "start", "restart", "wait"] {
-        Tool::new("svc-unit").arg(step).env("PATH", path).run().fails(5, "systemctl_not_found").unchanged();
+        Tool::new("svc-unit").arg(step).env("PATH", path).run().fails(5, "manager_unreachable").unchanged();
         let nobody = Tool::new("svc-unit").args([step, "--user"]).env("XDG_RUNTIME_DIR", path);
         nobody.run().fails(5, "manager_unreachable").unchanged();
     }
@@ -33,7 +33,7 @@ fn the_manager_of_another_user_is_refused() {
     let systemd = manager();
     let user = os::system_user("svc-unit-test").unwrap();
     for step in ["status", "stop"] {
-        let ran = tool(&systemd, step).args(["--user", "svc"]).as_user(&user.name).run().refused("no_rights");
+        let ran = tool(&systemd, step).args(["--user", "svc"]).as_user(&user.name).run().refused("permission_denied");
         assert!(ran.text().contains("Run the same command as the user who owns that manager."), "{ran}");
     }
 }
@@ -49,7 +49,7 @@ fn a_user_without_rights_is_told_to_use_sudo() {
     let user = os::system_user("svc-unit-test").unwrap();
     for step in ["stop", "restart"] {
         let tool = Tool::new("svc-unit").arg(step).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
-        let ran = tool.as_user(&user.name).run().refused("no_rights").unchanged();
+        let ran = tool.as_user(&user.name).run().refused("permission_denied").unchanged();
         assert_eq!(ran.doc()["error"]["hint"], "Run the same command with sudo.");
         assert_eq!(after(&ran, "active_state"), "active");
     }

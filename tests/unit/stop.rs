@@ -10,7 +10,7 @@ use crate::own::{Own, SIMPLE, after, tool};
 fn a_unit_that_has_to_be_killed_is_stopped_and_a_person_must_look() {
     let unit = Own::new("deaf", "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'\nTimeoutStopSec=1");
     unit.start().run().ok();
-    let ran = unit.tool("stop").run().review("unit_killed").changed();
+    let ran = unit.tool("stop").run().review("unit_failed").changed();
     assert_eq!((after(&ran, "result"), after(&ran, "exec_main_code")), (&json!("timeout"), &json!("killed")));
     assert!(!unit.systemd.is_active(&unit.name));
 }
@@ -19,7 +19,7 @@ fn a_unit_that_has_to_be_killed_is_stopped_and_a_person_must_look() {
 fn a_program_that_answers_term_with_a_status_of_its_own_is_stopped_with_a_warning() {
     let unit = Own::new("java", "ExecStart=/bin/sh -c 'trap \"exit 143\" TERM; while :; do sleep 0.1; done'");
     unit.start().run().ok();
-    let ran = unit.tool("stop").run().ok().changed().warns("unit_ended_badly");
+    let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
     assert_eq!(after(&ran, "active_state"), "failed");
     // A failed unit is no running one.
     let from = ran.text();
@@ -62,7 +62,7 @@ fn a_start_that_the_stop_cuts_short_is_a_warning() {
     let unit = Own::new("cut-start", "ExecStartPre=/bin/sleep 600\nExecStart=/bin/sleep 600\nRestart=on-failure");
     unit.systemctl(&["start", "--no-block"]);
     unit.waits_in("activating");
-    let ran = unit.tool("stop").run().ok().changed().warns("start_cut_short");
+    let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
     assert_eq!((after(&ran, "result"), after(&ran, "active_state")), (&json!("signal"), &json!("failed")), "{ran}");
 }
 

@@ -26,26 +26,26 @@ fn an_unsupported_upgrade_is_refused_with_what_to_do_instead() {
         let ran = place.check(installed, to).args(last).run().refused(code);
         assert!(hint(&ran).contains(helps), "expected `{helps}` in the hint\n{ran}");
     };
-    refused("1.4.2", "1.6.0", "path_unsupported", "1.5.Z");
-    refused("1.15.5", "2.1.0", "path_unsupported", "2.0.Z");
-    refused("1.15.5", "3.0.0", "path_unsupported", "2.0.Z");
-    refused("1.14.2", "2.0.1", "path_unsupported", "1.15.Z");
-    refused("1.15.5", "1.15.5", "path_unsupported", "svc-rollback");
-    refused("2.0.1", "1.15.5", "path_unsupported", "svc-rollback");
-    refused("18446744073709551615.18446744073709551615.0", "18446744073709551615.0.0", "path_unsupported", "svc-rollback");
-    let ran = place.check("1.15.5", "2.1.0").args(last).run().refused("path_unsupported");
+    refused("1.4.2", "1.6.0", "version_unsupported", "1.5.Z");
+    refused("1.15.5", "2.1.0", "version_unsupported", "2.0.Z");
+    refused("1.15.5", "3.0.0", "version_unsupported", "2.0.Z");
+    refused("1.14.2", "2.0.1", "version_unsupported", "1.15.Z");
+    refused("1.15.5", "1.15.5", "version_unsupported", "svc-rollback");
+    refused("2.0.1", "1.15.5", "version_unsupported", "svc-rollback");
+    refused("18446744073709551615.18446744073709551615.0", "18446744073709551615.0.0", "version_unsupported", "svc-rollback");
+    let ran = place.check("1.15.5", "2.1.0").args(last).run().refused("version_unsupported");
     assert!(!hint(&ran).contains("1.16"), "1.15 is the last, so there is no 1.16\n{ran}");
-    refused("0.18446744073709551615.0", "18446744073709551615.5.0", "path_unsupported", "versions between");
+    refused("0.18446744073709551615.0", "18446744073709551615.5.0", "version_unsupported", "versions between");
 }
 
 #[test]
 fn an_upgrade_to_the_next_major_is_undecided_while_the_last_minor_is_not_known() {
     let place = Place::new();
-    let ran = place.check("1.15.5", "2.0.1").run().refused("path_unsupported");
+    let ran = place.check("1.15.5", "2.0.1").run().refused("version_unsupported");
     assert!(hint(&ran).contains("--last-minor 1.Y") && hint(&ran).contains("SVC_RELEASES"), "{ran}");
-    place.check("1.15.5", "2.0.1").args(["--last-minor", "2.3"]).run().refused("path_unsupported");
+    place.check("1.15.5", "2.0.1").args(["--last-minor", "2.3"]).run().refused("version_unsupported");
     // What is installed shows that the one named was not the last.
-    place.check("1.15.5", "2.0.1").args(["--last-minor", "1.14"]).run().refused("path_unsupported");
+    place.check("1.15.5", "2.0.1").args(["--last-minor", "1.14"]).run().refused("version_unsupported");
     assert_eq!(place.check("1.15.5", "2.0.1").args(["--last-minor", "1.15.5"]).run().status, 2);
 }
 
@@ -55,12 +55,12 @@ fn the_last_minor_is_found_in_a_list_of_releases() {
     let list = place.file("releases", "# all of them\r\n1.14.2\r\n1.15.5 # the last of 1\r\n\r\n1.15.1\r\n2.0.1\r\n");
     let with = |installed: &str| place.check(installed, "2.0.1").env("SVC_RELEASES", &list);
     assert_eq!(with("1.15.1").run().ok().result()["rule"], "next_major");
-    with("1.14.2").run().refused("path_unsupported");
-    with("1.16.0").run().refused("path_unsupported");
+    with("1.14.2").run().refused("version_unsupported");
+    with("1.16.0").run().refused("version_unsupported");
     // The flag goes before the environment.
     with("1.16.0").args(["--last-minor", "1.16"]).run().ok();
-    with("1.15.5").arg("--releases").arg(place.file("empty", "")).run().refused("path_unsupported");
-    with("1.15.5").arg("--releases").arg(place.file("bad", "1.15.5\nsvc 2\n")).run().fails(7, "releases_invalid");
+    with("1.15.5").arg("--releases").arg(place.file("empty", "")).run().refused("version_unsupported");
+    with("1.15.5").arg("--releases").arg(place.file("bad", "1.15.5\nsvc 2\n")).run().fails(7, "file_invalid");
     with("1.15.5").args(["--releases", "/nonexistent/releases"]).run().fails(4, "file_not_found");
 }
 
@@ -81,7 +81,7 @@ fn the_last_minor_is_found_in_a_folder_of_the_products_installers() {
     }
     let with = |installed: &str| place.check(installed, "2.0.1").arg("--releases").arg(place.path("shelf"));
     assert_eq!(with("1.15.5").run().ok().result()["rule"], "next_major");
-    with("1.14.2").run().refused("path_unsupported");
+    with("1.14.2").run().refused("version_unsupported");
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn a_check_resumes_from_an_installers_document_and_takes_the_installed_version_f
     let from = || place.tool("check").args(["--from", "-", "--last-minor", "1.15"]).stdin(document.clone());
     let ran = from().run().ok();
     assert_eq!(ran.result(), &json!({"installed": "1.15.5", "to": "2.0.1", "supported": true, "rule": "next_major"}));
-    from().args(["--installed", "1.14.2"]).run().refused("path_unsupported");
-    from().args(["--to", "2.0.1"]).run().fails(2, "version_twice");
+    from().args(["--installed", "1.14.2"]).run().refused("version_unsupported");
+    from().args(["--to", "2.0.1"]).run().fails(2, "options_invalid");
     // A file is as good as a pipe.
     let file = place.file("installer.json", &document);
     place.tool("check").arg("--from").arg(&file).args(["--last-minor", "1.15"]).run().ok();
@@ -120,6 +120,6 @@ fn a_list_of_releases_that_is_not_there_matters_only_for_another_major() {
     for (installed, to) in [("1.4.2", "1.4.3"), ("1.4.2", "1.5.0"), ("0.1.0", "0.1.1")] {
         check(installed, to).ok();
     }
-    check("1.4.2", "1.6.0").refused("path_unsupported");
+    check("1.4.2", "1.6.0").refused("version_unsupported");
     check("1.15.5", "2.0.1").fails(4, "file_not_found");
 }

@@ -75,5 +75,5 @@ fn an_installer_that_is_named_must_be_of_the_version() {
     assert_eq!(place.tool("find").run().status, 2, "nothing says which version");
     let without =
         document(&place, "point.json", "svc-point.choose", &json!({"path": "/p", "version": null, "upgrade_run": null}));
-    place.tool("find").arg("--for").arg(without).run().fails(2, "version_missing");
+    place.tool("find").arg("--for").arg(without).run().fails(2, "options_invalid");
 }

@@ -52,11 +52,11 @@ fn an_installer_is_held_against_the_checksum_file_beside_it() {
     let ran = place.tool("installer").arg(&installer).run().ok();
     assert_eq!(ran.result()["checksum_verified"], true);
     fs::write(&installer, "#!/bin/sh\nflipped\n").unwrap();
-    let ran = place.tool("installer").arg(&installer).run().fails(7, "checksum_invalid").unchanged();
+    let ran = place.tool("installer").arg(&installer).run().fails(7, "installer_invalid").unchanged();
     assert!(ran.doc()["error"]["causes"][0].as_str().unwrap().contains(beside.to_str().unwrap()), "{ran}");
     for text in ["", "not a checksum\n", "<html>404</html>"] {
         fs::write(&beside, text).unwrap();
-        place.tool("installer").arg(&installer).run().fails(7, "checksum_invalid");
+        place.tool("installer").arg(&installer).run().fails(7, "installer_invalid");
     }
 }
 

@@ -20,18 +20,18 @@ fn the_marker_is_read_with_white_space_around_it() {
 #[test]
 fn a_marker_of_other_content_is_invalid() {
     for text in ["", "\n", "2.0", "v2.0.1", "2.0.1-rc1", "2.0.1+5", "02.0.1", "2.0.1 2.0.2", "2.0.1\n2.0.2\n", "two", "2.0.-1"] {
-        let ran = Place::saying(text).tool("current").run().fails(7, "marker_invalid").unchanged();
+        let ran = Place::saying(text).tool("current").run().fails(7, "file_invalid").unchanged();
         assert!(hint(&ran).contains("svc-version record"), "{ran}");
     }
-    Place::saying("1".repeat(1_000_000)).tool("current").run().fails(7, "file_too_large");
-    Place::saying(b"2.0.\xff").tool("current").run().fails(7, "not_text");
+    Place::saying("1".repeat(1_000_000)).tool("current").run().fails(7, "file_invalid");
+    Place::saying(b"2.0.\xff").tool("current").run().fails(7, "file_invalid");
 }
 
 #[test]
 fn a_marker_that_is_missing_is_not_found() {
     let place = Place::new();
-    place.tool("current").run().fails(4, "marker_not_found").unchanged();
-    place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "marker_not_found");
+    place.tool("current").run().fails(4, "file_not_found").unchanged();
+    place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "file_not_found");
     // Another place can be named, and goes before the installation's.
     let other = place.file("elsewhere", "1.2.3");
     let ran = place.tool("current").arg("--marker").arg(&other).run().ok();
@@ -56,7 +56,7 @@ fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
     assert_eq!(place.marker_says().as_deref(), Some("2.0.1"));
     // A state folder that cannot be used is no reason for a second one; a dry run needs none.
     let without = |step: &str| tool(step).env("SVC_STATE_DIR", "/proc/nothing");
-    without("clear").run().refused("state_dir_unusable");
+    without("clear").run().refused("permission_denied");
     without("clear").arg("--dry-run").run().ok().unchanged();
 }
 
@@ -64,7 +64,7 @@ fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
 fn another_version_than_the_expected_one_is_invalid_and_named() {
     let place = Place::saying("1.15.5\n");
     place.tool("current").args(["--expect", "1.15.5"]).run().ok();
-    let ran = place.tool("current").args(["--expect", "2.0.1"]).run().fails(7, "version_unexpected").unchanged();
+    let ran = place.tool("current").args(["--expect", "2.0.1"]).run().fails(7, "content_differs").unchanged();
     assert_eq!(ran.result()["version"], "1.15.5");
     assert_eq!(place.tool("current").args(["--expect", "2.0"]).run().status, 2);
 }

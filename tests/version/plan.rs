@@ -52,7 +52,7 @@ fn a_plan_leads_hop_by_hop_to_the_highest_version_of_the_folder() {
 #[test]
 fn a_plan_over_several_majors_wants_the_last_minor_of_each() {
     let place = shelf(&["svc-1.15.5.run", "svc-2.0.1.run", "svc-2.1.0.run", "svc-3.0.0.run"]);
-    let ran = plan(&place).args(["--last-minor", "1.15"]).run().refused("path_unsupported").unchanged();
+    let ran = plan(&place).args(["--last-minor", "1.15"]).run().refused("version_unsupported").unchanged();
     assert!(hint(&ran).contains("--last-minor 2.Y"), "{ran}");
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major"], "what is sure is told");
     let both = ["--last-minor", "1.15", "--last-minor", "2.1"];
@@ -61,7 +61,7 @@ fn a_plan_over_several_majors_wants_the_last_minor_of_each() {
     let list = place.file("releases", "1.14.2\n1.16.0\n2.0.1\n2.1.0\n3.0.0\n");
     let ran = plan(&place).args(["--last-minor", "1.15"]).arg("--releases").arg(&list).run().ok();
     assert_eq!(hops(&ran).len(), 4);
-    let ran = plan(&place).arg("--releases").arg(&list).run().fails(4, "installers_missing");
+    let ran = plan(&place).arg("--releases").arg(&list).run().fails(4, "file_not_found");
     assert_eq!(ran.result()["missing"], json!(["1.16.Z"]));
 }
 
@@ -70,7 +70,7 @@ fn installers_that_are_missing_are_all_named_at_once() {
     let place = shelf(&["svc-1.15.5.run", "svc-2.1.0.run"]);
     place.file("shelf/svc-2.0.1.run", "");
     fs::create_dir(place.path("shelf/svc-1.16.0.run")).unwrap();
-    let ran = plan(&place).args(["--to", "2.2.3", "--last-minor", "1.15"]).run().fails(4, "installers_missing").unchanged();
+    let ran = plan(&place).args(["--to", "2.2.3", "--last-minor", "1.15"]).run().fails(4, "file_not_found").unchanged();
     assert_eq!(ran.result()["missing"], json!(["2.0.Z", "2.2.3"]));
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor"]);
     assert!(hint(&ran).contains("svc-X.Y.Z.run"), "{ran}");
@@ -84,10 +84,10 @@ fn installers_that_are_missing_are_all_named_at_once() {
 #[test]
 fn a_plan_never_leaves_a_major_whose_last_minor_is_not_known_or_cannot_be() {
     let place = shelf(&["svc-1.15.5.run", "svc-1.16.0.run", "svc-2.0.1.run"]);
-    let ran = plan(&place).run().refused("path_unsupported").unchanged();
+    let ran = plan(&place).run().refused("version_unsupported").unchanged();
     assert!(hint(&ran).contains("--last-minor 1.Y") && hint(&ran).contains("SVC_RELEASES"), "{ran}");
     // The folder shows that the one named is not the last.
-    let ran = plan(&place).args(["--last-minor", "1.15"]).run().refused("path_unsupported");
+    let ran = plan(&place).args(["--last-minor", "1.15"]).run().refused("version_unsupported");
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("1.16.0"), "{ran}");
     assert_eq!(hops(&plan(&place).args(["--last-minor", "1.16"]).run().ok()).len(), 3);
 }
@@ -98,11 +98,11 @@ fn nothing_higher_is_an_empty_plan_and_nothing_lower_is_ever_planned() {
     let ran = plan(&place).run().ok().unchanged();
     assert_eq!((&ran.result()["to"], hops(&ran).len()), (&json!("1.14.2"), 0));
     for to in ["1.14.2", "1.13.0"] {
-        let ran = plan(&place).args(["--to", to]).run().refused("path_unsupported");
+        let ran = plan(&place).args(["--to", to]).run().refused("version_unsupported");
         assert!(hint(&ran).contains("svc-rollback"), "{ran}");
     }
     fs::remove_file(place.marker()).unwrap();
-    plan(&place).run().fails(4, "marker_not_found");
+    plan(&place).run().fails(4, "file_not_found");
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn a_plan_through_named_installers_keeps_their_order_and_checks_each() {
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major"]);
     assert_eq!((&ran.result()["to"], &ran.result()["folder"]), (&json!("2.0.1"), &Value::Null));
     assert_eq!(ran.result()["hops"][1]["installer"], second.to_str().unwrap());
-    let ran = through(&[&first, &second, &far]).refused("path_unsupported").unchanged();
+    let ran = through(&[&first, &second, &far]).refused("version_unsupported").unchanged();
     assert_eq!(hops(&ran).len(), 2, "what is sure is told");
-    through(&[&second, &first]).refused("path_unsupported");
-    through(&[&first, &first]).refused("path_unsupported");
+    through(&[&second, &first]).refused("version_unsupported");
+    through(&[&first, &first]).refused("version_unsupported");
     through(&[&first, &place.path("svc-2.0.0.run")]).fails(4, "file_not_found");
 }

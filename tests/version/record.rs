@@ -22,7 +22,7 @@ fn what_was_cleared_is_recorded_again_to_the_letter_and_where_it_was() {
     // It says what was installed, too.
     let checked = place.tool("check").args(["--from", "-", "--to", "1.16.0"]).stdin(cleared.text()).run().ok();
     assert_eq!(checked.result()["installed"], "1.15.5");
-    place.tool("check").args(["--from", "-"]).stdin(cleared.text()).run().fails(2, "version_missing");
+    place.tool("check").args(["--from", "-"]).stdin(cleared.text()).run().fails(2, "options_invalid");
 
     // Nobody but the document says where.
     let elsewhere = Tool::new("svc-version").arg("record").env("SVC_STATE_DIR", place.path("state"));
@@ -31,7 +31,7 @@ fn what_was_cleared_is_recorded_again_to_the_letter_and_where_it_was() {
     assert_eq!(place.marker_says().as_deref(), Some("  1.15.5\r\n"));
     place.tool("record").args(["--from", "-"]).stdin(cleared.text()).run().ok().unchanged();
     // A marker that was absent is nothing to record.
-    place.tool("record").args(["--from", "-"]).stdin(again.text()).run().fails(2, "version_missing");
+    place.tool("record").args(["--from", "-"]).stdin(again.text()).run().fails(2, "options_invalid");
 }
 
 #[test]
@@ -40,12 +40,12 @@ fn a_marker_that_a_failed_installer_damaged_is_cleared_all_the_same() {
     let ran = place.tool("clear").run().ok().changed();
     assert_eq!((&ran.result()["content"], &ran.result()["version"]), (&json!("half a ver"), &json!(null)));
     fs::write(place.marker(), b"1.15\xff\x00").unwrap();
-    let ran = place.tool("clear").run().ok().changed().warns("marker_invalid");
+    let ran = place.tool("clear").run().ok().changed().warns("file_invalid");
     assert!(ran.result()["content"].as_str().unwrap().starts_with("1.15"));
     assert_eq!(place.marker_says(), None);
     // What is far too large to be a marker is something else, and stays.
     fs::write(place.marker(), "1".repeat(1_000_000)).unwrap();
-    place.tool("clear").run().fails(7, "file_too_large").unchanged();
+    place.tool("clear").run().fails(7, "file_invalid").unchanged();
     assert!(place.marker().exists());
 }
 
@@ -57,7 +57,7 @@ fn a_version_is_recorded_once_and_another_marker_is_kept_unless_forced() {
     assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
     assert_eq!(fs::metadata(place.marker()).unwrap().permissions().mode() & 0o777, 0o644);
     place.tool("record").arg("1.15.5").run().ok().unchanged();
-    place.tool("record").arg("2.0.1").run().refused("marker_exists");
+    place.tool("record").arg("2.0.1").run().refused("file_exists");
     assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
     let ran = place.tool("record").args(["2.0.1", "--force"]).run().ok().changed();
     assert_eq!(ran.result()["before"], "1.15.5\n");
@@ -102,7 +102,7 @@ fn a_dry_run_says_what_it_would_do_and_leaves_the_marker_alone() {
     place.tool("record").args(["--from", "-"]).stdin(ran.text()).run().fails(2, "from_invalid").unchanged();
     let ran = place.tool("record").args(["2.0.1", "--force", "--dry-run"]).run().ok().unchanged();
     assert_eq!(ran.result()["plan"], json!([{"kind": "file", "path": marker, "change": "write 2.0.1"}]));
-    place.tool("record").args(["2.0.1", "--dry-run"]).run().refused("marker_exists");
+    place.tool("record").args(["2.0.1", "--dry-run"]).run().refused("file_exists");
     assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
     assert!(!place.path("state").exists(), "a dry run made the state folder");
 }

@@ -104,7 +104,7 @@ impl Dump {
 }
 
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
-    Failure::invalid("dump_incomplete", format!("The dump {} is incomplete: {reason}.", path.display()))
+    Failure::invalid("dump_invalid", format!("The dump {} is incomplete: {reason}.", path.display()))
         .hint("Do not restore it: use another dump, or take a new one with svc-pgdump --force.")
 }
 

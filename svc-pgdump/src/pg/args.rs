@@ -39,7 +39,7 @@ impl DatabaseArgs {
         let default = || default_of("SVC_DATABASE", &self.service.name);
         let name = self.named().or(given(recorded)).map_or_else(default, str::to_owned);
         if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
-            return Err(Failure::usage("dbname_invalid", "The database is given as a connection string.").hint(
+            return Err(Failure::usage("options_invalid", "The database is given as a connection string.").hint(
                 "Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file.",
             ));
         }
@@ -56,7 +56,7 @@ impl DatabaseArgs {
         self.name(Some(recorded))?;
         match self.named() {
             Some(named) if named != recorded => Err(Failure::usage(
-                "dbname_invalid",
+                "options_invalid",
                 format!("The document is about the database {recorded}, not about {named}."),
             )
             .hint(format!("Omit --dbname (SVC_DATABASE), or pass --dbname {recorded}."))),
@@ -152,7 +152,7 @@ impl ConnectionArgs {
     fn host(&self, env: &Environment, as_os_user: bool) -> Result<(String, Option<IpAddr>), Failure> {
         let (host, address) = match given(self.host.as_deref()) {
             Some(host) if as_os_user && !is_folder(host) => {
-                return Err(Failure::usage("environment_invalid", "A user of this host is known to the server over the socket only.")
+                return Err(Failure::usage("settings_invalid", "A user of this host is known to the server over the socket only.")
                     .hint("With --as (SVC_DB_AS), --host (SVC_DB_HOST) is the folder of the socket, or omitted; or connect with --username and a password."));
             }
             Some(host) => (Some(host.to_owned()), None),
@@ -169,7 +169,7 @@ impl ConnectionArgs {
         };
         let host = host.unwrap_or_else(|| SOCKET_FOLDER.to_owned());
         if host.contains(',') {
-            return Err(Failure::usage("environment_invalid", format!("`{host}` names several hosts."))
+            return Err(Failure::usage("settings_invalid", format!("`{host}` names several hosts."))
                 .hint("Pass one host with --host, or in SVC_DB_HOST."));
         }
         Ok((host, address))
@@ -180,7 +180,7 @@ impl ConnectionArgs {
         let default =
             || env.text("PGUSER").or_else(|| owner.map(str::to_owned)).or_else(|| OsUser::current().map(|user| user.name));
         named.or_else(default).ok_or_else(|| {
-            Failure::usage("environment_invalid", "No database user is given.").hint("Pass it with --username or PGUSER.")
+            Failure::usage("settings_invalid", "No database user is given.").hint("Pass it with --username or PGUSER.")
         })
     }
 }
@@ -241,14 +241,14 @@ mod tests {
         assert_eq!(host(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), "/tmp/s");
         assert_eq!(admin.user(&env(&[("PGUSER", "other")]), Some(&root), None).unwrap(), "root");
         let odd = ConnectionArgs { host: Some("db1".into()), ..admin };
-        assert_eq!(host(&odd, &[]).unwrap_err().code, "environment_invalid");
+        assert_eq!(host(&odd, &[]).unwrap_err().code, "settings_invalid");
     }
 
     #[test]
     fn what_cannot_be_honoured_is_refused_and_not_passed_over() {
         let odd = [("PGHOST", "a"), ("PGHOSTADDR", "somewhere")];
-        assert_eq!(host(&ConnectionArgs::default(), &odd).unwrap_err().code, "environment_invalid");
-        assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "environment_invalid");
+        assert_eq!(host(&ConnectionArgs::default(), &odd).unwrap_err().code, "settings_invalid");
+        assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "settings_invalid");
     }
 
     #[test]
@@ -261,9 +261,9 @@ mod tests {
         for text in ["host=h password=s3cret", "postgres://u:s3cret@h/d", "postgresql://u:s3cret@h/d"] {
             let secret = named(Some(text));
             for refused in [secret.name(None).unwrap_err(), secret.check("b").unwrap_err()] {
-                assert!(refused.code == "dbname_invalid" && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
+                assert!(refused.code == "options_invalid" && !format!("{refused:?}").contains("s3cret"), "{refused:?}");
             }
         }
-        assert_eq!(named(Some("a")).check("b").unwrap_err().code, "dbname_invalid");
+        assert_eq!(named(Some("a")).check("b").unwrap_err().code, "options_invalid");
     }
 }

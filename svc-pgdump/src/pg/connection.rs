@@ -317,7 +317,7 @@ mod tests {
                 tried.push(name);
                 match name {
                     "dead" => dead(),
-                    "denied" => Err(Failure::refused("postgres_access_denied", "No.")),
+                    "denied" => Err(Failure::refused("access_denied", "No.")),
                     other => Ok(other),
                 }
             });
@@ -325,6 +325,6 @@ mod tests {
         };
         assert_eq!(reached(&["dead", "alive", "other"]), (Ok("alive"), 2));
         assert_eq!(reached(&["dead", "dead"]), (Err("postgres_unreachable".to_owned()), 2));
-        assert_eq!(reached(&["denied", "alive"]), (Err("postgres_access_denied".to_owned()), 1));
+        assert_eq!(reached(&["denied", "alive"]), (Err("access_denied".to_owned()), 1));
     }
 }

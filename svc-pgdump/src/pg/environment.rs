@@ -33,11 +33,9 @@ impl Environment {
         let set = names.iter().find(|name| self.text(name).is_some_and(|value| !harmless.contains(&value.as_str())));
         match set {
             None => Ok(()),
-            Some(name) => {
-                Err(Failure::usage("environment_invalid", format!("{name} is set, and is not supported.")).hint(format!(
-                    "Unset {name} for this call, if the connection may do without it; PGSSLMODE=verify-full verifies the server."
-                )))
-            }
+            Some(name) => Err(Failure::usage("settings_invalid", format!("{name} is set, and is not supported.")).hint(format!(
+                "Unset {name} for this call, if the connection may do without it; PGSSLMODE=verify-full verifies the server."
+            ))),
         }
     }
 
@@ -58,7 +56,7 @@ impl Environment {
     pub(super) fn value<T: FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|_| {
-            Failure::usage("environment_invalid", format!("The variable {name} is `{text}`, which it cannot be."))
+            Failure::usage("settings_invalid", format!("The variable {name} is `{text}`, which it cannot be."))
                 .hint(format!("Set {name} right, or unset it."))
         })
     }

@@ -42,10 +42,10 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
                 "Name the right one with --dbname or SVC_DATABASE; psql --list shows all."
             })
     } else if *code == SqlState::INVALID_PASSWORD || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
-        Failure::refused("postgres_access_denied", format!("The server at {place} does not let the user {user} into {dbname}."))
+        Failure::refused("access_denied", format!("The server at {place} does not let the user {user} into {dbname}."))
             .hint("Check --username, the password in ~/.pgpass or --password-file, and the server's pg_hba.conf; --as USER connects over the socket as that user of the host.")
     } else if *code == SqlState::INSUFFICIENT_PRIVILEGE {
-        Failure::refused("postgres_no_right", format!("The user {user} has no right to connect to {dbname} at {place}.")).hint(
+        Failure::refused("permission_denied", format!("The user {user} has no right to connect to {dbname} at {place}.")).hint(
             "GRANT CONNECT ON DATABASE gives it; or connect as the database's owner or as the administrator (--as postgres).",
         )
     } else if is_busy(code) {
@@ -66,17 +66,17 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
         } else {
             ("the connection to the server was lost", "Check whether the server runs")
         };
-        let failure = Failure::unavailable("postgres_lost", format!("Cannot {action}: {what}."))
+        let failure = Failure::unavailable("postgres_unreachable", format!("Cannot {action}: {what}."))
             .hint(format!("{check}; then run the same command again."));
         return chain(error).into_iter().fold(failure, Failure::cause);
     };
     let failure = match said.code() {
         code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
-            Failure::refused("postgres_no_right", format!("Cannot {action}: the database user lacks the right."))
+            Failure::refused("permission_denied", format!("Cannot {action}: the database user lacks the right."))
                 .hint("Connect as the database's owner, or as the administrator (--as postgres).")
         }
         code if *code == SqlState::LOCK_NOT_AVAILABLE => {
-            Failure::unavailable("postgres_locked", format!("Cannot {action}: another session holds a lock."))
+            Failure::unavailable("postgres_busy", format!("Cannot {action}: another session holds a lock."))
                 .hint("Wait until it has ended (pg_stat_activity shows it), then run the same command again.")
         }
         code if is_busy(code) => {
@@ -84,7 +84,7 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
                 .hint("Wait until the server runs, then run the same command again.")
         }
         code if *code == SqlState::DISK_FULL => {
-            Failure::failed("disk_full", format!("Cannot {action}: the server's disk is full."))
+            Failure::failed("out_of_space", format!("Cannot {action}: the server's disk is full."))
                 .hint("Free disk space on the server, and run the same command again.")
         }
         _ => Failure::failed("postgres_refused", format!("Cannot {action}: the server refused it."))
@@ -150,7 +150,7 @@ const OF_CERTIFICATE: [(&str, &str, &str); 4] = [
 
 fn of_tls(text: &str, place: &str, shown: bool) -> Failure {
     const OF_OURS: [&str; 3] = ["certificate", "unknown ca", "access denied"];
-    let tls = |message, hint| Failure::refused("postgres_tls", message).hint(hint);
+    let tls = |message, hint| Failure::refused("not_trusted", message).hint(hint);
     if text.contains(" alert ") && OF_OURS.iter().any(|words| text.contains(words)) {
         let message = match shown {
             true => format!("The server at {place} does not accept the client certificate."),
@@ -196,11 +196,11 @@ mod tests {
 
     #[test]
     fn a_failure_that_came_of_the_time_keeps_its_hint_and_its_words() {
-        let failure = Failure::unavailable("postgres_lost", "Cannot ask.").hint("swap --run resumes it.").cause("closed");
+        let failure = Failure::unavailable("postgres_unreachable", "Cannot ask.").hint("swap --run resumes it.").cause("closed");
         let late = of_the_limit(Duration::from_secs(3), failure);
         assert_eq!((late.exit_code(), late.code.as_str()), (6, "timeout"));
         assert_eq!(late.message, "The step did not end within 3 s: Cannot ask.");
         assert_eq!(late.hint.as_deref(), Some("swap --run resumes it."));
-        assert_eq!(late.causes, ["postgres_lost", "closed"]);
+        assert_eq!(late.causes, ["postgres_unreachable", "closed"]);
     }
 }

@@ -67,7 +67,7 @@ impl Passwords {
 /// exist.
 fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<Entry>, Failure> {
     let passed_over = |why: String| {
-        call.warn("password_file_unusable", format!("The password file {} is not used{why}.", path.display()));
+        call.warn("settings_invalid", format!("The password file {} is not used{why}.", path.display()));
         Ok(Vec::new())
     };
     let meta = match std::fs::metadata(path) {

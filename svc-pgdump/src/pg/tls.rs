@@ -67,14 +67,14 @@ impl Tls {
         let mode = mode(env.text("PGSSLMODE").as_deref(), roots.is_some())?;
         if mode.verifies() && env.text("PGSSLROOTCERT").as_deref() == Some("system") {
             let message = "PGSSLROOTCERT is `system`, and the host's own authorities are not used.";
-            return Err(Failure::usage("environment_invalid", message)
+            return Err(Failure::usage("settings_invalid", message)
                 .hint("Name their file: PGSSLROOTCERT=/etc/ssl/certs/ca-certificates.crt on Debian."));
         }
         if mode.verifies()
             && let Some(list) = env.of_home("root.crl")
         {
             let message = format!("{} is there, and revocation lists are not supported.", list.display());
-            return Err(Failure::usage("environment_invalid", message).hint("Move it away, if the connection may do without it."));
+            return Err(Failure::usage("settings_invalid", message).hint("Move it away, if the connection may do without it."));
         }
         if mode == Mode::Disable {
             return Ok(Self::disabled());
@@ -160,7 +160,7 @@ fn certificates(path: &Path) -> Result<Vec<X509>, Failure> {
 }
 
 fn invalid(what: &str, path: &Path, error: &str) -> Failure {
-    Failure::invalid("certificate_invalid", format!("{} holds no {what} that can be used.", path.display()))
+    Failure::invalid("file_invalid", format!("{} holds no {what} that can be used.", path.display()))
         .hint("Name PEM files: authorities in PGSSLROOTCERT, the client's certificate in PGSSLCERT, and its key, not encrypted, in PGSSLKEY.")
         .cause(error)
 }
@@ -168,13 +168,13 @@ fn invalid(what: &str, path: &Path, error: &str) -> Failure {
 fn mode(asked: Option<&str>, has_roots: bool) -> Result<Mode, Failure> {
     let asked = asked.unwrap_or("prefer");
     let mode = Mode::from_str(asked, false).map_err(|_| {
-        Failure::usage("environment_invalid", format!("PGSSLMODE `{asked}` is not supported."))
+        Failure::usage("settings_invalid", format!("PGSSLMODE `{asked}` is not supported."))
             .hint("Set PGSSLMODE to disable, allow, prefer, require, verify-ca or verify-full.")
     })?;
     match mode {
         Mode::Require if has_roots => Ok(Mode::VerifyCa),
         mode if mode.verifies() && !has_roots => {
-            Err(Failure::usage("environment_invalid", format!("PGSSLMODE is {asked}, and no certificate authority is named."))
+            Err(Failure::usage("settings_invalid", format!("PGSSLMODE is {asked}, and no certificate authority is named."))
                 .hint("Name the file of the authority's certificate in PGSSLROOTCERT, or lay it at ~/.postgresql/root.crt."))
         }
         mode => Ok(mode),
@@ -199,7 +199,7 @@ impl Identity {
         match (certificate, key) {
             (None, None) => Ok(None),
             (Some(certificate), Some(key)) => Ok(Some(Self { certificate, key })),
-            _ => Err(Failure::usage("environment_invalid", "Of a client certificate and its key, only one is named.").hint(
+            _ => Err(Failure::usage("settings_invalid", "Of a client certificate and its key, only one is named.").hint(
                 "Name both in PGSSLCERT and PGSSLKEY, or lay them at ~/.postgresql/postgresql.crt and postgresql.key; or unset both.",
             )),
         }
@@ -238,17 +238,17 @@ mod tests {
         assert_eq!(mode(&[("PGSSLMODE", "verify-ca"), roots]).unwrap(), "verify-ca");
         assert_eq!(mode(&[("PGSSLMODE", "verify-full"), roots]).unwrap(), "verify-full");
         for name in ["verify-ca", "verify-full"] {
-            assert_eq!(mode(&[("PGSSLMODE", name)]).unwrap_err().code, "environment_invalid");
+            assert_eq!(mode(&[("PGSSLMODE", name)]).unwrap_err().code, "settings_invalid");
         }
-        assert_eq!(mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "system")]).unwrap_err().code, "environment_invalid");
-        assert_eq!(mode(&[("PGSSLMODE", "sometimes")]).unwrap_err().code, "environment_invalid");
+        assert_eq!(mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "system")]).unwrap_err().code, "settings_invalid");
+        assert_eq!(mode(&[("PGSSLMODE", "sometimes")]).unwrap_err().code, "settings_invalid");
     }
 
     #[test]
     fn demands_that_are_not_met_are_refused() {
         let names = "CRL CRLDIR CERTMODE NEGOTIATION MINPROTOCOLVERSION".split(' ').map(|name| format!("PGSSL{name}"));
         for name in names.chain(["PGCHANNELBINDING", "PGGSSENCMODE"].map(str::to_owned)) {
-            assert_eq!(tls(&[(&name, "require")]).unwrap_err().code, "environment_invalid", "{name}");
+            assert_eq!(tls(&[(&name, "require")]).unwrap_err().code, "settings_invalid", "{name}");
         }
         tls(&[("PGCHANNELBINDING", "prefer"), ("PGGSSENCMODE", "disable"), ("PGSSLCERT", "")]).unwrap();
     }
@@ -269,8 +269,8 @@ mod tests {
     fn a_certificate_without_its_key_is_refused_and_so_is_a_key_alone() {
         let shown = |pairs: &[(&str, &str)]| tls(pairs).map(|tls| tls.shows_certificate());
         assert!(!shown(&[]).unwrap() && shown(&[("PGSSLCERT", "/c"), ("PGSSLKEY", "/k")]).unwrap());
-        assert_eq!(shown(&[("PGSSLCERT", "/c")]).unwrap_err().code, "environment_invalid");
-        assert_eq!(shown(&[("PGSSLKEY", "/k")]).unwrap_err().code, "environment_invalid");
+        assert_eq!(shown(&[("PGSSLCERT", "/c")]).unwrap_err().code, "settings_invalid");
+        assert_eq!(shown(&[("PGSSLKEY", "/k")]).unwrap_err().code, "settings_invalid");
     }
 
     #[test]

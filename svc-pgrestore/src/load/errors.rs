@@ -11,7 +11,7 @@ use svc_step::Failure;
 const DISK_FULL: &str = "53100";
 
 pub(super) fn unreadable(error: &std::io::Error) -> Failure {
-    Failure::failed("dump_unreadable", "The dump cannot be read to its end and sent to the server.")
+    Failure::failed("io_error", "The dump cannot be read to its end and sent to the server.")
         .hint("Check its disk; another copy of the dump may be intact.")
         .cause(error.to_string())
 }
@@ -32,7 +32,7 @@ fn of_message(line: u64, said: &ServerMessage, severity: &str) -> Failure {
 /// The server says no to what stands in that line of the dump.
 pub(crate) fn refused(line: u64, words: &str) -> Failure {
     let words = words.trim_end_matches('.');
-    Failure::failed("load_failed", format!("The dump could not be loaded (line {line} of the dump): {words}."))
+    Failure::failed("restore_failed", format!("The dump could not be loaded (line {line} of the dump): {words}."))
         .hint("Check that line of the dump and the causes; when it has what it needs, run the same command again.")
 }
 
@@ -40,7 +40,8 @@ pub(crate) fn refused(line: u64, words: &str) -> Failure {
 pub(crate) fn lost(line: u64, words: &str) -> Failure {
     let words = words.trim_end_matches('.');
     let message = format!("The server ended the connection while the dump was loaded (line {line} of the dump): {words}.");
-    Failure::unavailable("postgres_lost", message).hint("Check the server's log; when it is up, run the same command again.")
+    Failure::unavailable("postgres_unreachable", message)
+        .hint("Check the server's log; when it is up, run the same command again.")
 }
 
 /// The failure of a statement that begins at that place.
@@ -80,9 +81,9 @@ mod tests {
     #[test]
     fn a_session_that_the_server_ends_is_told_from_a_statement_that_it_refuses() {
         for (codes, status, failure) in [
-            ("57P01 57P02 57P03 57P04 57P05 25P03 25P04", 5, "postgres_lost"),
+            ("57P01 57P02 57P03 57P04 57P05 25P03 25P04", 5, "postgres_unreachable"),
             // A statement that was too long for a limit, or was cancelled; another server that cannot be reached; a full disk.
-            ("57014 08001 53100 42P01", 1, "load_failed"),
+            ("57014 08001 53100 42P01", 1, "restore_failed"),
         ] {
             for code in codes.split(' ') {
                 let said = ServerMessage { code: code.to_owned(), message: "no".to_owned(), ..ServerMessage::default() };

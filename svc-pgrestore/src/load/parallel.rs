@@ -69,7 +69,7 @@ pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan,
     admin.supervised(call, &pids, &|| work.failure().is_some(), || perform(&work, &mut sessions, plan))?;
     drop(progress);
     for warning in warnings.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        call.warn("load_warning", format!("The server warned during the load: {warning}."));
+        call.warn("external_warning", format!("The server warned during the load: {warning}."));
     }
     Ok(sessions)
 }

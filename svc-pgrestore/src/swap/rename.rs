@@ -67,7 +67,7 @@ pub(super) fn rename(admin: &mut Admin, call: &Call, swap: &Swapped) -> Result<(
         // The attempt stays without an answer.
         None => {
             let message = "The server was lost at the moment of the swap, whose outcome is unknown.";
-            let unknown = Failure::unavailable("swap_unknown", message)
+            let unknown = Failure::unavailable("outcome_unknown", message)
                 .hint(format!("When the server is up: {} finds out, and finishes it.", admin.command("swap", &swap.run)));
             Err(failure.causes.into_iter().fold(unknown, Failure::cause))
         }
@@ -116,12 +116,12 @@ fn check_renamed(client: &mut Client, swap: &Swapped) -> Result<(), Failure> {
     let catalog = databases(client)?;
     let Some(Named { name, .. }) = swap.renamed().into_iter().find(|one| !catalog.contains(one)) else { return Ok(()) };
     let message = format!("Databases were renamed meanwhile: another one would have become {name}.");
-    Err(Failure::refused("name_conflict", message).hint("Check them (psql --list)."))
+    Err(Failure::refused("name_in_use", message).hint("Check them (psql --list)."))
 }
 
 fn in_use(refused: Failure) -> Failure {
     let failure =
-        Failure::unavailable("database_in_use", "Sessions stay in the database, or come back faster than they can be ended.")
+        Failure::unavailable("postgres_busy", "Sessions stay in the database, or come back faster than they can be ended.")
             .hint("Stop what is connected (the causes name the sessions), then run the same command again; a superuser may end everybody's.");
     refused.causes.into_iter().fold(failure, Failure::cause)
 }

@@ -61,7 +61,7 @@ const BUSY: Rule = Rule::new(
 );
 const UNAVAILABLE: Rule = Rule::new(
     Status::Unavailable,
-    "search_unavailable",
+    "search_busy",
     "The server is not able to answer at the moment.",
     "Try again in a while; svc-snap health --wait waits for it.",
 );
@@ -100,10 +100,10 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "repository_readonly", "The repository is registered read-only.",
         "svc-snap register --location DIR --replace registers it for writing; two clusters must never write to one folder.")
         .on(&["repository_exception"], &["readonly", "read-only"]),
-    Rule::new(Status::Refused, "location_unusable", "The server has no repositories of that type, or none in that folder (path.repo).",
+    Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that folder (path.repo).",
         "svc-snap configure --location DIR adds a folder to path.repo, then restart the server; other types than fs may need a plugin on every node.")
         .on(&["repository_exception"], &["path.repo", "repository type"]),
-    Rule::new(Status::Invalid, "repository_changed_elsewhere",
+    Rule::new(Status::Invalid, "repository_damaged",
         "Something else than this server has written to the repository's folder.",
         "Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again.")
         .on(&["repository_exception", "snapshot_exception"],
@@ -139,10 +139,10 @@ const RULES: &[Rule] = &[
     BUSY.on(&["illegal_state_exception", "repository_exception", "repository_conflict_exception"],
             &["modify or unregister repository", "unexpected initialized repo metadata",
               "already in-progress", "currently being deleted", "is running", "currently running"]),
-    Rule::new(Status::Refused, "search_not_authenticated", "The server does not accept these credentials, or requires some.",
+    Rule::new(Status::Refused, "access_denied", "The server does not accept these credentials, or requires some.",
         "Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…).")
         .http(&[401]),
-    Rule::new(Status::Refused, "search_forbidden", "The user has no right to do this; the cause names the right.",
+    Rule::new(Status::Refused, "access_denied", "The user has no right to do this; the cause names the right.",
         "Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user.")
         .http(&[403]),
     Rule::new(Status::NotFound, "search_refused", "The server does not have what was asked for.",
@@ -197,7 +197,7 @@ pub(super) fn not_json(base: &str, status: u16) -> RequestError {
 
 pub(super) fn not_a_search_database(base: &str) -> Failure {
     let message = format!("What answers at {base} is neither Elasticsearch nor OpenSearch.");
-    Failure::refused("not_a_search_database", message).hint(
+    Failure::refused("search_unreachable", message).hint(
         "Check --url (SVC_SEARCH_URL): it is the server's own address and port; a path belongs to it only where a reverse proxy has one.",
     )
 }
@@ -212,7 +212,7 @@ pub(super) fn not_identified(answer: &Answer) -> Failure {
 }
 
 pub(super) fn no_cluster(base: &str) -> Failure {
-    Failure::unavailable("search_unavailable", format!("The server at {base} has no cluster yet.")).hint(UNAVAILABLE.hint)
+    Failure::unavailable("search_busy", format!("The server at {base} has no cluster yet.")).hint(UNAVAILABLE.hint)
 }
 
 /// No answer has begun to come from `base`, an address without credentials.
@@ -262,14 +262,14 @@ fn tls(base: &str, error: &Tls) -> (Failure, Effect) {
         ) => {
             let message = format!("The server at {base} requires a client certificate, or does not accept this one.");
             let hint = "Name one that its authority has signed and that is valid with --client-cert (SVC_SEARCH_CLIENT_CERT) and --client-key.";
-            (Failure::refused("search_not_authenticated", message).hint(hint), Effect::None)
+            (Failure::refused("access_denied", message).hint(hint), Effect::None)
         }
         _ => (unreachable(base, "broke the TLS connection"), Effect::Unknown),
     }
 }
 
 fn not_trusted(base: &str) -> Failure {
-    Failure::refused("search_not_trusted", format!("The server at {base} has no TLS certificate or version that is trusted.")).hint(
+    Failure::refused("not_trusted", format!("The server at {base} has no TLS certificate or version that is trusted.")).hint(
         "Name the authority of its certificate with --ca-cert (SVC_SEARCH_CA), write --url with a name that is in the certificate, and check its dates and this host's clock; the cause says which it is.",
     )
 }

@@ -46,7 +46,7 @@ impl Server {
         let settings = connection.settings()?;
         if settings.insecure {
             let base = &settings.base;
-            call.warn("search_not_trusted", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): whoever is in between could read and change everything."));
+            call.warn("not_trusted", format!("The certificate of {base} is not verified (--insecure, SVC_SEARCH_INSECURE): whoever is in between could read and change everything."));
         }
         let client = Client::new(settings, call);
         let root = client.send("GET", "/", None)?;
@@ -120,7 +120,7 @@ fn identified(client: Client, product: Option<Product>, version: Option<String>,
 /// A server continues by itself with work that is not waited for any more: `what`, such as `the cleanup of the repository my_backup`.
 pub(crate) fn continues_by_itself(failure: Failure, what: &str) -> Failure {
     match failure.code.as_str() {
-        "interrupted" | "timeout" | "answer_lost" => failure.hint(format!(
+        "interrupted" | "timeout" | "outcome_unknown" => failure.hint(format!(
             "The server continues by itself with {what}; run the same command again, which finds out how things stand."
         )),
         _ => failure,

@@ -13,7 +13,7 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// The connection cannot be made as it was given.
 pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Failure {
-    Failure::usage("connection_invalid", message).hint(hint)
+    Failure::usage("settings_invalid", message).hint(hint)
 }
 
 /// Errors: The file of certificates is not right (2) or cannot be read.

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let text = file::read_text("read the server's configuration", &config, LARGEST)?;
     let (edited, folders) = path_repo::with_folder(&text, &location.display().to_string()).map_err(|(why, line)| {
         let message = format!("{} is not changed: {why}.", config.display());
-        Failure::refused("search_config_not_understood", message).hint(format!(
+        Failure::refused("settings_invalid", message).hint(format!(
             "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {line}"
         ))
     })?;
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         return Ok(configured);
     }
     if !geteuid().is_root() && !user.is_current() {
-        return Err(Failure::refused("not_root", format!("Only root can give a folder to the user {}.", user.name))
+        return Err(Failure::refused("permission_denied", format!("Only root can give a folder to the user {}.", user.name))
             .hint("Run the command with sudo.")
             .into());
     }
@@ -125,7 +125,7 @@ fn config(given: Option<&Path>) -> Result<PathBuf, Failure> {
         return Ok(one);
     }
     let message = format!("The configuration file is not known: not exactly one of {} exists.", CONFIG_FILES.join(" and "));
-    Err(Failure::not_found("search_config_not_understood", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
+    Err(Failure::not_found("settings_invalid", message).hint("Name it with --config (SVC_SEARCH_CONFIG)."))
 }
 
 /// The previous file is copied first; the new one has its rights.
@@ -149,7 +149,7 @@ struct Todo {
 impl Todo {
     /// Errors: It is directly under /tmp, no folder, or below one that the user cannot pass (3).
     fn find(location: &Path, user: &OsUser) -> Result<Self, Failure> {
-        let unusable = |message: String, hint: String| Failure::refused("location_unusable", message).hint(hint);
+        let unusable = |message: String, hint: String| Failure::refused("repository_unusable", message).hint(hint);
         if location.parent().is_none_or(|parent| parent == Path::new("/tmp")) {
             let hint = "The system empties /tmp when it starts, and a unit may have one of its own; name a folder such as /var/backups/search/backup_repo.";
             return Err(unusable(format!("{} is no place for backups.", location.display()), hint.to_owned()));

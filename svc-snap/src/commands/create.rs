@@ -111,7 +111,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
     let recorded = found.as_ref().and_then(|found| Captured::read(call, server, repository, found));
     if recorded.as_ref().is_some_and(|recorded| recorded.asked_for != asked_for) {
         let message = format!("This run has begun the snapshot {name} in {repository}, and asked for other indices then.");
-        return Err(Failure::refused("other_snapshot", message).hint("For these give another name, or another --run-id.").into());
+        return Err(Failure::refused("name_in_use", message).hint("For these give another name, or another --run-id.").into());
     }
     // The body of the procedure (2.2), with names: a snapshot of `*` would hold our own hidden copies too.
     let body = json!({
@@ -154,7 +154,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
     let ended = match found {
         Some(found) => {
             if captured.is_none() {
-                call.warn("not_recorded", format!("What an earlier call captured for {name} is not here: neither its counts nor that it holds all that was asked for can be verified."));
+                call.warn("not_checked", format!("What an earlier call captured for {name} is not here: neither its counts nor that it holds all that was asked for can be verified."));
             }
             // By what the earlier call wanted: the indices that are live now say nothing of it.
             created.backup.wanted = Vec::new();
@@ -324,7 +324,7 @@ impl Taking<'_> {
                 .hint("It was deleted, or the server was restarted meanwhile; run the same command again, which takes it again.")
         } else {
             let message = format!("The snapshot {name} in {repository} was begun, and its end could not be seen.");
-            follow::continues(Failure::timeout("answer_lost", message), repository, name)
+            follow::continues(Failure::timeout("outcome_unknown", message), repository, name)
         };
         Err(why.causes.into_iter().fold(failure.cause(why.message), Failure::cause))
     }
@@ -393,5 +393,5 @@ fn in_use(repository: &str, name: &str) -> Failure {
 
 /// The request was sent, and neither an acceptance nor the snapshot came.
 fn not_accepted() -> RequestError {
-    RequestError::unknown(Failure::timeout("answer_lost", "The server shows no such snapshot, and no answer accepts it."))
+    RequestError::unknown(Failure::timeout("outcome_unknown", "The server shows no such snapshot, and no answer accepts it."))
 }

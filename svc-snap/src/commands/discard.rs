@@ -113,7 +113,7 @@ fn clear(
     let is_used = |(name, index): &(&String, &Index)| copies::is_own(name) && !index.metadata.aliases.is_empty();
     let aliased = found.iter().filter(is_used).map(|(name, _)| name);
     let hint = "GET /_cat/aliases shows them; finish the swap, or move the aliases.";
-    refuse_any("copy_in_use", "Copies that have aliases are in use and are not removed", &aliased.collect::<Vec<_>>(), hint)?;
+    refuse_any("not_swappable", "Copies that have aliases are in use and are not removed", &aliased.collect::<Vec<_>>(), hint)?;
     let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
     let blocked = match recorded {
@@ -162,7 +162,7 @@ fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<
     let last: Vec<&str> = names.iter().filter(is_last).map(String::as_str).collect();
     let message = format!("Nothing is recorded of the run {run}, and what these are copies of is not live");
     let hint = "Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand.";
-    refuse_any("copy_in_use", &message, &last, hint)
+    refuse_any("not_swappable", &message, &last, hint)
 }
 
 /// Refuses a document that names other indices than copies that its run made.

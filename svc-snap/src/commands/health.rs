@@ -136,9 +136,7 @@ fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
     match (ready, known, last) {
         (Ok(Some(server)), ..) | (Ok(None), Some(server), _) => Ok(server),
         (Err(failure), None, Some(last)) => Err(failure.cause(last.message)),
-        (Ok(None), None, last) => {
-            Err(last.unwrap_or_else(|| Failure::unavailable("search_unavailable", "The server does not answer.")))
-        }
+        (Ok(None), None, last) => Err(last.unwrap_or_else(|| Failure::unavailable("search_busy", "The server does not answer."))),
         (Err(failure), ..) => Err(failure.cause("Indices of the service lack a primary shard.")),
     }
 }
@@ -239,7 +237,7 @@ fn indices_bytes(server: &Server, in_scope: impl Fn(&str) -> bool) -> Result<Opt
             let of_scope = list(&indices, "").filter(|index| text(index, "/index").is_some_and(&in_scope));
             Ok(Some(of_scope.filter_map(|index| text(index, "/pri.store.size")?.parse::<u64>().ok()).sum()))
         }
-        Err(failure) if failure.code == "search_forbidden" => Ok(None),
+        Err(failure) if failure.code == "access_denied" => Ok(None),
         Err(failure) => Err(failure),
     }
 }
@@ -271,7 +269,7 @@ fn warn(call: &Call, health: &Health) {
         let lacking = health.nodes.iter().filter(|node| node.path_repo.is_empty()).map(|node| node.name.as_str());
         let lacking = lacking.collect::<Vec<_>>().join(", ");
         let message = "No folder is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it";
-        call.warn("location_unusable", format!("{message}: {lacking}."));
+        call.warn("repository_unusable", format!("{message}: {lacking}."));
     }
     if !health.data_streams.is_empty() {
         let streams = health.data_streams.join(", ");

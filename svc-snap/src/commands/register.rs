@@ -130,7 +130,7 @@ impl Registration<'_> {
     fn explained(&self, failure: Failure, location: Option<&Path>) -> Failure {
         let (kind, name) = (&self.wanted.kind, self.name);
         match (failure.code.as_str(), location) {
-            ("location_unusable" | "repository_unusable", Some(location)) if kind == "fs" => failure.hint(format!(
+            ("repository_unusable", Some(location)) if kind == "fs" => failure.hint(format!(
                 "{} makes the folder and adds it to path.repo; then restart the server.",
                 shell_quoted(&["svc-snap", "configure", "--location", &location.to_string_lossy()])
             )),
@@ -240,7 +240,7 @@ impl Definition {
         let named: Vec<&str> = differing.chain((self.kind != wanted.kind).then_some("type")).collect();
         let message = format!("A repository {name} is registered already, with other settings");
         let hint = "svc-snap health shows its folder. Give these settings too (--readonly, --setting KEY=VALUE), or register the new one under another name (--repository), or pass --replace; its snapshots stay in their folder.";
-        refuse_any("repository_differs", &message, &named, hint)
+        refuse_any("name_in_use", &message, &named, hint)
     }
 }
 
@@ -255,13 +255,13 @@ mod tests {
         let wanted = of(json!({"location": "/a", "compress": "true"}));
         assert!(of(json!({"location": "/a"})).refuse_loss("r", &wanted).is_ok());
         for elsewhere in [json!({"location": "/b"}), json!({})] {
-            assert_eq!(of(elsewhere).refuse_loss("r", &wanted).unwrap_err().code, "repository_differs");
+            assert_eq!(of(elsewhere).refuse_loss("r", &wanted).unwrap_err().code, "name_in_use");
         }
         let s3 = Definition { kind: "s3".to_owned(), ..of(json!({"location": "/a"})) };
         assert!(s3.refuse_loss("r", &wanted).unwrap_err().message.ends_with(": type."));
         let more = of(json!({"location": "/a", "compress": "false", "readonly": "true", "sas_token": "hunter2"}));
         let failure = more.refuse_loss("r", &wanted).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "repository_differs"));
+        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "name_in_use"));
         assert!(failure.message.ends_with(": compress, readonly, sas_token."), "{failure}");
     }
 }

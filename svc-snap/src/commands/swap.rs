@@ -151,7 +151,7 @@ fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: 
 
 /// A swap of these copies is recorded: from its first request on, any of them may have been live.
 fn clones_used(recorded: &Swapped) -> Failure {
-    Failure::refused("clones_used", format!("A swap of the run {} has made copies live before, or was about to.", recorded.run))
+    Failure::refused("not_swappable", format!("A swap of the run {} has made copies live before, or was about to.", recorded.run))
         .hint("Stage the snapshot: svc-snap stage --from DOCUMENT; or leave --unused out, to take the copies as they are now.")
 }
 

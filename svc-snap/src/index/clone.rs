@@ -219,7 +219,7 @@ pub(crate) fn again<T>(work: impl FnMut() -> Result<T, Failure>) -> Result<T, Fa
 /// Whether the outcome of the request is unknown, or an index of the clone's name is there already.
 pub(crate) fn is_transient(failure: &Failure) -> bool {
     let exists = |cause: &String| cause.contains("already_exists") || cause.contains("already exists");
-    failure.code == "answer_lost" || (failure.code == "name_in_use" && failure.causes.iter().any(exists))
+    failure.code == "outcome_unknown" || (failure.code == "name_in_use" && failure.causes.iter().any(exists))
 }
 
 /// Waits until these indices are complete, and asks `check` between two polls whether to continue. One that has gone is not waited for.

@@ -72,5 +72,5 @@ pub(crate) fn attach<'a>(call: &Call, server: &Server, wanted: impl IntoIterator
 pub(crate) fn warn_left(call: &Call, left: &[String], why: &str) {
     let left = left.join(", ");
     let message = format!("These had a lifecycle policy that the server does not take again; attach it by hand: {left}. {why}");
-    call.review("metadata_differs", message);
+    call.review("not_restored", message);
 }

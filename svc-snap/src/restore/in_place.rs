@@ -77,7 +77,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     }
     if !conflicts.is_empty() {
         call.warn(
-            "restored_in_place",
+            "not_verified",
             "Restored in place: nothing was verified before, and there is no previous copy of what was live.",
         );
     }
@@ -230,12 +230,12 @@ fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u6
     let sum = counts(&chosen.server, &live.backing)?.into_values().sum();
     let captured = chosen.captured_stream(name);
     if captured.is_some_and(|captured| captured.aliases != live.aliases) {
-        call.review("metadata_differs", format!("The data stream {name} has other aliases than the backup (GET /_alias)."));
+        call.review("not_restored", format!("The data stream {name} has other aliases than the backup (GET /_alias)."));
     }
     if let Some(template) = captured.and_then(|captured| captured.template.as_ref()).filter(|_| live.template.is_none()) {
         let message =
             format!("The data stream {name} needs an index template for its next index ({template}), and the server has none.");
-        call.review("metadata_differs", message);
+        call.review("not_restored", message);
     }
     Ok(sum)
 }

@@ -165,7 +165,7 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>)
         return Ok(targets);
     }
     let message = format!("The swap cannot be taken back: there is no previous copy of {}.", lost.join(", "));
-    Err(Failure::not_found("previous_missing", message)
+    Err(Failure::not_found("swap_not_found", message)
         .hint("Restore a snapshot of that time instead (svc-snap list, svc-snap restore NAME)."))
 }
 
@@ -249,11 +249,11 @@ fn warn_not_captured(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<Str
     if !from_live.is_empty() {
         let message =
             "No document of create says which aliases, replicas and lifecycle these had, so they get those of what is live";
-        call.warn("not_recorded", format!("{message}: {from_live}."));
+        call.warn("not_checked", format!("{message}: {from_live}."));
     }
     if !unknown.is_empty() {
         let message = "Nothing says which aliases, replicas and lifecycle these had; they have none";
-        call.review("metadata_differs", format!("{message}: {unknown}."));
+        call.review("not_restored", format!("{message}: {unknown}."));
     }
 }
 
@@ -329,6 +329,6 @@ mod tests {
         assert_eq!((back[2].index.as_str(), &back[2].previous), ("fresh", &None));
         found.remove(&swapped(false).previous_name("gone"));
         let failure = targets_back(&before, &found, &BTreeMap::new()).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "previous_missing"));
+        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "swap_not_found"));
     }
 }

@@ -93,7 +93,7 @@ impl Given {
 /// A restore that did not come to its swap may have left a staging.
 fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
     if restored.in_place {
-        return Err(Failure::not_found("previous_missing", "That restore was made in place: there are no previous copies.")
+        return Err(Failure::not_found("swap_not_found", "That restore was made in place: there are no previous copies.")
             .hint("Restore another snapshot (svc-snap list, svc-snap restore NAME)."));
     }
     match restored.swap {
@@ -127,7 +127,7 @@ pub(crate) fn write<T: Serialize>(call: &Call, run: &str, step: &str, result: &T
 /// Records how something ended, which a record that cannot be written does not undo.
 pub(crate) fn write_end<T: Serialize>(call: &Call, run: &str, step: &str, result: &T) {
     if let Err(failure) = write(call, run, step, result) {
-        call.warn("not_recorded", format!("How it ended could not be recorded for --run {run}: {failure}"));
+        call.warn("not_checked", format!("How it ended could not be recorded for --run {run}: {failure}"));
     }
 }
 

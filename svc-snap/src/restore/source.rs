@@ -92,7 +92,7 @@ impl Chosen {
         };
         if source.document.is_none() && captured.is_empty() && captured_streams.is_empty() {
             call.warn(
-                "not_recorded",
+                "not_checked",
                 "Neither a document of create nor this host says how many documents the indices held, so only their shards are verified, not their counts.",
             );
         }

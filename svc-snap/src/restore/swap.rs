@@ -116,7 +116,7 @@ impl Swap<'_> {
         auto_create: Option<Change<'_>>,
         mut failure: Failure,
     ) -> Ended {
-        let is_known = failure.code != "answer_lost" && phase(self.server, swapped).is_ok_and(|phase| phase == Phase::Before);
+        let is_known = failure.code != "outcome_unknown" && phase(self.server, swapped).is_ok_and(|phase| phase == Phase::Before);
         if !is_known {
             auto_create.iter().for_each(|_| lasting(self.call));
             self.read_states(swapped);
@@ -217,7 +217,7 @@ impl Swap<'_> {
                     let why = failure.causes.last().unwrap_or(&failure.message);
                     let message =
                         format!("These were closed, and the server does not close them again: {}. {why}", names.join(", "));
-                    self.call.review("metadata_differs", message);
+                    self.call.review("not_restored", message);
                 }
                 (ended, _) => ended?,
             }

@@ -163,7 +163,7 @@ impl Captured {
                 all.for_each(|record| record.docs_exact = exact.contains(&record.name));
                 self.compared = true;
                 if let Err(Failure { message: why, .. }) = if writes { self.write(call) } else { Ok(()) } {
-                    call.warn("not_recorded", format!("What was captured of the indices could not be written: {why}"));
+                    call.warn("not_checked", format!("What was captured of the indices could not be written: {why}"));
                 }
             }
             Err(Failure { message: why, .. }) => call.warn("not_checked", format!(
@@ -193,7 +193,7 @@ pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str)
     let attempt = call.effects().attempt();
     let pending = server.start("DELETE", &path(&["_snapshot", repository, name]), None);
     let mut sent = pending.finish(call, attempt, |_| true).map(drop);
-    let is_lost = sent.as_ref().is_err_and(|failure| failure.code == "answer_lost");
+    let is_lost = sent.as_ref().is_err_and(|failure| failure.code == "outcome_unknown");
     // The server may not answer any more, and nothing is left to be finished: a signal ends this request.
     if is_lost && matches!(snapshot::find(&server.interruptible(), repository, name), Ok(None)) {
         call.effects().happened();
@@ -326,7 +326,7 @@ impl Source {
                 let Self { name, repository, .. } = self;
                 let (uuid, other) = (&found.uuid, &taken.uuid);
                 let message = format!("The snapshot {name} in {repository} is another one by now (uuid {uuid}, not {other}).");
-                Err(Failure::refused("other_snapshot", message).hint("Name the snapshot without --from if this one is meant."))
+                Err(Failure::refused("name_in_use", message).hint("Name the snapshot without --from if this one is meant."))
             }
             _ => Ok(()),
         }

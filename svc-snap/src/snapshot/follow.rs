@@ -52,7 +52,7 @@ impl<'a> Follow<'a> {
     /// Gets the snapshot; `Ok(None)` also while the server, or what is between, does not answer as one, for up to five minutes.
     pub(crate) fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
         match snapshot::find(&self.server, self.repository, self.name) {
-            Err(failure) if failure.status == Status::Unavailable || failure.code == "not_a_search_database" => {
+            Err(failure) if failure.status == Status::Unavailable || failure.code == "search_unreachable" => {
                 let since = *self.unanswered.get_or_insert_with(Instant::now);
                 if since.elapsed() > UNANSWERED_TIMEOUT { Err(failure) } else { Ok(None) }
             }

@@ -42,7 +42,7 @@ pub(crate) fn check(repository: &str, snapshot: &Snapshot, wanted: &[String]) ->
 
 /// It is still being taken, so nothing is done to it (3).
 pub(crate) fn under_way(repository: &str, name: &str) -> Failure {
-    Failure::refused("snapshot_under_way", format!("The snapshot {name} in {repository} is still being taken."))
+    Failure::refused("not_ready", format!("The snapshot {name} in {repository} is still being taken."))
         .hint(format!("svc-snap wait {name} --repository {repository} waits for it and verifies it."))
 }
 
@@ -140,7 +140,7 @@ mod tests {
             (json!({"shards": {"total": 2, "failed": 1, "successful": 1}}), "snapshot_invalid"),
             (json!({"state": "FAILED"}), "snapshot_invalid"),
             (json!({"state": "INCOMPATIBLE"}), "snapshot_invalid"),
-            (json!({"state": "IN_PROGRESS"}), "snapshot_under_way"),
+            (json!({"state": "IN_PROGRESS"}), "not_ready"),
             (json!({"indices": []}), "snapshot_invalid"),
             (json!({"indices": ["a"]}), "snapshot_invalid"),
         ] {

@@ -90,7 +90,7 @@ impl Rights {
                 "The owner, group, mode, ACL and attributes of {} cannot be kept, so it is not replaced.",
                 path.display()
             );
-            Failure::refused("rights_not_kept", what)
+            Failure::refused("permission_denied", what)
                 .hint("Run the command as root (sudo), or as the owner of that file.")
                 .cause(cause)
         };

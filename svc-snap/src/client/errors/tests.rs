@@ -54,20 +54,20 @@ fn the_type_decides_wherever_it_stands() {
         (500, "snapshot_restore_exception", "[r:s] snapshot does not exist", 4, "snapshot_not_found"),
         (400, "invalid_snapshot_name_exception", "snapshot with the same name already exists", 3, "name_in_use"),
         (400, "snapshot_name_already_in_use_exception", "the same name already exists", 3, "name_in_use"),
-        (500, "repository_exception", "[/x] doesn't match any of path.repo", 3, "location_unusable"),
+        (500, "repository_exception", "[/x] doesn't match any of path.repo", 3, "repository_unusable"),
         (500, "snapshot_exception", "Indices don't have primary shards [lost]", 7, "indices_red"),
         (500, "snapshot_exception", "the following indices have unassigned primary shards [lost]", 7, "indices_red"),
         (500, "snapshot_restore_exception", "an open index with same name exists", 3, "conflicting_index"),
         (503, "concurrent_snapshot_execution_exception", "running", 5, "search_busy"),
         (500, "repository_exception", "loading repository data: unknown field [uuid]", 3, "version_unsupported"),
-        (401, "security_exception", "missing authentication credentials", 3, "search_not_authenticated"),
-        (403, "security_exception", "is unauthorized", 3, "search_forbidden"),
-        (503, "master_not_discovered_exception", "", 5, "search_unavailable"),
-        (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "location_unusable"),
+        (401, "security_exception", "missing authentication credentials", 3, "access_denied"),
+        (403, "security_exception", "is unauthorized", 3, "access_denied"),
+        (503, "master_not_discovered_exception", "", 5, "search_busy"),
+        (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "repository_unusable"),
         (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),
         (400, "illegal_argument_exception", "no", 1, "search_refused"),
         (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "out_of_space"),
-        (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "search_unavailable"),
+        (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "search_busy"),
         (403, "cluster_block_exception", "index [a] blocked by: [FORBIDDEN/8/index write (api)];", 3, "index_blocked"),
     ] {
         assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
@@ -121,5 +121,5 @@ fn a_tls_connection_that_breaks_is_5_and_what_the_request_did_is_unknown() {
     }
     let untrusted = Tls::InvalidCertificate(rustls::CertificateError::Revoked);
     let untrusted = no_answer(base, &ureq::Error::Rustls(untrusted));
-    assert_eq!((untrusted.failure.code.as_str(), untrusted.effect), ("search_not_trusted", Effect::None));
+    assert_eq!((untrusted.failure.code.as_str(), untrusted.effect), ("not_trusted", Effect::None));
 }

@@ -65,13 +65,7 @@ fn of_offsite_copy(args: &AgeArgs, call: &Call) -> StepResult<Age> {
         None => format!("No off-site copy is recorded in {}.", call.state_dir().display()),
         Some((copy, age)) => format!("The restore point of the last off-site copy, {}, is {} old.", copy.point_id, hours(age)),
     };
-    checked(
-        args,
-        age,
-        "offsite_copy_too_old",
-        "To make one:\n  svc-offsite push",
-        Age { offsite: copy, summary, ..Age::default() },
-    )
+    checked(args, age, "point_too_old", "To make one:\n  svc-offsite push", Age { offsite: copy, summary, ..Age::default() })
 }
 
 fn checked(args: &AgeArgs, age: Option<Duration>, code: &str, hint: &str, mut result: Age) -> StepResult<Age> {

@@ -83,13 +83,13 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         let message =
             "The restore point was made while the service ran, so it is not quiesced: its two databases may not fit each other.";
         if args.rehearse {
-            call.warn("point_unquiesced", message);
+            call.warn("not_quiesced", message);
         } else if !(args.accept_unquiesced && args.point.is_some()) {
             // As it was named: it may be in another directory.
             let point = args.point.as_ref().unwrap_or(&id);
             let again = shell_quoted(&["svc-rollback", "--accept-unquiesced", point]);
             let hint = format!("If that is acceptable, with the other options of this call:\n  {again}");
-            return Err(Failure::refused("point_unquiesced", message).hint(hint).into());
+            return Err(Failure::refused("not_quiesced", message).hint(hint).into());
         }
     }
     Ok(Chosen {
@@ -143,7 +143,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     // One that has passed its point of no return and is not finished is resumed.
     if let Some(cut) = rollbacks.iter().find(|run| run.notes().commit.is_some()).filter(|run| !run.is_ok()) {
         let message = format!("The rollback {} has begun to change things and is not finished.", cut.id());
-        return Err(Failure::refused("rollback_unfinished", message).hint(cut.committed_hint().unwrap_or_default()));
+        return Err(Failure::refused("run_unfinished", message).hint(cut.committed_hint().unwrap_or_default()));
     }
     // A second one would remove what was written since. (By the ID, since it may have been taken from another directory.)
     let is_of_upgrade = |run: &&Journal| {
@@ -157,7 +157,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
             "To remove what was written since, and go back once more, name the restore point:\n  svc-rollback {}",
             upgrade.id()
         );
-        return Err(Failure::refused("rolled_back_already", message).hint(hint));
+        return Err(Failure::refused("not_resumable", message).hint(hint));
     }
     refuse_after_attempt(call, upgrade)?;
     Ok(folder_of(upgrade, &args.dir.dir()))
@@ -177,7 +177,7 @@ fn refuse_after_attempt(call: &Call, upgrade: &Journal) -> Result<(), Failure> {
             let hint = format!(
                 "To see its state:\n  svc-upgrade --status {id}\nTo roll back the one before it:\n  svc-rollback {before}"
             );
-            return Err(Failure::refused("nothing_to_roll_back", message).hint(hint));
+            return Err(Failure::refused("not_resumable", message).hint(hint));
         }
     }
     Ok(())
@@ -198,7 +198,7 @@ fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failur
     }
     let message =
         format!("The restore point {} is damaged: {} is not what its SHA256SUMS say.", path.display(), damaged.join(", "));
-    Err(Failure::invalid("point_damaged", message)
+    Err(Failure::invalid("point_invalid", message)
         .hint("Copy that file back from wherever the restore point was copied to, or name another restore point."))
 }
 

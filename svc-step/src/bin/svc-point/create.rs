@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
         return Ok(created);
     }
     make(call, &dir).map_err(|error| {
-        let failure = Failure::refused("backup_dir_unusable", format!("The restore point {} cannot be made.", dir.display()));
+        let failure = Failure::refused("permission_denied", format!("The restore point {} cannot be made.", dir.display()));
         call.stopped(failure.hint("Run the command as root, or set SVC_BACKUP_DIR.").cause(error.to_string()), created)
     })?;
     Ok(Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the directory, mode 0700")] })

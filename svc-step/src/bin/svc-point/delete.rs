@@ -76,7 +76,7 @@ fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&
                 .hint("To list them:\n  svc-backup --list")
         })?;
         if newest == Some(point) {
-            return Err(Failure::refused("newest_point", format!("{id} is the newest valid restore point and stays."))
+            return Err(Failure::refused("not_removed", format!("{id} is the newest valid restore point and stays."))
                 .hint("Make another one first:\n  svc-backup"));
         }
         if point.state == State::Running {
@@ -128,7 +128,7 @@ pub fn refused(call: &Call, failure: Failure, id: &str) -> Result<(), Failure> {
     match failure.code.as_str() {
         "snapshot_not_found" => Ok(()),
         "other_server" | "repository_readonly" | "repository_not_found" => {
-            call.warn("snapshot_stays", format!("The snapshot of the restore point {id} stays where it is: {failure}"));
+            call.warn("not_removed", format!("The snapshot of the restore point {id} stays where it is: {failure}"));
             Ok(())
         }
         _ => Err(failure),

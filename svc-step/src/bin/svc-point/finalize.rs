@@ -123,7 +123,7 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     if args.kind == Kind::Upgrade && !quiesced {
         let hint = "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management) and \
                     prevent that, then run the same command again.";
-        return Err(Failure::failed("service_started", message).hint(hint).into());
+        return Err(Failure::failed("not_quiesced", message).hint(hint).into());
     }
     if was_stopped && !quiesced {
         call.review("not_quiesced", message);
@@ -154,7 +154,7 @@ fn unfinished(dir: &Path, failure: Failure) -> Failure {
     if failure.signal.is_some() {
         return failure;
     }
-    Failure::failed("restore_point_unfinished", format!("The restore point {} could not be finalized: {failure}", dir.display()))
+    Failure::failed("run_unfinished", format!("The restore point {} could not be finalized: {failure}", dir.display()))
         .hint(failure.hint.unwrap_or_else(|| "Check the disk space of SVC_BACKUP_DIR.".to_owned()))
         .cause(failure.causes.join("; "))
 }
@@ -166,7 +166,7 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
     }
     for (schema, name) in DOCUMENTS {
         let (_, path) = given.iter().find(|(given, _)| given == schema).ok_or_else(|| {
-            Failure::usage("document_missing", format!("No document {schema} is given for the restore point."))
+            Failure::usage("options_invalid", format!("No document {schema} is given for the restore point."))
                 .hint("svc-point finalize --help")
         })?;
         let text = fs::read(path).map_err(|error| Failure::io("read the document", path, &error))?;

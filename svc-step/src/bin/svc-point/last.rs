@@ -83,7 +83,7 @@ pub struct OffsiteCopy {
 /// The last off-site copy; none if none is recorded.
 ///
 /// # Errors
-/// The record cannot be read, or is invalid (7 `offsite_record_invalid`).
+/// The record cannot be read, or is invalid (7 `file_invalid`).
 pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
     let path = state_dir.join(OFFSITE);
     let text = match file::read_text("read the record of the off-site copy", &path, LARGEST) {
@@ -93,7 +93,7 @@ pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
     };
     serde_json::from_str(&text).map(Some).map_err(|error| {
         let message = format!("The record of the last off-site copy, {}, is invalid.", path.display());
-        let failure = Failure::invalid("offsite_record_invalid", message).hint("To write a new one:\n  svc-offsite push");
+        let failure = Failure::invalid("file_invalid", message).hint("To write a new one:\n  svc-offsite push");
         failure.cause(error.to_string())
     })
 }

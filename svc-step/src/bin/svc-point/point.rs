@@ -59,7 +59,7 @@ pub fn real(path: &Path) -> PathBuf {
 /// The directory, or its first parent that exists: restore points can be made there.
 ///
 /// # Errors
-/// It is no directory that can be written to (3 `backup_dir_unusable`).
+/// It is no directory that can be written to (3 `permission_denied`).
 pub fn usable(wanted: &Path) -> Result<&Path, Failure> {
     let folder = wanted.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     if folder.is_dir() && access(folder, AccessFlags::W_OK).is_ok() {
@@ -70,7 +70,7 @@ pub fn usable(wanted: &Path) -> Result<&Path, Failure> {
         wanted.display(),
         folder.display()
     );
-    Err(Failure::refused("backup_dir_unusable", message).hint("Run the command as root, or set SVC_BACKUP_DIR."))
+    Err(Failure::refused("permission_denied", message).hint("Run the command as root, or set SVC_BACKUP_DIR."))
 }
 
 /// `restore-point.json`.
@@ -167,7 +167,7 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
             let message = format!("The directory {} cannot be read.", dir.display());
-            return Err(Failure::refused("backup_dir_unusable", message)
+            return Err(Failure::refused("permission_denied", message)
                 .hint("Run the command as root, or set SVC_BACKUP_DIR.")
                 .cause(error.to_string()));
         }

@@ -141,7 +141,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         tables: tables(dump.tables),
         rows_count: database.verification.map(|verification| verification.rows_count),
         rows_expected: dump.row_count,
-        counts_verified: are_same && !staged.has_warning("rows_not_counted"),
+        counts_verified: are_same && !staged.has_warning("not_verified"),
         before_stop_ms: times.before_stop_ms,
         staging_ms: times.staging_ms,
         downtime_known_ms,
@@ -168,7 +168,7 @@ fn times(run: &Journal) -> Result<Times, Failure> {
     let from = staging.iter().map(|one| one.begun_ms).min();
     let Some(((first, from), to)) = first.zip(from).zip(staging.iter().filter_map(end).max()) else {
         let message = format!("The run {} has no finished steps stage-search and stage-database.", run.id());
-        return Err(Failure::not_found("staging_not_found", message).hint("Name the run that staged both with --run-id."));
+        return Err(Failure::not_found("swap_not_found", message).hint("Name the run that staged both with --run-id."));
     };
     let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
     Ok(Times { before_stop_ms: now.saturating_sub(first), staging_ms: to.saturating_sub(from) })

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
         return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-point list").into());
     }
     if dir.join(SUMS).exists() {
-        call.warn("point_finalized", format!("{} is finalized and stays. To remove it:\n  svc-point delete {id}", dir.display()));
+        call.warn("not_removed", format!("{} is finalized and stays. To remove it:\n  svc-point delete {id}", dir.display()));
         return Ok(removed);
     }
     let journal = Journal::at(call.state_dir().join("runs").join(&id));

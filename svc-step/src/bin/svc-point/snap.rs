@@ -21,16 +21,16 @@ pub fn delete_command(point: &Path, by_name: &str) -> Vec<String> {
 /// Runs a command of `svc-snap`, in this call's run.
 ///
 /// # Errors
-/// As its document says; without one, `svc_snap_failed` (1).
+/// As its document says; without one, `no_document` (1).
 pub fn run(call: &Call, command: &[String]) -> Result<(), Failure> {
-    let (program, args) = command.split_first().ok_or_else(|| Failure::failed("svc_snap_failed", "No command is given."))?;
+    let (program, args) = command.split_first().ok_or_else(|| Failure::failed("no_document", "No command is given."))?;
     let mut process = Command::new(program);
     process.args(args).env("SVC_RUN_ID", call.run_id().as_str()).env("SVC_STATE_DIR", call.state_dir());
     call.reporter().detail(&command.join(" "));
     let ended = child::capture(call, &mut process)?;
     let Ok(document) = serde_json::from_slice::<Document<Value>>(&ended.stdout) else {
         let message = format!("`{}` ended with {} and left no document.", command.join(" "), ended.status);
-        return Err(Failure::failed("svc_snap_failed", message)
+        return Err(Failure::failed("no_document", message)
             .hint("Run that command by hand, then run the same command again.")
             .cause(ended.stderr));
     };

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
         return Err(Failure::refused("out_of_space", message).hint(hint).into());
     }
     if space.may_be_too_little() {
-        call.warn("little_space", format!("There may be too little disk space: {}.", space.summary));
+        call.warn("out_of_space", format!("There may be too little disk space: {}.", space.summary));
     }
     Ok(space)
 }

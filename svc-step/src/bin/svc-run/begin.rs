@@ -56,8 +56,9 @@ pub fn begin(
     // It was copied from a journal; the installer would get it as it stands.
     if private_values(&external::arguments(&args.script), &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
-        return Err(Failure::usage("installer_args_missing", message)
-            .hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG")));
+        return Err(
+            Failure::usage("options_invalid", message).hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG"))
+        );
     }
     if args.dry_run {
         if args.resume.is_some() {
@@ -125,17 +126,17 @@ pub fn begin(
     let id = match std::env::var("SVC_RUN_ID").ok().filter(|id| !id.is_empty() && parent.is_none()) {
         Some(id) => id
             .parse::<svc_step::run_id::RunId>()
-            .map_err(|error| Failure::usage("run_id_invalid", format!("SVC_RUN_ID: {error}.")).hint("Unset it."))?
+            .map_err(|error| Failure::usage("options_invalid", format!("SVC_RUN_ID: {error}.")).hint("Unset it."))?
             .to_string(),
         None => new_id(&state_dir, &args.kind, started),
     };
     if id.parse::<svc_step::run_id::RunId>().is_err() {
         let message = format!("--kind {}: the ID of a run has the letters a-z, digits, `.` and `-` only.", args.kind);
-        return Err(Failure::usage("run_id_invalid", message).hint("Name the kind so in the script's in_run."));
+        return Err(Failure::usage("options_invalid", message).hint("Name the kind so in the script's in_run."));
     }
     let dir = state_dir.join("runs").join(&id);
     if dir.exists() {
-        return Err(Failure::refused("run_exists", format!("There is a run {id} already."))
+        return Err(Failure::refused("name_in_use", format!("There is a run {id} already."))
             .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
     }
     let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, attached(args));
@@ -179,7 +180,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
             Failure::failed("journal_full", format!("The journal {} cannot be made: the disk is full.", dir.display()))
                 .hint(disk_space_hint(dir))
         }
-        _ => Failure::refused("state_dir_unusable", format!("The state directory cannot be used: {}.", dir.display()))
+        _ => Failure::refused("permission_denied", format!("The state directory cannot be used: {}.", dir.display()))
             .hint("Run the script as root, or set SVC_STATE_DIR to a directory of your own.")
             .cause(error.to_string()),
     })

@@ -169,9 +169,9 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
     let error = document.error.as_ref()?;
     let schema = document.schema.split('/').next().unwrap_or_default();
     let own = match (error.code.as_str(), schema) {
-        ("disk_full", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a directory on another disk.",
-        ("out_of_space" | "disk_full", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
-        ("out_of_space" | "disk_full", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
+        ("out_of_space", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a directory on another disk.",
+        ("out_of_space", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
+        ("out_of_space", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
         ("data_streams", _) => {
             "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
         }
@@ -181,7 +181,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") => {
             "Repair the index (GET /_cluster/allocation/explain)."
         }
-        ("copy_exists", _) => "Move the copy to another place, then resume the run.",
+        ("file_exists", "svc-confsave.save") => "Move the copy to another place, then resume the run.",
         _ => return error.hint.clone(),
     };
     Some(own.to_owned())
@@ -292,13 +292,13 @@ mod tests {
     #[test]
     fn a_hint_names_no_option_that_the_scripts_do_not_have() {
         for (script, step, code, flag, helps) in [
-            ("svc-backup", "svc-pgdump.dump", "disk_full", "--output", "SVC_BACKUP_DIR"),
+            ("svc-backup", "svc-pgdump.dump", "out_of_space", "--output", "SVC_BACKUP_DIR"),
             ("svc-upgrade", "svc-pgrestore.clone", "out_of_space", "--ignore-disk-space", "omit --clone"),
             ("svc-rollback", "svc-pgrestore.stage", "out_of_space", "--ignore-disk-space", "space"),
             ("svc-rollback", "svc-snap.swap", "indices_red", "--drop-old", "--discard-current"),
             // A rehearsal gives nothing up, and has no such option.
             ("svc-rehearse", "svc-snap.swap", "indices_red", "--discard-current", "Repair the index"),
-            ("svc-rollback", "svc-confsave.save", "copy_exists", "--force", "Move the copy"),
+            ("svc-rollback", "svc-confsave.save", "file_exists", "--force", "Move the copy"),
             ("svc-rollback", "svc-snap.stage", "out_of_space", "--force", "as the tool has it: --force"),
         ] {
             let error = json!({"code": code, "message": "", "hint": format!("as the tool has it: {flag}"), "retryable": false, "causes": []});

@@ -58,11 +58,11 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     }
     if run.private_lost && step.name == "installer" {
         let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
-        return Err(Failure::usage("installer_args_missing", "The installer has arguments, which are kept nowhere.")
+        return Err(Failure::usage("options_invalid", "The installer has arguments, which are kept nowhere.")
             .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))));
     }
     if file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED) {
-        return Err(run.journal_full(&Failure::failed("disk_full", "Less than 8 MiB are free for the output of the command.")));
+        return Err(run.journal_full(&Failure::failed("out_of_space", "Less than 8 MiB are free for the output of the command.")));
     }
     let lock = take_lock(&run.state_dir)?;
     let undos = run.undos_before_commit();
@@ -73,7 +73,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     super::step::tell_begin(run, &files);
     let ended = hold(run, step, &files, lock).and_then(|()| outcome(run, step, &files));
-    if ended.as_ref().is_err_and(|failure| failure.code == "command_not_begun") {
+    if ended.as_ref().is_err_and(|failure| failure.code == "program_not_found") {
         let _ = fs::remove_file(with_ending(&files, "started"));
         undos.into_iter().for_each(|undos| run.withdraw_commit(undos));
     }
@@ -118,7 +118,7 @@ fn still_running(step: &Step, files: &Path) -> Failure {
 }
 
 fn not_begun(step: &Step, error: &std::io::Error) -> Failure {
-    Failure::failed("command_not_begun", format!("The command of the step {} was not begun.", step.name)).cause(error.to_string())
+    Failure::failed("program_not_found", format!("The command of the step {} was not begun.", step.name)).cause(error.to_string())
 }
 
 /// What became of the command, by what its holder has written.

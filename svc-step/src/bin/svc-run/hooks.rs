@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The hooks, in the order of their names.
 ///
 /// # Errors
-/// Others can write to one (3 `hook_unsafe`), or two have the same name as steps (3 `hooks_alike`).
+/// Others can write to one (3 `permission_denied`), or two have the same name as steps (3 `name_in_use`).
 pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = &PathBuf::from(setting("SVC_HOOKS_DIR"));
     let event = folder.join(event);
@@ -39,7 +39,7 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     for (number, name) in names.iter().enumerate() {
         if names.iter().take(number).any(|other| other == name) {
             return Err(Failure::refused(
-                "hooks_alike",
+                "name_in_use",
                 format!("Two hooks in {} would both be the step {name}.", event.display()),
             )
             .hint("Rename one of the two: steps are told apart by letters, digits, - and _."));
@@ -55,7 +55,7 @@ fn refuse_unsafe(hook: &Path, path: &Path) -> Result<(), Failure> {
     }
     let shown = path.display();
     Err(Failure::refused(
-        "hook_unsafe",
+        "permission_denied",
         format!("The hook {} is not run: others can write to {shown}, or it is not yours.", hook.display()),
     )
     .hint(format!("chown {} '{shown}' && chmod go-w '{shown}'", nix::unistd::Uid::effective())))
@@ -96,7 +96,7 @@ fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, O
         match child.try_wait().map_err(fault)? {
             Some(ended) if ended.success() => return Ok(()),
             Some(ended) => {
-                return Err(Failure::failed("hook_failed", format!("The hook {} failed: {ended}.", hook.display())));
+                return Err(Failure::failed("command_failed", format!("The hook {} failed: {ended}.", hook.display())));
             }
             None if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
             None => {
@@ -105,7 +105,7 @@ fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, O
                 let _ = killpg(group, Signal::SIGKILL);
                 let _ = child.wait();
                 let message = format!("The hook {} was ended, since it took longer than {LIMIT:?}.", hook.display());
-                return Err(Failure::failed("hook_failed", message));
+                return Err(Failure::failed("command_failed", message));
             }
         }
     }

@@ -283,7 +283,7 @@ fn ask(request: &Request) -> ExitCode {
     let Some(run) = std::env::var_os("SVC_RUN_DIR") else {
         return console::failed(
             "svc-run",
-            &Failure::usage("run_missing", "This is no part of a run.").hint("svc-run supervise --help"),
+            &Failure::usage("options_invalid", "This is no part of a run.").hint("svc-run supervise --help"),
         );
     };
     match protocol::ask(run.as_ref(), request) {

@@ -14,7 +14,7 @@ use svc_step::reporter::shell_quoted;
 pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
     let own = || std::env::var("SVC_RUN_DIR").ok();
     let named = run.map(str::to_owned).or_else(own).ok_or_else(|| {
-        Failure::usage("run_missing", "No run is named, and this is no part of one.").hint("Name it: --run RUN")
+        Failure::usage("options_invalid", "No run is named, and this is no part of one.").hint("Name it: --run RUN")
     })?;
     journal::named(&state_dir(), &named).ok_or_else(|| not_found(&state_dir(), &format!(" {named}")))
 }
@@ -42,11 +42,10 @@ pub fn document(run: &Journal, step: &str, dry_run: bool) -> Result<PathBuf, Fai
     match newest {
         Some(one) => Ok(one.document_path()),
         None if dry_run => Ok(PathBuf::from(format!("{step}.json"))),
-        None => Err(Failure::not_found(
-            "document_not_found",
-            format!("The step {step} has left no document in {}.", run.dir().display()),
-        )
-        .hint(format!("svc-run status {}", run.id()))),
+        None => {
+            Err(Failure::not_found("file_not_found", format!("The step {step} has left no document in {}.", run.dir().display()))
+                .hint(format!("svc-run status {}", run.id())))
+        }
     }
 }
 
@@ -83,7 +82,7 @@ pub fn value(run: &Journal, step: &str, path: &str) -> Result<Vec<String>, Failu
 }
 
 fn absent(file: &Path, path: &str) -> Failure {
-    Failure::not_found("value_not_found", format!("{} has no {path}.", file.display()))
+    Failure::not_found("file_not_found", format!("{} has no {path}.", file.display()))
         .hint("Read the page of the tool for its fields.")
 }
 

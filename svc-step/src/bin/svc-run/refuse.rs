@@ -57,14 +57,14 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
     let Some(rollback) = runs.into_iter().find(swapped) else {
         let which = asked.map(|asked| format!(" {asked}")).unwrap_or_default();
         return Err(Failure::not_found(
-            "nothing_to_discard",
+            "swap_not_found",
             format!("No rollback{which} that has replaced anything is in {}.", state_dir.join("runs").display()),
         )
         .hint("The copies that there are:\n  svc-snap health"));
     };
     if !rollback.is_ok() {
         return Err(Failure::refused(
-            "rollback_unfinished",
+            "run_unfinished",
             format!("The rollback {} is not finished, and may need what it replaced.", rollback.id()),
         )
         .hint(format!("Resume it:\n  svc-rollback --resume {}", rollback.id())));
@@ -72,10 +72,8 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
     let run = rollback.notes().facts.get("previous").and_then(|previous| previous.get("run")?.as_str().map(str::to_owned));
     match run {
         Some(run) => Ok(Found { run: Some(run), undone: Vec::new() }),
-        None => {
-            Err(Failure::not_found("nothing_to_discard", format!("The rollback {} has left nothing in place.", rollback.id()))
-                .hint("There is nothing to discard."))
-        }
+        None => Err(Failure::not_found("swap_not_found", format!("The rollback {} has left nothing in place.", rollback.id()))
+            .hint("There is nothing to discard.")),
     }
 }
 

@@ -47,12 +47,12 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
             .hint(format!("svc-run status {id}")));
     }
     if let Some(rollback) = status::rolled_back_by(state_dir, &journal) {
-        return Err(Failure::refused("rolled_back", format!("The run {id} was rolled back by the run {}.", rollback.id()))
+        return Err(Failure::refused("not_resumable", format!("The run {id} was rolled back by the run {}.", rollback.id()))
             .hint(format!("svc-rollback --status {}", rollback.id())));
     }
     if journal.notes().commit.is_none() {
         return Err(Failure::refused(
-            "nothing_to_resume",
+            "not_resumable",
             format!("The run {id} ended before its point of no return: nothing was changed, and nothing is left to resume."),
         )
         .hint(again::hint(&plan)));

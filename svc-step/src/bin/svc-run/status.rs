@@ -123,7 +123,7 @@ pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, F
 pub fn unreadable(state_dir: &Path) -> Option<Failure> {
     let folder = state_dir.join("runs");
     let error = fs::read_dir(&folder).err().filter(|error| error.kind() == std::io::ErrorKind::PermissionDenied)?;
-    let failure = Failure::refused("state_dir_unusable", format!("The directory {} cannot be read.", folder.display()));
+    let failure = Failure::refused("permission_denied", format!("The directory {} cannot be read.", folder.display()));
     Some(failure.hint("Run the command as root.").cause(error.to_string()))
 }
 

@@ -238,7 +238,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let ended = end_of(run, process, &Work::begin(move || child.wait()));
     run.unregister(process);
     let ended = ended.map_err(|error| {
-        Failure::failed("supervisor_lost", format!("The end of the step {} was lost: {error}.", step.name))
+        Failure::failed("internal", format!("The end of the step {} was lost: {error}.", step.name))
             .hint(format!("Find out what keeps its process {process} from ending:\n  ps -o pid,stat,wchan,args {process}"))
     })?;
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
@@ -266,7 +266,7 @@ fn end_of(run: &Run, process: u32, tool: &Work<io::Result<ExitStatus>>) -> io::R
 
 fn child_of(run: &Run, step: &Step, command: &[OsString]) -> Result<Command, Failure> {
     let [program, arguments @ ..] = command else {
-        return Err(Failure::usage("command_missing", format!("The step {} has no command.", step.name)));
+        return Err(Failure::usage("options_invalid", format!("The step {} has no command.", step.name)));
     };
     let mut child = Command::new(program);
     child.args(arguments).current_dir(&step.directory).env_clear().envs(step.environment.iter().cloned());
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_run_stops_only_at_a_step_that_ends_it() {
-        let failure = Failure::failed("disk_full", "The disk is full.");
+        let failure = Failure::failed("out_of_space", "The disk is full.");
         assert_eq!(failed("hook-1", &failure).message, "The step hook-1 failed: The disk is full.");
         assert_eq!(ending("dump", &failure).message, "The step dump failed, and the run stopped there: The disk is full.");
     }

@@ -150,7 +150,7 @@ fn name_of(script: &[OsString]) -> String {
 
 /// From here on a signal ends the process no more.
 pub fn catch_signals() -> Result<signal_hook::iterator::Signals, Failure> {
-    signals::caught().map_err(|error| Failure::failed("supervisor_lost", format!("Signals cannot be handled: {error}.")))
+    signals::caught().map_err(|error| Failure::failed("internal", format!("Signals cannot be handled: {error}.")))
 }
 
 /// Hands the run each signal, also one that came since they are caught.
@@ -167,7 +167,7 @@ fn serve(
     settings: &[(OsString, OsString)],
 ) -> Result<std::process::ExitStatus, Failure> {
     let listener = protocol::listen(run.dir())?;
-    let [script, arguments @ ..] = command else { return Err(Failure::usage("script_missing", "No script is named.")) };
+    let [script, arguments @ ..] = command else { return Err(Failure::usage("options_invalid", "No script is named.")) };
     let mut child = Command::new(script);
     child.args(arguments).current_dir(directory).envs(settings.iter().cloned());
     child.env_remove("SVC_RESUMED").env_remove("SVC_DRY_RUN").envs(own_settings(run, settings)).env_remove(FOLLOWED);
@@ -179,8 +179,7 @@ fn serve(
             .cause(error.to_string())
     })?;
     accept(run, listener);
-    let ended =
-        child.wait().map_err(|error| Failure::failed("supervisor_lost", format!("The end of the script was lost: {error}.")))?;
+    let ended = child.wait().map_err(|error| Failure::failed("internal", format!("The end of the script was lost: {error}.")))?;
     protocol::close(run.dir());
     run.close(!ended.success());
     Ok(ended)
@@ -302,7 +301,7 @@ fn wait(run: &Run, steps: &[String], all: bool) -> Result<(), Failure> {
     let mut state = run.state();
     if let Some(name) = steps.iter().find(|name| !state.started.contains_key(*name)) {
         let message = format!("The script waits for the step {name}, which it has not started.");
-        return Err(Failure::usage("step_not_started", message).hint("Name the steps as `start` names them."));
+        return Err(Failure::usage("options_invalid", message).hint("Name the steps as `start` names them."));
     }
     loop {
         let ended: Vec<Option<Result<(), Failure>>> = steps.iter().filter_map(|name| state.started.get(name).cloned()).collect();

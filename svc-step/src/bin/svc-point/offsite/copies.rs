@@ -40,7 +40,7 @@ pub(crate) fn run(args: &CopiesArgs, call: &Call) -> StepResult<Copies> {
     {
         let is_damage = failure.causes.iter().any(|cause| cause.contains("repository contains errors"));
         let damaged = || {
-            let damaged = Failure::invalid("offsite_damaged", failure.message.clone());
+            let damaged = Failure::invalid("repository_damaged", failure.message.clone());
             let hint = "What restic says of it, and what helps:\n  svc-offsite restic check\n  svc-offsite restic rebuild-index";
             damaged.hint(hint).cause(failure.causes.join("\n"))
         };

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &FetchArgs, call: &Call) -> StepResult<Fetched> {
     let to = dir.join(id);
     if to.exists() {
         let hint = format!("Name it:\n  svc-rollback --dry-run {id}");
-        return Err(Failure::refused("point_exists", format!("The restore point {} exists already.", to.display()))
+        return Err(Failure::refused("file_exists", format!("The restore point {} exists already.", to.display()))
             .hint(hint)
             .into());
     }
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &FetchArgs, call: &Call) -> StepResult<Fetched> {
         None => None,
         Some(_) => Some(file::absolute(args.repository.as_deref().ok_or_else(|| {
             Failure::usage(
-                "repository_missing",
+                "settings_invalid",
                 "The copy holds a snapshot repository, and SVC_BACKUP_REPO, its directory, is not set.",
             )
             .hint("Set SVC_BACKUP_REPO to the directory that the repository is to have here.")
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &FetchArgs, call: &Call) -> StepResult<Fetched> {
     if let Some(directory) = &repository {
         refuse_used(directory, id)?;
     } else {
-        call.warn("repository_not_copied", "The copy has no snapshot repository: register the storage that it is in.");
+        call.warn("not_restored", "The copy has no snapshot repository: register the storage that it is in.");
     }
     if args.dry.dry_run {
         return Ok(fetched);
@@ -110,14 +110,12 @@ fn chosen(args: &FetchArgs, call: &Call) -> Result<Snapshot, Failure> {
     let mut found = snapshots(call, &format!("{},{id}", args.dir.service()), args.host.as_deref(), NOT_LISTED)?;
     found.retain(|copy| copy.point().is_some_and(|(found, _)| found == id));
     let newest = found.pop().ok_or_else(|| {
-        Failure::not_found("copy_not_found", format!("There is no off-site copy of {id}."))
+        Failure::not_found("point_not_found", format!("There is no off-site copy of {id}."))
             .hint("To list them:\n  svc-offsite list")
     })?;
     if let Some(other) = found.iter().find(|other| other.hostname != newest.hostname) {
         let message = format!("The hosts {} and {} both have a copy of {id}.", newest.hostname, other.hostname);
-        return Err(
-            Failure::refused("copy_ambiguous", message).hint(format!("svc-offsite fetch {id} --host {}", newest.hostname))
-        );
+        return Err(Failure::refused("name_in_use", message).hint(format!("svc-offsite fetch {id} --host {}", newest.hostname)));
     }
     Ok(newest)
 }
@@ -135,7 +133,7 @@ fn refuse_used(directory: &Path, id: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("The directory {} is not empty, so the copy of the repository is not put there.", directory.display());
-    Err(Failure::refused("repository_not_empty", message)
+    Err(Failure::refused("file_exists", message)
         .hint("Set SVC_BACKUP_REPO to another directory, or move away what is in that one."))
 }
 
@@ -175,7 +173,7 @@ fn fetch_point(call: &Call, copy: &Snapshot, dir: &Path, id: &str) -> Result<(),
     let restored = restored(call, copy, path, &dir.join(FETCH))?;
     if !restored.join(SUMS).exists() {
         let hint = format!("See what it holds:\n  svc-offsite restic ls {}", copy.id);
-        return Err(Failure::invalid("copy_invalid", format!("The copy of {id} does not hold the restore point.")).hint(hint));
+        return Err(Failure::invalid("point_invalid", format!("The copy of {id} does not hold the restore point.")).hint(hint));
     }
     let to = dir.join(id);
     fs::rename(restored, &to).map_err(|error| Failure::io("put the restore point into place", &to, &error))?;

@@ -111,7 +111,7 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
     let id = point.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if id.parse::<RunId>().is_err() {
         let message = format!("The directory {} has another name than its restore point was made with.", point.display());
-        return Err(Failure::refused("point_renamed", message)
+        return Err(Failure::refused("point_invalid", message)
             .hint("Give it the name that its restore-point.json has as `id`.")
             .into());
     }
@@ -147,7 +147,7 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
     if health.repository.r#type.as_ref().is_some_and(|kind| kind != "fs") {
         let message =
             "The snapshot repository is no directory (type fs), so it is not copied: its own storage has to outlive this host.";
-        call.warn("repository_not_copied", message);
+        call.warn("not_restored", message);
         return Ok(None);
     }
     let uuid = result::<Shown>(Some(&args.snapshot)).snapshot.uuid;
@@ -200,7 +200,7 @@ fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, p
             if failure.signal.is_none()
                 && let Err(failure) = remove_unverified(call, service, &host, &failed)
             {
-                call.warn("copy_not_removed", format!("The incomplete copy is removed by the next push only: {failure}"));
+                call.warn("not_removed", format!("The incomplete copy is removed by the next push only: {failure}"));
             }
             return Err(failure);
         }

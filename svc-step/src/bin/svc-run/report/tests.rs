@@ -134,11 +134,11 @@ fn each_hop_is_named_once_by_its_newest_document() {
 #[test]
 fn a_failure_is_that_of_its_step_unless_the_run_has_its_own() {
     let made = Made::new("svc-upgrade");
-    let error = json!({"code": "disk_full", "message": "No.", "hint": null, "retryable": true, "causes": ["why"]});
+    let error = json!({"code": "out_of_space", "message": "No.", "hint": null, "retryable": true, "causes": ["why"]});
     made.step("01-dump", "step", &json!({"ok": false, "error": error, "warnings": [{"code": "slow", "message": "It is slow."}]}));
     made.started("02-stop", "step");
     for (step, code, expected) in [
-        (Some("dump"), "", ("disk_full", true, 1)),
+        (Some("dump"), "", ("out_of_space", true, 1)),
         (Some("dump"), "interrupted", ("interrupted", true, 1)),
         (Some("stop"), "", ("no_document", false, 0)),
         (None, "", ("failed", false, 0)),

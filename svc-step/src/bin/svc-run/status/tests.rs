@@ -221,7 +221,7 @@ fn what_would_be_undone_is_shown_in_its_order() {
 #[test]
 fn the_table_has_a_line_for_each_attempt() {
     let made = Made::new("svc-upgrade");
-    made.step("01-dump", "step", &json!({"ok": false, "duration_ms": 500, "error": {"code": "disk_full", "message": "", "hint": null, "retryable": false, "causes": []}}));
+    made.step("01-dump", "step", &json!({"ok": false, "duration_ms": 500, "error": {"code": "out_of_space", "message": "", "hint": null, "retryable": false, "causes": []}}));
     made.step("01-dump.2", "step", &json!({"duration_ms": 15_000}));
     made.started("02-installer", "external");
     fs::write(made.journal().dir().join("02-installer.rc"), "3\n").unwrap();
@@ -232,7 +232,7 @@ fn the_table_has_a_line_for_each_attempt() {
     let begun: Timestamp = "2026-11-20T02:00:03Z".parse().unwrap();
     assert_eq!(lines[0], [format!("svc-upgrade 20261120t020003z-first, begun {} ({})", local(begun), ago(begun))]);
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-    assert_eq!([&lines[1][..2], &lines[1][3..]], [&["01", "dump"][..], &["disk_full", "500 ms", "#"][..]]);
+    assert_eq!([&lines[1][..2], &lines[1][3..]], [&["01", "dump"][..], &["out_of_space", "500 ms", "#"][..]]);
     assert_eq!([&lines[2][..2], &lines[2][3..]], [&["01", "dump (2)"][..], &["ok", "15 s", &"#".repeat(30)][..]]);
     assert_eq!(lines[3][3..], ["ended with 3"]);
     assert_eq!(lines[4][3..], ["outcome unknown"]);

@@ -1,0 +1,175 @@
+//! What the pages say, held against the sources: links, lengths, words, codes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use svc_tests::tool::root;
+
+const TOOLS: [&str; 6] = ["svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave"];
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+/// What makes a failure or a warning of that exit status; its code is the literal behind it. Those of warnings are 0 and 9.
+const MAKERS: [(&str, u8); 24] = [
+    ("Failure::failed(", 1),
+    ("Status::Failed,", 1),
+    ("Failure::usage(", 2),
+    ("bad(", 2),
+    ("Failure::refused(", 3),
+    ("refuse_any(", 3),
+    ("Status::Refused,", 3),
+    ("Failure::not_found(", 4),
+    ("Status::NotFound,", 4),
+    ("Failure::unavailable(", 5),
+    ("Status::Unavailable,", 5),
+    ("Failure::timeout(", 6),
+    ("Failure::invalid(", 7),
+    ("Status::Invalid,", 7),
+    ("Failure::locked(", 8),
+    (".warn(", 0),
+    ("warn_of(call,", 0),
+    (".review(", 9),
+    // What a script says.
+    ("svc-run warn ", 0),
+    ("--or-warn ", 0),
+    ("--or-review ", 9),
+    ("fail 1 ", 1),
+    ("fail 2 ", 2),
+    ("fail 3 ", 3),
+];
+
+/// Codes that are no literal where their failure is made.
+const OTHERS: [(&str, &str); 5] =
+    [("interrupted", "128+n"), ("failed", "1"), ("service_active", "3"), ("service_inactive", "3"), ("point_too_old", "7")];
+
+/// Each code of the sources and of the scripts with its exit statuses, as the page has them.
+fn codes() -> BTreeMap<String, String> {
+    let mut found: BTreeMap<&str, BTreeSet<u8>> = BTreeMap::new();
+    let folders = TOOLS.iter().map(|tool| root().join(tool).join("src"));
+    let files = folders.chain([root().join("svc-step/src"), root().join("scripts")]).flat_map(|folder| files(&folder));
+    let texts: Vec<String> = files.filter(|file| !file.ends_with("tests.rs")).flat_map(fs::read_to_string).collect();
+    for text in &texts {
+        let text = text.split("mod tests {").next().unwrap();
+        for (maker, status) in MAKERS {
+            for behind in text.split(maker).skip(1) {
+                let literal = behind.trim_start().trim_start_matches('"');
+                let end = literal.find(|sign: char| !sign.is_ascii_lowercase() && sign != '_').unwrap_or(literal.len());
+                if literal[..end].contains('_') || ["internal", "locked", "timeout", "conflict"].contains(&&literal[..end]) {
+                    found.entry(&literal[..end]).or_default().insert(status);
+                }
+            }
+        }
+    }
+    let all = found.into_iter().map(|(code, statuses)| {
+        let statuses: Vec<String> = statuses.iter().map(u8::to_string).collect();
+        (code.to_owned(), statuses.join(", "))
+    });
+    all.chain(OTHERS.map(|(code, status)| (code.to_owned(), status.to_owned()))).collect()
+}
+
+/// `SVC_UPDATE_PAGES=1` writes the statuses again. What a code means, and where it stands, a person has to say.
+#[test]
+fn the_page_of_errors_has_every_code_once_with_its_exit_statuses() {
+    let file = root().join("docs/errors.md");
+    let page = fs::read_to_string(&file).unwrap();
+    let (table, rest) = page.split_once("\n## Errors of Elasticsearch").unwrap();
+    let codes = codes();
+    let mut shown = Vec::new();
+    let lines = table.lines().map(|line| {
+        let cells: Vec<&str> = line.splitn(4, " | ").collect();
+        let [code, _, meaning] = cells[..] else { return line.to_owned() };
+        let Some(code) = code.strip_prefix("| `").and_then(|code| code.strip_suffix('`')) else { return line.to_owned() };
+        shown.push(code.to_owned());
+        format!("| `{code}` | {} | {meaning}", codes.get(code).map_or("", String::as_str))
+    });
+    let lines: Vec<String> = lines.collect();
+    shown.sort();
+    assert_eq!(shown, codes.keys().cloned().collect::<Vec<_>>());
+    let wanted = format!("{}\n## Errors of Elasticsearch{rest}", lines.join("\n") + "\n");
+    if env::var_os("SVC_UPDATE_PAGES").is_some() {
+        fs::write(&file, wanted).unwrap();
+    } else {
+        assert!(page == wanted, "docs/errors.md is not what the sources say; SVC_UPDATE_PAGES=1 writes the statuses again");
+    }
+}
+
+/// What a heading is called in a link.
+fn slug(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text.chars().filter(|sign| sign.is_alphanumeric() || matches!(sign, ' ' | '-' | '_'));
+    kept.map(|sign| if sign == ' ' { '-' } else { sign }).collect()
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let folders = [".", "docs", "scripts", "tests", "tests/service", "svc-step"].map(str::to_owned).into_iter();
+    let folders = folders.chain(TOOLS.map(str::to_owned));
+    let entries = folders.flat_map(|folder| fs::read_dir(root().join(folder)).unwrap()).map(|entry| entry.unwrap().path());
+    let pages: Vec<_> = entries.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    let mut links = 0;
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        for target in targets.filter(|target| !target.starts_with("http") && !target.contains(' ')) {
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let file = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
+            assert!(file.exists(), "{} links to {target}", page.display());
+            if !anchor.is_empty() {
+                let there = fs::read_to_string(&file).unwrap();
+                let found = there.lines().filter(|line| line.starts_with('#')).any(|line| slug(line) == anchor);
+                assert!(found, "{} links to {target}, and there is no such heading", page.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 10, "{links}");
+}
+
+#[test]
+fn a_tools_page_has_at_most_180_lines_of_120_characters() {
+    for tool in TOOLS {
+        let text = fs::read_to_string(root().join(tool).join("README.md")).unwrap();
+        assert!(text.lines().count() <= 180, "{tool}: {} lines", text.lines().count());
+        // A row of a table, and a command with its output, are one line.
+        let prose = text.split("```").step_by(2).flat_map(str::lines).filter(|line| !line.starts_with(['|', '`']));
+        let long: Vec<&str> = prose.filter(|line| line.chars().count() > 120).collect();
+        assert!(long.is_empty(), "{tool}: {long:#?}");
+    }
+}
+
+/// The left column of docs/glossary.md, as far as a word alone tells: no name, comment, help text, message or page has one of them.
+const NOT_OUR_WORDS: &str = "brake, unstage, brought, bring, brings, no good, proven, proof, foresee, wish, doubt, fate, stray, rival, gone \
+    on, going on, goes on, go on, cut off, nobody saw, end_unknown, sealed, overtaken, altered, the same again, \
+    give an account, mend, anew, betimes, riddles, mixture, of then, of now, at work, glance, patience, in haste, \
+    relational database";
+
+#[test]
+fn no_word_stands_anywhere_that_the_glossary_has_another_for() {
+    let folders =
+        ["svc-step", "svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave", "scripts", "docs"];
+    let files = folders.iter().flat_map(|folder| files(&root().join(folder))).chain([root().join("README.md")]);
+    // The document that is implemented has its own words, and the glossary names those that are not to be written.
+    let files = files.filter(|file| !file.ends_with("docs/procedure.md") && !file.ends_with("docs/glossary.md"));
+    let mut found = Vec::new();
+    for file in files {
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            let line = line.to_lowercase();
+            let is_word = |at: usize, word: &str| {
+                let is_part = |sign: Option<char>| sign.is_some_and(|sign| sign.is_alphanumeric() || sign == '_');
+                !is_part(line[..at].chars().next_back()) && !is_part(line[at + word.len()..].chars().next())
+            };
+            for word in NOT_OUR_WORDS.split(", ") {
+                if line.match_indices(word).any(|(at, _)| is_word(at, word)) {
+                    found.push(format!("{}:{}: {word}", file.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
