@@ -10,7 +10,7 @@ use svc_tests::cluster::{Cluster, Share};
 use svc_tests::proxy::{Gate, Side};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::OS_USER;
-use svc_tests::{os, wait};
+use svc_tests::{os, rounds, wait};
 
 const LONG: Duration = svc_tests::wait::HANG;
 
@@ -55,7 +55,7 @@ fn shard_under_way(sandbox: &Sandbox, snapshot: &str, index: &str, shard: usize)
 fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
     let share = Share::new().unwrap();
     // Once a node that only holds data, once the elected manager itself.
-    for (victim, asked) in [(3, 1), (1, 2)] {
+    for (victim, asked) in [(3, 1), (1, 2)].into_iter().take(rounds("a node that dies during a snapshot", 1, 2)) {
         let cluster = share.take().unwrap();
         let sandbox =
             sandbox_on(&cluster, asked, &format!("dies{victim}")).registered(&[("max_snapshot_bytes_per_sec", "150kb")]);
@@ -113,7 +113,8 @@ impl Drop for Stopping<'_> {
 fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
     let share = Share::new().unwrap();
     // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
-    for (name, moves) in [("moves", true), ("stays", false)] {
+    for (name, moves) in [("moves", true), ("stays", false)].into_iter().take(rounds("a node that stops during a staging", 1, 2))
+    {
         let cluster = share.take().unwrap();
         let sandbox = sandbox_on(&cluster, 1, name).registered(&[]);
         let index = spread(&sandbox, "docs");

@@ -294,12 +294,14 @@ fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anythin
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
 }
 
-/// Forty indices of three documents, all with one alias and one of them with another, a snapshot of them, and what is staged of it;
-/// they hold more since.
-fn forty(sandbox: &Sandbox) -> (Vec<String>, Ran, Ran) {
+/// A dozen indices (or forty) of three documents, all with one alias and one of them with another, a snapshot of them, and what is
+/// staged of it; they hold more since.
+fn many(sandbox: &Sandbox) -> (Vec<String>, Ran, Ran) {
     let alias = |n: usize| json!({sandbox.name("all"): {}, sandbox.name(if n == 7 { "seven" } else { "all" }): {}});
     let body = |n: usize| json!({"settings": {"number_of_replicas": 0}, "aliases": alias(n)});
-    let indices: Vec<String> = (0..40).map(|n| sandbox.index(&format!("i{n:02}"), body(n))).collect();
+    let indices: Vec<String> = (0..svc_tests::rounds("indices that are swapped together", 12, 40))
+        .map(|n| sandbox.index(&format!("i{n:02}"), body(n)))
+        .collect();
     indices.iter().for_each(|index| sandbox.fill(index, 0, 3));
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
@@ -308,21 +310,21 @@ fn forty(sandbox: &Sandbox) -> (Vec<String>, Ran, Ran) {
 }
 
 #[test]
-fn of_forty_indices_none_is_swapped_where_one_cannot_be() {
-    let sandbox = Sandbox::new("forty");
-    let (indices, created, staged) = forty(&sandbox);
+fn of_many_indices_none_is_swapped_where_one_cannot_be() {
+    let sandbox = Sandbox::new("many");
+    let (indices, created, staged) = many(&sandbox);
     let (content, copies) = (sandbox.content(), sandbox.copies());
     let run = staged.result()["run"].as_str().unwrap();
     let is_old = |ran: &Ran| assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{ran}");
 
     // The flood stage of a full disk has blocked one of them.
-    sandbox.block(&indices[20], "read_only_allow_delete", true);
+    sandbox.block(&indices[10], "read_only_allow_delete", true);
     let blocked = sandbox.content();
     for (step, document) in [("swap", &staged), ("restore", &created)] {
-        names_the_block(&sandbox.from(&[step], document).refused("index_blocked"), &indices[20], "read_only_allow_delete");
+        names_the_block(&sandbox.from(&[step], document).refused("index_blocked"), &indices[10], "read_only_allow_delete");
         assert_eq!((sandbox.content(), sandbox.copies()), (blocked.clone(), copies.clone()), "{step}");
     }
-    sandbox.block(&indices[20], "read_only_allow_delete", false);
+    sandbox.block(&indices[10], "read_only_allow_delete", false);
 
     // An index has the name of an alias of the backup.
     sandbox.ask("DELETE", &format!("/{}/_alias/{}", indices[7], sandbox.name("seven")), None);
@@ -337,12 +339,12 @@ fn of_forty_indices_none_is_swapped_where_one_cannot_be() {
 
     // The server refuses to clone one of them, to exchange them, or to block some.
     let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
-    for (to, times) in [(format!("POST /{}/_clone/", indices[20]), 1), ("POST /_aliases".to_owned(), 1), ("PUT /".to_owned(), 1)]
+    for (to, times) in [(format!("POST /{}/_clone/", indices[10]), 1), ("POST /_aliases".to_owned(), 1), ("PUT /".to_owned(), 1)]
     {
         let gate = Gate::to(&sandbox.search.url).unwrap().answering(&to, times, 400, &refusal);
         let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url());
         let failed = swap.run().fails(1, "search_refused").unchanged();
-        assert_eq!(failed.states(), ["old"; 40], "{to}");
+        assert_eq!(failed.states(), vec!["old"; indices.len()], "{to}");
         is_old(&failed);
     }
     // A restore takes away what it has staged, too.
@@ -351,34 +353,36 @@ fn of_forty_indices_none_is_swapped_where_one_cannot_be() {
     is_old(&restore.run().fails(1, "search_refused").unchanged());
     let swapped = sandbox.from(&["swap"], &staged).ok().changed();
     assert!(indices.iter().all(|index| sandbox.count(index) == 3));
-    assert_eq!(swapped.states(), ["new"; 40]);
-    assert_eq!(sandbox.copies().len(), 40);
+    assert_eq!(swapped.states(), vec!["new"; indices.len()]);
+    assert_eq!(sandbox.copies().len(), indices.len());
     sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();
     assert_eq!(sandbox.content(), content);
 }
 
 #[test]
-fn a_swap_of_forty_that_is_cut_behind_its_exchange_is_finished_by_the_next_call() {
-    let sandbox = Sandbox::new("forty-cut");
-    let (indices, created, staged) = forty(&sandbox);
+fn a_swap_of_many_that_is_cut_behind_its_exchange_is_finished_by_the_next_call() {
+    let sandbox = Sandbox::new("many-cut");
+    let (indices, created, staged) = many(&sandbox);
     let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok();
     let paths = plan.result()["plan"].as_array().unwrap();
     let exchange = 1 + paths.iter().position(|one| one["path"] == "/_aliases").unwrap();
     sandbox.from(&["discard"], &staged).ok();
-    let all = sandbox.name("all");
+    let (all, backup) = (sandbox.name("all"), 3 * indices.len() as u64);
     for (n, (number, side)) in
-        [(exchange, Side::After), (exchange + 20, Side::Before), (exchange + 41, Side::After)].into_iter().enumerate()
+        [(exchange, Side::After), (exchange + indices.len() / 2, Side::Before), (exchange + indices.len() + 1, Side::After)]
+            .into_iter()
+            .enumerate()
     {
         indices.iter().for_each(|index| sandbox.fill(index, 3, 5));
         let run = run_id(10 + n);
         let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
         Gate::kill_at(&sandbox.search.url, number, side, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
-        assert_eq!(sandbox.count(&all), 120, "the alias leads to the backup, all of it");
+        assert_eq!(sandbox.count(&all), backup, "the alias leads to the backup, all of it");
         sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
         let finished = if n == 1 { sandbox.run(&["swap", "--run", &run]) } else { sandbox.from(&["swap"], &staged) };
-        assert_eq!(finished.ok().changed().states(), ["new"; 40], "{number}");
+        assert_eq!(finished.ok().changed().states(), vec!["new"; indices.len()], "{number}");
         assert!(indices.iter().all(|index| sandbox.count(index) == 3 && sandbox.blocks(index).is_empty()), "{number}");
-        assert_eq!(sandbox.count(&all), 120);
+        assert_eq!(sandbox.count(&all), backup);
         sandbox.run(&["discard", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new());
     }

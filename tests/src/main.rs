@@ -52,7 +52,7 @@ enum Arguments {
         /// After how many minutes in which no test and no tool has ended a test target is stopped.
         #[arg(long, value_name = "MINUTES", default_value_t = 30)]
         silence: u64,
-        /// Run on all of them also what is otherwise run on one, or on one of each product.
+        /// Run on all of them also what is otherwise run on one.
         #[arg(long)]
         everywhere: bool,
         /// Run what takes long too: the tests that are `#[ignore]`, and the long series complete.

@@ -69,8 +69,6 @@ impl Filter {
 pub struct Lists {
     /// Those that run with each search database.
     search: Vec<String>,
-    /// Those that run with one of each product, and with each where it is `everywhere`.
-    product: Vec<String>,
     /// Those that run with one, and with each where it is `everywhere`.
     any: Vec<String>,
     /// Those to which the search database is all one; those of other packages are among them.
@@ -106,7 +104,7 @@ impl Lists {
         let list = |name: &str| -> Vec<String> {
             lists[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let this = Self { search: list("search"), product: list("product"), any: list("any"), once: list("once") };
+        let this = Self { search: list("search"), any: list("any"), once: list("once") };
         let mut left: Vec<&String> = this.all().collect();
         for (target, modules) in ours {
             let of_modules: Vec<String> = modules.iter().map(|module| format!("{target}::{module}")).collect();
@@ -125,7 +123,7 @@ impl Lists {
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
-        [&self.search, &self.product, &self.any, &self.once].into_iter().flatten()
+        [&self.search, &self.any, &self.once].into_iter().flatten()
     }
 }
 
@@ -180,9 +178,6 @@ impl Queue {
         }
         let all: Vec<&'static str> = databases.iter().map(|one| one.key).collect();
         let each: Vec<_> = all.iter().map(|key| vec![*key]).collect();
-        let mut of_products: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
-        databases.iter().for_each(|one| of_products.entry(one.product.to_string()).or_default().push(one.key));
-        let of_products: Vec<_> = of_products.into_values().collect();
         let one = vec![all.clone()];
         let mut left = Vec::new();
         if filter.targets.is_empty() {
@@ -192,12 +187,7 @@ impl Queue {
                 left.push((Work { name: "service/check".to_owned(), command: check }, all.clone()));
             }
         }
-        for (names, keys) in [
-            (&lists.search, &each),
-            (&lists.product, if everywhere { &each } else { &of_products }),
-            (&lists.any, if everywhere { &each } else { &one }),
-            (&lists.once, &one),
-        ] {
+        for (names, keys) in [(&lists.search, &each), (&lists.any, if everywhere { &each } else { &one }), (&lists.once, &one)] {
             for name in names.iter().filter(|name| filter.wants(name)) {
                 let (target, module) = name.split_once("::").unwrap_or((name, ""));
                 // Several parts of names pick what has one of them, so a module is picked by what is not of it.
@@ -391,7 +381,7 @@ pub fn left_out(outcomes: &BTreeMap<&'static str, Outcome>, lists: &Lists) -> Ve
     }
     let left_out = places.iter().map(|(what, places)| format!("left out on {}: {what}", places.join(", ")));
     let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
-    for name in lists.product.iter().chain(&lists.any) {
+    for name in &lists.any {
         let places: Vec<&str> = outcomes.iter().filter(|(_, one)| one.ran.contains(name)).map(|(key, _)| *key).collect();
         if (1..outcomes.len()).contains(&places.len()) {
             narrow.entry(places).or_default().push(name);
