@@ -56,7 +56,7 @@ const PARTS: [&str; 36] = [
 
 /// Dumps with all that is odd, by hand.
 const SEEDS: [&str; 3] = [
-    include_str!("pgrestore/every_kind.sql"),
+    include_str!("../pgrestore/every_kind.sql"),
     "--\n-- PostgreSQL database dump\n--\n\n\\restrict K\n\n-- Dumped from database version 15.18\n-- Dumped by pg_dump version 15.18\n\nSET client_encoding = 'UTF8';\n\
      COPY public.\"a b\" (x, \"y;\") FROM stdin;\n1\t\\\\.\n\\N\tCOPY q FROM stdin;\n\\.\n\nCOMMENT ON TABLE t IS 'COPY x (a) FROM stdin;\n1\n\\.\n';\n\
      CREATE FUNCTION f() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT CASE WHEN true THEN 1 ELSE 2 END; END;\n\

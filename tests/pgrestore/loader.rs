@@ -13,7 +13,7 @@ use svc_tests::terminal::on_terminal;
 use svc_tests::tool::Ran;
 
 /// One of every kind of object.
-const KINDS: [&str; 2] = [include_str!("pgrestore/every_kind.sql"), include_str!("pgrestore/more_kinds.sql")];
+const KINDS: [&str; 2] = [include_str!("every_kind.sql"), include_str!("more_kinds.sql")];
 
 fn write(case: &Case, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
     let path = case.dir.path().join(name);

@@ -11,7 +11,7 @@ use svc_tests::skip;
 use svc_tests::tool::Tool;
 
 /// One of every kind of object.
-const KINDS: [&str; 2] = [include_str!("pgrestore/every_kind.sql"), include_str!("pgrestore/more_kinds.sql")];
+const KINDS: [&str; 2] = [include_str!("../pgrestore/every_kind.sql"), include_str!("../pgrestore/more_kinds.sql")];
 /// The database, of that name on each server, so that its owner is everywhere too.
 const NAME: &str = "pgm";
 
