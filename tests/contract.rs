@@ -1,4 +1,4 @@
-//! What all six tools keep alike (shared/contract.md): held for all of them from one table.
+//! What all six tools keep alike, held for all of them from one table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -75,7 +75,7 @@ fn a_steps_own_options_come_first_and_under_no_heading_of_others() {
         for command in steps.chain([&cli]) {
             let name = format!("{tool} {}", command.get_name());
             let long = |arg: &clap::Arg| arg.get_long().filter(|_| !arg.is_hide_set()).map(str::to_owned);
-            for heading in ["Common options", "Search database"] {
+            for heading in ["Common options", "Cluster"] {
                 let of = command.get_arguments().filter(|arg| arg.get_help_heading() == Some(heading));
                 let options: BTreeSet<String> = of.filter_map(long).filter(|option| option != "help").collect();
                 if !options.is_empty() {
@@ -83,16 +83,16 @@ fn a_steps_own_options_come_first_and_under_no_heading_of_others() {
                 }
             }
             let help = command.clone().render_help().to_string();
-            let places = ["Common options:", "Search database:"].map(|heading| help.find(heading).unwrap_or(usize::MAX));
-            let own = command
-                .get_arguments()
-                .filter(|arg| !["Common options", "Search database"].map(Some).contains(&arg.get_help_heading()));
+            let places = ["Common options:", "Cluster:"].map(|heading| help.find(heading).unwrap_or(usize::MAX));
+            let own =
+                command.get_arguments().filter(|arg| !["Common options", "Cluster"].map(Some).contains(&arg.get_help_heading()));
             for option in own.filter_map(long) {
                 let place = help.find(&format!("--{option}")).unwrap();
                 assert!(places.iter().all(|heading| place < *heading), "{name} --help has --{option} behind what all steps have");
             }
         }
     }
+    assert_eq!(headings.len(), 2, "{headings:#?}");
     for (heading, options) in &headings {
         let first = options.values().next().unwrap();
         assert!(options.values().all(|one| one == first), "{heading}: {options:#?}");

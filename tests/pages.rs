@@ -43,9 +43,17 @@ const MAKERS: [(&str, u8); 24] = [
     ("fail 3 ", 3),
 ];
 
-/// Codes that are no literal where their failure is made.
-const OTHERS: [(&str, &str); 5] =
-    [("interrupted", "128+n"), ("failed", "1"), ("service_active", "3"), ("service_inactive", "3"), ("point_too_old", "7")];
+/// Statuses of codes that are no literal where their failure or warning is made.
+const OTHERS: [(&str, u8); 8] = [
+    ("failed", 1),
+    ("service_active", 3),
+    ("service_inactive", 3),
+    ("point_too_old", 7),
+    ("not_swappable", 0),
+    ("repository_damaged", 0),
+    ("repository_unusable", 0),
+    ("file_invalid", 9),
+];
 
 /// Each code of the sources and of the scripts with its exit statuses, as the page has them.
 fn codes() -> BTreeMap<String, String> {
@@ -65,11 +73,14 @@ fn codes() -> BTreeMap<String, String> {
             }
         }
     }
-    let all = found.into_iter().map(|(code, statuses)| {
-        let statuses: Vec<String> = statuses.iter().map(u8::to_string).collect();
-        (code.to_owned(), statuses.join(", "))
-    });
-    all.chain(OTHERS.map(|(code, status)| (code.to_owned(), status.to_owned()))).collect()
+    for (code, status) in OTHERS {
+        found.entry(code).or_default().insert(status);
+    }
+    let shown = |statuses: BTreeSet<u8>| statuses.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+    let mut all: BTreeMap<String, String> =
+        found.into_iter().map(|(code, statuses)| (code.to_owned(), shown(statuses))).collect();
+    all.insert("interrupted".to_owned(), "128+n".to_owned());
+    all
 }
 
 /// `SVC_UPDATE_PAGES=1` writes the statuses again. What a code means, and where it stands, a person has to say.
@@ -88,8 +99,11 @@ fn the_page_of_errors_has_every_code_once_with_its_exit_statuses() {
         format!("| `{code}` | {} | {meaning}", codes.get(code).map_or("", String::as_str))
     });
     let lines: Vec<String> = lines.collect();
-    shown.sort();
-    assert_eq!(shown, codes.keys().cloned().collect::<Vec<_>>());
+    let lacking: Vec<&String> = codes.keys().filter(|code| !shown.contains(code)).collect();
+    assert!(lacking.is_empty(), "add a row to docs/errors.md, under what one does about it, for {lacking:?}");
+    let old: Vec<&String> = shown.iter().filter(|code| !codes.contains_key(*code)).collect();
+    assert!(old.is_empty(), "nothing makes these codes of docs/errors.md any more: {old:?}");
+    assert_eq!(shown.len(), codes.len(), "a code has two rows in docs/errors.md");
     let wanted = format!("{}\n## Errors of Elasticsearch{rest}", lines.join("\n") + "\n");
     if env::var_os("SVC_UPDATE_PAGES").is_some() {
         fs::write(&file, wanted).unwrap();

@@ -178,7 +178,7 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, carried: &mut Carried) -> 
 /// The keys that are carried without a base; `None`: all. One that the saved copy does not have is an error before anything is done.
 fn named<'a>(args: &'a CarryArgs, saved: &Flat) -> Result<Option<&'a [String]>, Failure> {
     if let Some(unknown) = args.keys.iter().find(|name| !saved.keys().any(|path| names(name, path))) {
-        return Err(Failure::not_found("file_not_found", format!("The saved copy has no key {unknown}."))
+        return Err(Failure::not_found("options_invalid", format!("The saved copy has no key {unknown}."))
             .hint("svc-confsave diff lists the keys that differ, each as --key takes it in `path`."));
     }
     Ok((!args.all).then_some(args.keys.as_slice()))

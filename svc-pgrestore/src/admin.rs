@@ -52,7 +52,7 @@ impl Admin {
         let server = identify(&mut client)?;
         let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
         let user: String = row.get(0);
-        let refused = |what: &str| Failure::refused("access_denied", format!("The database user {user} may not {what}."));
+        let refused = |what: &str| Failure::refused("permission_denied", format!("The database user {user} may not {what}."));
         if !row.get::<_, bool>(2) {
             return Err(refused("create databases")
                 .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));

@@ -260,7 +260,7 @@ fn properties(
             let message =
                 format!("{database} is closed, as a failed --in-place leaves it: its properties are not what they were.");
             let open = format!("ALTER DATABASE {} CONNECTION LIMIT -1", escape_identifier(database));
-            return Err(Failure::refused("not_swappable", message)
+            return Err(Failure::refused("postgres_refused", message)
                 .hint(format!("Restore the dump that it was given again; or open the database: {open}.")));
         }
         call.warn("not_restored", format!("{missing}: those of the live database {database} are used."));
@@ -284,6 +284,6 @@ fn warn(call: &Call, dump: &Dump, creation: &Creation) {
         && *before != creation.owner
     {
         let message = format!("The owner was {before}, and will be {}; --owner (SVC_DB_USER) names another one.", creation.owner);
-        call.warn("permission_denied", message);
+        call.warn("not_restored", message);
     }
 }

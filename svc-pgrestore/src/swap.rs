@@ -87,14 +87,14 @@ fn swap_of(received: &Received, back: bool, options: &[String]) -> Result<Swappe
     }
     if back {
         return Err(Failure::usage(
-            "not_swappable",
+            "options_invalid",
             "The document is of a copy that was not swapped in, so nothing can go back.",
         )
         .hint("Pass the document of the swap, or omit --back."));
     }
     if !verified {
         let again = shell_quoted(&[&again[..], options].concat());
-        return Err(Failure::refused("not_swappable", format!("The copy {} is incomplete.", copy.name))
+        return Err(Failure::refused("not_verified", format!("The copy {} is incomplete.", copy.name))
             .hint(format!("Do it again, which removes what is left of this one:\n  {again}")));
     }
     Ok(Swapped::new(&run, &database, &system_identifier, &copy))

@@ -88,7 +88,7 @@ fn count(server: &Server, index: &str) -> Result<u64, Failure> {
     counted(&answer).ok_or_else(|| {
         let message = format!("Not every shard of {index} answered when its documents were counted.");
         let hint = format!("GET /_cat/shards/{index} shows its shards.");
-        Failure::invalid("snapshot_invalid", message).hint(hint).cause(sentence_without_secrets(&answer.to_string()))
+        Failure::invalid("indices_red", message).hint(hint).cause(sentence_without_secrets(&answer.to_string()))
     })
 }
 

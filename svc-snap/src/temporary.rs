@@ -344,10 +344,7 @@ impl<'a> Left<'a> {
             match change.put_back(call, server, LEFT_TIME) {
                 Ok(true) => {
                     lasting(call);
-                    call.warn(
-                        "setting_left_changed",
-                        format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")),
-                    );
+                    call.warn("run_recovered", format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")));
                 }
                 Ok(false) => {}
                 Err(why) => call.warn("setting_left_changed", format!("{of}, and it could not be put back: {why}")),

@@ -269,7 +269,7 @@ fn somebody_without_rights_is_refused_clearly() {
     case.pg.pgpass(&pgpass, &case.owner, "secret").unwrap();
     let as_role =
         |role: &str| case.tool().env("PGPASSFILE", &pgpass).args(["--host", "127.0.0.1", "--username", role]).arg(&dump);
-    as_role(&case.owner).run().refused("access_denied");
+    as_role(&case.owner).run().refused("permission_denied");
     // Somebody who may create databases, but none for this owner.
     let maker = format!("{}_maker", case.database);
     case.admin(&format!("CREATE ROLE {maker} CREATEDB LOGIN PASSWORD 'secret'"));

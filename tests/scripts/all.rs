@@ -192,17 +192,9 @@ fn own_script(folder: &Path, does: &str) -> Tool {
 fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_commit() {
     for (ends, status, code) in [
         ("kill -TERM \"$SVC_SUPERVISOR\"; until ! check x -- svc-version current; do :; done; exit 1", 143, "interrupted"),
-        (
-            "mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"",
-            1,
-            "program_not_found",
-        ),
+        ("mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "internal"),
         // The holder has come further when the disk takes no more.
-        (
-            "mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"",
-            1,
-            "program_not_found",
-        ),
+        ("mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "internal"),
         ("exit 1", 1, "failed"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -131,7 +131,7 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
     let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions"}, "status": 403});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("POST /{a}/_clone/"), 1, 403, &refusal);
     let again = sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).run();
-    again.fails(1, "access_denied").changed();
+    again.fails(1, "permission_denied").changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     // A connection that breaks at a clone, whether the server made it or not: what is missing is asked for again.
     for side in [Side::Before, Side::After] {

@@ -198,7 +198,7 @@ impl<'a> Client<'a> {
         let authority = &self.server.authority;
         let known = |args: &[&str]| self.password(tool(args), LEAST, "password");
         silent(self.password(tool(&["list"]), LEAST, "wrong").run()).refused("access_denied");
-        let lacking = silent(self.password(tool(&["create", "t"]), NOBODY, "password").run()).refused("access_denied");
+        let lacking = silent(self.password(tool(&["create", "t"]), NOBODY, "password").run()).refused("permission_denied");
         let causes = lacking.doc()["error"]["causes"].to_string();
         assert!(causes.contains("nobody") && causes.contains("cluster:monitor/"), "{causes}");
 
@@ -328,7 +328,7 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
         .stranger(&["health"])
         .env("SVC_SEARCH_CLIENT_CERT", server.authority.path("nobody.pem"))
         .env("SVC_SEARCH_CLIENT_KEY", server.authority.path("nobody.key"));
-    silent(nobody.run()).refused("access_denied");
+    silent(nobody.run()).refused("permission_denied");
     client.spares(".opendistro_security", |args| client.stranger(args));
 }
 

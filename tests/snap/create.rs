@@ -233,7 +233,7 @@ fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
     killed.wait();
     // What has come since was not asked for.
     let later = sandbox.simple("later", 1);
-    let other = tool(&["create", "s", "--indices", &later]).run().refused("name_in_use").unchanged();
+    let other = tool(&["create", "s", "--indices", &later]).run().refused("options_invalid").unchanged();
     assert!(other.doc()["error"]["hint"].as_str().unwrap().contains("another name"), "{other}");
     let again = create().run().ok().unchanged();
     assert_eq!((&again.result()["resumed"], &again.result()["snapshot"]["uuid"]), (&json!(true), &json!(uuid)));

@@ -122,13 +122,13 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
     let foreign = other.run().ok().warns("setting_left_changed");
     assert_eq!(foreign.result()["plan"].as_array().unwrap().len(), 1, "another host cannot tell that it is dead\n{foreign}");
-    let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("setting_left_changed");
+    let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("run_recovered");
     assert_eq!((deleted.result()["plan"].as_array().unwrap().len(), settings(&sandbox)), (2, before.clone()), "{deleted}");
 
     // A call with a rate of its own does both.
     killed("s2");
     sandbox.ask("DELETE", &format!("/_snapshot/{}/s2", sandbox.prefix), None);
-    let created = sandbox.run(&["create", "s3", "--rate-limit", "none"]).ok().warns("setting_left_changed");
+    let created = sandbox.run(&["create", "s3", "--rate-limit", "none"]).ok().warns("run_recovered");
     assert_eq!((&rate(&created)["was"], settings(&sandbox)), (&json!("3mb"), before.clone()), "{created}");
     sandbox.run(&["health"]).ok();
 
@@ -169,7 +169,7 @@ fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
     let busy = json!({"error": {"type": "repository_exception", "reason": reason}, "status": 500});
     let take = format!("PUT /_snapshot/{}/s2?", sandbox.prefix);
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&take, 2, 500, &busy);
-    let created = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("setting_left_changed");
+    let created = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("run_recovered");
     assert_eq!((settings(&sandbox), sandbox.snapshots().len()), (before, 1), "{created}");
 }
 
@@ -290,7 +290,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
     let (path, body) = came.recv_timeout(LONG).unwrap();
     sandbox.ask("PUT", &path, Some(body));
     assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
-    let created = sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("setting_left_changed");
+    let created = sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("run_recovered");
     assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("3mb"), &json!(true)), "{created}");
     assert_eq!(settings(&sandbox), before);
 }
@@ -429,10 +429,10 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_runni
     assert_eq!(settings(&sandbox), left);
     lock.unlock().unwrap();
 
-    sandbox.run(&["wait", "part"]).fails(7, "snapshot_invalid").changed().warns("setting_left_changed");
+    sandbox.run(&["wait", "part"]).fails(7, "snapshot_invalid").changed().warns("run_recovered");
     assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("7mb"), &Value::Null));
     let sandbox = left_by_a_dead_run(sandbox);
-    sandbox.run(&["wait", "good"]).ok().changed().warns("setting_left_changed");
+    sandbox.run(&["wait", "good"]).ok().changed().warns("run_recovered");
     assert_eq!(settings(&sandbox)[SNAPSHOT], "7mb");
 }
 
@@ -587,7 +587,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
     assert_eq!(cluster(&sandbox), json!({"persistent": "400kb", "transient": null, "noted": true}));
     tool(&["health"]).run().ok().warns("setting_left_changed");
-    let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("setting_left_changed");
+    let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!(cluster(&sandbox), unset, "{discarded}");
     sandbox.from(&["discard"], &second).ok().changed();
 
@@ -600,7 +600,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     spawned.signal(Signal::SIGTERM);
     let silent = spawned.wait().fails(143, "interrupted").changed().warns("setting_left_changed");
     assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["noted"]), (&json!(false), &json!(true)));
-    tool(&["discard", "--run", run]).run().ok().changed().warns("setting_left_changed");
+    tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));
 
     // A damaged snapshot.

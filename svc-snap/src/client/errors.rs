@@ -142,7 +142,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "access_denied", "The server does not accept these credentials, or requires some.",
         "Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…).")
         .http(&[401]),
-    Rule::new(Status::Refused, "access_denied", "The user has no right to do this; the cause names the right.",
+    Rule::new(Status::Refused, "permission_denied", "The user has no right to do this; the cause names the right.",
         "Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user.")
         .http(&[403]),
     Rule::new(Status::NotFound, "search_refused", "The server does not have what was asked for.",

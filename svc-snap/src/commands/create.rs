@@ -111,7 +111,9 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
     let recorded = found.as_ref().and_then(|found| Captured::read(call, server, repository, found));
     if recorded.as_ref().is_some_and(|recorded| recorded.asked_for != asked_for) {
         let message = format!("This run has begun the snapshot {name} in {repository}, and asked for other indices then.");
-        return Err(Failure::refused("name_in_use", message).hint("For these give another name, or another --run-id.").into());
+        return Err(Failure::refused("options_invalid", message)
+            .hint("For these give another name, or another --run-id.")
+            .into());
     }
     // The body of the procedure (2.2), with names: a snapshot of `*` would hold our own hidden copies too.
     let body = json!({

@@ -136,7 +136,9 @@ fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
     match (ready, known, last) {
         (Ok(Some(server)), ..) | (Ok(None), Some(server), _) => Ok(server),
         (Err(failure), None, Some(last)) => Err(failure.cause(last.message)),
-        (Ok(None), None, last) => Err(last.unwrap_or_else(|| Failure::unavailable("search_busy", "The server does not answer."))),
+        (Ok(None), None, last) => {
+            Err(last.unwrap_or_else(|| Failure::unavailable("search_unreachable", "The server does not answer.")))
+        }
         (Err(failure), ..) => Err(failure.cause("Indices of the service lack a primary shard.")),
     }
 }
@@ -237,7 +239,7 @@ fn indices_bytes(server: &Server, in_scope: impl Fn(&str) -> bool) -> Result<Opt
             let of_scope = list(&indices, "").filter(|index| text(index, "/index").is_some_and(&in_scope));
             Ok(Some(of_scope.filter_map(|index| text(index, "/pri.store.size")?.parse::<u64>().ok()).sum()))
         }
-        Err(failure) if failure.code == "access_denied" => Ok(None),
+        Err(failure) if failure.code == "permission_denied" => Ok(None),
         Err(failure) => Err(failure),
     }
 }

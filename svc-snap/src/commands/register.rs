@@ -134,7 +134,7 @@ impl Registration<'_> {
                 "{} makes the folder and adds it to path.repo; then restart the server.",
                 shell_quoted(&["svc-snap", "configure", "--location", &location.to_string_lossy()])
             )),
-            ("repository_unusable", _) => failure.hint(format!(
+            ("repository_unusable", _) if failure.status == Status::Invalid => failure.hint(format!(
                 "The causes name the nodes: each needs the keys of the store in its keystore, and the right to write there. It is registered all the same: DELETE /_snapshot/{name} takes that back.",
             )),
             _ => failure,

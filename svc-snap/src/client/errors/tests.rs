@@ -61,7 +61,7 @@ fn the_type_decides_wherever_it_stands() {
         (503, "concurrent_snapshot_execution_exception", "running", 5, "search_busy"),
         (500, "repository_exception", "loading repository data: unknown field [uuid]", 3, "version_unsupported"),
         (401, "security_exception", "missing authentication credentials", 3, "access_denied"),
-        (403, "security_exception", "is unauthorized", 3, "access_denied"),
+        (403, "security_exception", "is unauthorized", 3, "permission_denied"),
         (503, "master_not_discovered_exception", "", 5, "search_busy"),
         (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "repository_unusable"),
         (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),

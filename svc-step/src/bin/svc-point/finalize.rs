@@ -154,7 +154,8 @@ fn unfinished(dir: &Path, failure: Failure) -> Failure {
     if failure.signal.is_some() {
         return failure;
     }
-    Failure::failed("run_unfinished", format!("The restore point {} could not be finalized: {failure}", dir.display()))
+    let message = format!("The restore point {} could not be finalized: {failure}", dir.display());
+    Failure::new(failure.status, &failure.code, message)
         .hint(failure.hint.unwrap_or_else(|| "Check the disk space of SVC_BACKUP_DIR.".to_owned()))
         .cause(failure.causes.join("; "))
 }

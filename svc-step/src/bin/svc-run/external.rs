@@ -73,7 +73,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     super::step::tell_begin(run, &files);
     let ended = hold(run, step, &files, lock).and_then(|()| outcome(run, step, &files));
-    if ended.as_ref().is_err_and(|failure| failure.code == "program_not_found") {
+    if ended.as_ref().is_err_and(|failure| failure.code == NOT_BEGUN) {
         let _ = fs::remove_file(with_ending(&files, "started"));
         undos.into_iter().for_each(|undos| run.withdraw_commit(undos));
     }
@@ -117,8 +117,11 @@ fn still_running(step: &Step, files: &Path) -> Failure {
         .hint(format!("Wait until it has ended; it prints to {}.", with_ending(files, "out").display()))
 }
 
+/// Of nothing else that can happen to a command.
+const NOT_BEGUN: &str = "internal";
+
 fn not_begun(step: &Step, error: &std::io::Error) -> Failure {
-    Failure::failed("program_not_found", format!("The command of the step {} was not begun.", step.name)).cause(error.to_string())
+    Failure::failed(NOT_BEGUN, format!("The command of the step {} was not begun.", step.name)).cause(error.to_string())
 }
 
 /// What became of the command, by what its holder has written.

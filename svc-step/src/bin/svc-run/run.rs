@@ -255,7 +255,7 @@ impl Run {
     pub fn admit(&self) -> Result<Busy<'_>, Failure> {
         let mut state = self.state();
         if state.ended || state.signal.is_some() {
-            return Err(Failure::failed("internal", "The run is ending: no further step is begun."));
+            return Err(Failure::failed("interrupted", "The run is ending: no further step is begun."));
         }
         state.busy += 1;
         Ok(Busy(self))
