@@ -118,7 +118,7 @@ fn without_a_base_nothing_is_carried_but_what_is_named() {
     assert_eq!(text(site.yaml()), SHIPPED.replace("size: 16", "size: 32").replace("level: info", "level: debug"));
     carry(&["--all"]).ok().changed();
     assert_eq!(text(site.yaml()), mine);
-    carry(&["--key", "databse"]).fails(4, "file_not_found").unchanged();
+    carry(&["--key", "databse"]).fails(4, "options_invalid").unchanged();
     assert_eq!(carry(&["--all", "--base", "base.yaml"]).status, 2);
     assert_eq!(carry(&["--key", "a", "--base", "base.yaml"]).status, 2);
 }

@@ -94,7 +94,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     let ran = ran.changed();
     assert!(ran.result()["verified"] == false && hint(&ran).contains("discard --run 20300101t000000z-load"), "{ran}");
     witness.is_let_in("after a stop at the load");
-    case.tool().args(["swap", "--run", "20300101t000000z-load"]).run().refused("not_swappable");
+    case.tool().args(["swap", "--run", "20300101t000000z-load"]).run().refused("not_verified");
     let run = "20300101t000000z-swap";
     let staged = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().warns("run_recovered");
     assert_eq!(case.copies(), staged.result()["staged"]["name"].as_str().unwrap());

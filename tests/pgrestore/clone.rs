@@ -193,7 +193,7 @@ fn an_unfinished_copy_is_never_swapped_in_and_the_next_call_removes_it() {
     let text = std::fs::read_to_string(&note).unwrap();
     assert!(text.contains("\"verified\":true"));
     std::fs::write(&note, text.replace("\"verified\":true", "\"verified\":false")).unwrap();
-    case.tool().args(["swap", "--run", run]).run().refused("not_swappable").unchanged();
+    case.tool().args(["swap", "--run", run]).run().refused("not_verified").unchanged();
     let ran = tool(&case).run().ok().changed().warns("run_recovered");
     assert!(case.copies() == name(&ran) && name(&ran) != copy, "{ran}");
 }

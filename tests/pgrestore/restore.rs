@@ -279,7 +279,7 @@ fn what_was_staged_only_in_part_is_never_swapped_in() {
     // What was given by options and not by settings is in the hint, which is typed in a shell that has none of them.
     let state = case.dir.path().join("state");
     let swap = case.tool().env_remove("SVC_STATE_DIR").args(["swap", "--run", run, "--as", "postgres", "--state-dir"]);
-    let ran = swap.arg(&state).args(["--host", &case.pg.socket_dir.display().to_string()]).run().refused("not_swappable");
+    let ran = swap.arg(&state).args(["--host", &case.pg.socket_dir.display().to_string()]).run().refused("not_verified");
     assert_eq!(case.oid(&case.database), before);
     let hint = ran.doc()["error"]["hint"].as_str().unwrap().lines().last().unwrap().trim();
     fs::copy(&dump, case.dir.path().join("altered.sql")).unwrap();
@@ -829,7 +829,7 @@ fn term_during_an_in_place_load_is_told_and_the_same_command_fixes_it() {
     // A dump that knows no properties does not take those of a closed database for its own.
     let other = case.dir.path().join("other.sql");
     fs::copy(&dump, &other).unwrap();
-    let ran = case.tool().arg(&other).run().fails(3, "not_swappable").unchanged();
+    let ran = case.tool().arg(&other).run().fails(3, "postgres_refused").unchanged();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&format!("ALTER DATABASE {}", identifier(&case.database))));
     // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
