@@ -276,7 +276,7 @@ fn a_closed_stdout_is_no_panic() {
     }
 }
 
-/// Steps that go on from another's document, and what they are handed.
+/// Steps that continue from another's document, and what they are handed.
 const FROM: [(&str, &[&str]); 10] = [
     ("svc-version", &["check", "--from", "-"]),
     ("svc-version", &["record", "--from", "-"]),
@@ -291,7 +291,7 @@ const FROM: [(&str, &[&str]); 10] = [
 ];
 
 #[test]
-fn a_from_document_that_is_not_exactly_one_good_one_is_2_and_changes_nothing() {
+fn a_from_document_that_is_not_exactly_one_valid_one_is_2_and_changes_nothing() {
     let failed = r#"{"schema":"svc-pgdump.dump/1","tool":"svc-pgdump 0.1.0","step":"dump","ok":false,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":null,"warnings":[],"error":{"code":"postgres_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}}"#;
     let foreign = r#"{"schema":"svc-elsewhere.step/1","tool":"x 1","step":"step","ok":true,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":{},"warnings":[],"error":null}"#;
     let two = format!("{foreign}{foreign}");
@@ -367,7 +367,7 @@ fn a_signal_ends_a_step_that_waits_for_its_document() {
 
 #[test]
 fn every_setting_of_a_tool_or_a_script_is_recorded_in_the_plan_of_a_run() {
-    let noted: Vec<&str> = svc_step::settings::known().collect();
+    let recorded: Vec<&str> = svc_step::settings::known().collect();
     let of = |command: &clap::Command| -> Vec<String> {
         command.get_arguments().filter_map(|arg| arg.get_env()).map(|name| name.to_string_lossy().into_owned()).collect()
     };
@@ -399,7 +399,7 @@ fn every_setting_of_a_tool_or_a_script_is_recorded_in_the_plan_of_a_run() {
         "SVC_DRY_RUN",
     ];
     let forgotten: Vec<&String> =
-        known.iter().filter(|name| !noted.contains(&name.as_str()) && !handed.contains(&name.as_str())).collect();
+        known.iter().filter(|name| !recorded.contains(&name.as_str()) && !handed.contains(&name.as_str())).collect();
     assert!(forgotten.is_empty(), "svc_step::settings::table lacks {forgotten:?}");
 }
 

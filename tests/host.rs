@@ -81,7 +81,7 @@ fn the_proxy_passes_cuts_resets_and_stalls() {
     let gate = Gate::to(&host.search.url).unwrap();
     gate.rule(|_| true, Act::Cut(At::Request(0), End::Reset), 0, 1);
     let reset = || http::request("GET", &format!("{}/_cluster/health", gate.url()), None);
-    reset().expect_err("a connection that is reset brings nothing");
+    reset().expect_err("a connection that is reset has no answer");
     assert_eq!(reset().unwrap().0, 200);
 
     proxy.set(Mode::Stall);

@@ -35,7 +35,7 @@ impl Write for WriteBack<'_> {
         self.written += i64::try_from(size).unwrap_or_default();
         let unwritten = self.written - self.begun;
         if unwritten >= WRITE_BACK {
-            // The system begins to write what is said to be needed no more, and drops only what was written long ago.
+            // The system begins to write what the advice names, and drops only what was written long ago.
             let _ = posix_fadvise(self.file, self.begun, unwritten, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
             self.begun = self.written;
         }

@@ -235,7 +235,7 @@ impl Call {
         failure
     }
 
-    /// A result that cannot be written as JSON is a fault of ours; what is known is said all the same.
+    /// A result that cannot be written as JSON is a bug of ours; the document has everything else.
     fn without_result(&self, step: &str, dry_run: bool, error: &serde_json::Error) -> Finished {
         self.step::<()>(step, dry_run, |_| {
             Err(Failure::failed("internal", "The result cannot be written as JSON.").cause(error.to_string()).into())

@@ -36,7 +36,7 @@ struct State {
 
 /// Records effects while they are made, so that `changed` is true to the facts whatever way a step ends.
 ///
-/// Before a request that alters something: [`Effects::attempt`]. When its answer is there: [`Attempt::happened`] or
+/// Before a request that changes something: [`Effects::attempt`]. When its answer is there: [`Attempt::happened`] or
 /// [`Attempt::refused`]. An attempt that is dropped without either leaves `changed` unknown.
 #[derive(Debug, Default)]
 pub struct Effects(Mutex<State>);

@@ -1,5 +1,5 @@
 //! `systemctl`: asked for properties, and asked to act. What decides are properties and its exit status; its text is for people
-//! alone. Its success proves little (it is 0 for a unit that had to be killed and for one that dies at once), its failure is
+//! alone. Its success says little (it is 0 for a unit that had to be killed and for one that dies at once), its failure is
 //! that of systemd's job or of the request.
 
 use std::collections::BTreeMap;

@@ -337,7 +337,7 @@ fn series(
         dumped.push(point(size, &server.dump(&plain, &[]))?);
         let from = server.scratch.keep("grown.json")?;
         let run = format!("20260101t000000z-{key}-{size}");
-        // What is replaced is dropped at once: the disk has no room for three of the largest.
+        // What is replaced is dropped at once: the disk has no space for three of the largest.
         let args = ["--from", &from, "--owner", OWNER, "--run-id", &run, "--drop-old", "--ignore-disk-space"];
         restored.push(point(size, &server.restore(&args))?);
         ensure!(server.scratch.printed()?["ok"] == true, "the restore is not ok");

@@ -25,7 +25,7 @@ pub struct Arguments {
     /// How many MB of documents the search database has
     #[arg(long, default_value_t = 1000)]
     documents: usize,
-    /// How many MB the relational database has
+    /// Size of the PostgreSQL database in MB
     #[arg(long, default_value_t = 500)]
     rows: usize,
     /// The search database; default: that of the host

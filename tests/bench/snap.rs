@@ -249,7 +249,7 @@ impl Rate {
         if self == Self::Unlimited { &["--rate-limit", "none"] } else { &[] }
     }
 
-    /// What was measured is what was meant: where a throttle must be left as it is, the tool goes on with a warning.
+    /// What was measured is what was meant: where a throttle must be left as it is, the tool continues with a warning.
     fn ensure_used(self, printed: &Value) -> Result<()> {
         ensure!(printed["ok"] == true, "ours is not ok: {printed}");
         let used = printed.pointer("/result/throttle/set").is_some_and(|set| !set.is_null());

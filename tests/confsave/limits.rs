@@ -1,4 +1,4 @@
-//! Files that are no good, too large or too deep, and calls that are cut.
+//! Files that are invalid, too large or too deep, and calls that are cut.
 
 use std::fs;
 use std::process::Command;

@@ -104,7 +104,7 @@ fn a_configuration_of_which_nothing_is_left_is_made_again_and_the_owner_goes_by_
     chown(site.yaml(), Some(user.uid.as_raw()), None).unwrap();
     let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
     fs::remove_dir_all(site.path("inst dir")).unwrap();
-    // As where the service's user was made anew since.
+    // As where the service's user was created again since.
     let other = save.text().replace(&format!("\"uid\":{}", user.uid), "\"uid\":54321");
     assert_ne!(other, save.text());
     let restore = |step: &str| site.tool(step).args(["--from", "-"]).stdin(other.clone());

@@ -123,7 +123,7 @@ fn a_dry_run_of_a_save_says_the_plan_and_changes_nothing() {
     assert_eq!(site.files(), before);
     let real = save().run().ok().changed();
     assert_eq!(dry.result(), real.result());
-    // A dry run's document is nothing to go on from.
+    // A dry run's document is nothing to continue from.
     site.tool("carry").args(["--from", "-"]).stdin(dry.text()).run().fails(2, "from_invalid").unchanged();
 }
 

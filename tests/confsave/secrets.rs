@@ -80,7 +80,7 @@ fn no_secret_is_shown_unless_it_is_asked_for() {
         }
         let ran = site.tool("diff").arg(&saved).args(["--layout", layout, "--show-secrets"]).run().ok();
         assert!(ran.stdout.contains(SECRET));
-        // What is left out is said, and the difference is told all the same.
+        // The difference is told although the value is left out, and the output says so.
         let ran = site.tool("diff").arg(&saved).args(["--layout", layout]).run().ok();
         let changed = ran.result()["changed"].as_array().unwrap();
         let password = changed.iter().find(|entry| entry["path"] == "db.password").unwrap();

@@ -1,5 +1,5 @@
 //! PostgreSQL that is stopped in the middle, connections that are cut, and programs that are killed: the live database is the old or
-//! the new one, the document says how to go on, and the next call leaves nothing else.
+//! the new one, the document says how to continue, and the next call leaves nothing else.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use svc_tests::host::{Host, OwnPostgres};
 
+use svc_tests::pg_case::{Case, SOON};
 use svc_tests::postgres::literal;
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::random::{self, Random};
-use svc_tests::relational::{Case, SOON};
 use svc_tests::tool::{Ran, Spawned};
 use svc_tests::witness::Witness;
 use svc_tests::{os, wait};
@@ -72,7 +72,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     assert_eq!(case.copies(), "");
     witness.is_let_in("after a stop at the creation");
 
-    // Killed there, its session goes on and makes the copy later: the next call waits for it, and clears it away.
+    // Killed there, its session continues and makes the copy later: the next call waits for it, and clears it away.
     let mut holder = hold();
     let spawned = case.tool().args(["stage", "--run-id", "20300101t000000z-late"]).arg(&dump).spawn();
     case.wait_for("the creation", "query LIKE 'CREATE DATABASE%' AND wait_event_type = 'Lock'");
@@ -154,7 +154,7 @@ fn go_back_without_an_answer(case: &Case, own: &OwnPostgres, run: &str) {
     proxy.cut();
     let look = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'";
     let looked = wait::until("the look at that session", SOON, || (case.admin(look) != "0").then_some(()));
-    // Before anything is judged: nothing could be cleared away while commits wait.
+    // Before anything is checked: nothing could be cleared away while commits wait.
     standby("RESET synchronous_standby_names");
     for mut probe in probes {
         probe.wait().unwrap();
@@ -216,8 +216,8 @@ fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
     }
     case.admin(&format!("DROP ROLE {admin}"));
-    let noted = fs::read_dir(case.dir.path().join("state/swaps")).unwrap().count();
-    assert_eq!(noted, 0);
+    let records = fs::read_dir(case.dir.path().join("state/swaps")).unwrap().count();
+    assert_eq!(records, 0);
 }
 
 #[test]
@@ -250,5 +250,5 @@ fn a_server_that_says_nothing_any_more_is_left_by_a_second_signal_and_the_rest_i
     drop(proxy);
     case.tool().args(["discard", "--run", run]).run().ok().changed();
     case.admin(&format!("DROP ROLE {admin}"));
-    witness.sees_nothing("after a network that stood still");
+    witness.assert_unchanged("after a network that stood still");
 }

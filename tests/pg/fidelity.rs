@@ -1,4 +1,4 @@
-//! What `svc-pgdump` saves and `svc-pgrestore` brings back is the same, byte for byte as `pg_dump` writes it: databases in other
+//! What `svc-pgdump` saves and `svc-pgrestore` restores is the same, byte for byte as `pg_dump` writes it: databases in other
 //! encodings and locales, with settings that decide what is in them, in other tablespaces, and PostgreSQL's own regression database.
 
 use std::fs;
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use svc_tests::content::{difference, of_copy, postgres_bytes};
 use svc_tests::host::Host;
+use svc_tests::pg_case::Case;
 use svc_tests::postgres::{ADMINISTRATOR, identifier, literal};
-use svc_tests::relational::Case;
 use svc_tests::tool::Ran;
 use svc_tests::{download, os, regression, skip};
 

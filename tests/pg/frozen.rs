@@ -6,9 +6,9 @@ use std::thread;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use svc_tests::pg_case::{Case, SOON};
 use svc_tests::postgres::literal;
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::relational::{Case, SOON};
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::witness::Witness;
 use svc_tests::{os, wait};
@@ -49,7 +49,7 @@ impl Frozen {
     }
 
     /// What the hint says, as a command that finds its own way.
-    fn go_on(&self, ran: &Ran, step: &str) -> Ran {
+    fn follow_hint(&self, ran: &Ran, step: &str) -> Ran {
         let hint = ran.doc()["error"]["hint"].as_str().unwrap();
         let said = format!("svc-pgrestore {step} --run {}", ran.doc()["run_id"].as_str().unwrap());
         assert!(hint.contains(&said), "{said}\n{ran}");
@@ -87,7 +87,7 @@ fn clone_at_its_copy() {
     let frozen = Frozen::at("pgz_clone", "CREATE DATABASE");
     let ran = frozen.term(frozen.through(frozen.case.tool().arg("clone")).spawn());
     assert!(ran.doc()["changed"].is_null() && ran.result()["verified"] == false, "{ran}");
-    frozen.go_on(&ran, "discard").ok().unchanged();
+    frozen.follow_hint(&ran, "discard").ok().unchanged();
     assert_eq!(frozen.case.copies(), "");
 }
 
@@ -98,8 +98,8 @@ fn stage_in_its_verification(name: &str, statement: &'static str) {
     let ran = frozen.term(frozen.through(frozen.case.tool().arg("stage")).arg(&frozen.dump).spawn()).changed();
     let left = frozen.case.oid(&frozen.case.copies());
     assert!(ran.result()["verified"] == false && ran.result()["staged"]["oid"] == left.parse::<u32>().unwrap(), "{ran}");
-    frozen.go_on(&ran, "discard").ok().changed();
-    witness.sees_nothing("after a verification without an answer");
+    frozen.follow_hint(&ran, "discard").ok().changed();
+    witness.assert_unchanged("after a verification without an answer");
 }
 
 /// Processes of a server that are stopped until this is dropped, also by a test that fails.
@@ -144,14 +144,14 @@ fn stage_in_its_rows() {
     assert!(ran.result()["verified"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");
     assert!(ran.doc()["error"]["causes"].to_string().contains("being accessed"), "{ran}");
     case.tool().args(["discard", "--run", ran.doc()["run_id"].as_str().unwrap()]).run().ok().changed();
-    witness.sees_nothing("after processes that were stopped");
+    witness.assert_unchanged("after processes that were stopped");
 }
 
 /// Before the commit nothing has changed.
 fn swap_at_its_names() {
     let (frozen, run, live) = staged("pgz_swap", "ALTER DATABASE");
     let ran = frozen.term(frozen.through(frozen.case.tool().args(["swap", "--run-id", &run, "--run", &run])).spawn());
-    went_on(&frozen, &ran.unchanged(), &live);
+    assert_resumed(&frozen, &ran.unchanged(), &live);
 }
 
 /// There nobody knows.
@@ -160,7 +160,7 @@ fn swap_at_its_commit() {
     let swap = frozen.case.tool().args(["swap", "--timeout", "8s", "--run-id", &run, "--run", &run]);
     let ran = frozen.through(swap).run().fails(6, "timeout");
     assert!(frozen.proxy.is_stalled() && ran.doc()["changed"].is_null(), "{ran}");
-    went_on(&frozen, &ran, &live);
+    assert_resumed(&frozen, &ran, &live);
 }
 
 /// What is to be swapped in, its run, and the number of the live database.
@@ -171,19 +171,19 @@ fn staged(name: &str, statement: &'static str) -> (Frozen, String, String) {
     (frozen, ran.doc()["run_id"].as_str().unwrap().to_owned(), live)
 }
 
-fn went_on(frozen: &Frozen, ran: &Ran, live: &str) {
+fn assert_resumed(frozen: &Frozen, ran: &Ran, live: &str) {
     assert_eq!(
         (ran.result()["swapped"].as_bool(), frozen.case.oid(&frozen.case.database).as_str()),
         (Some(false), live),
         "{ran}"
     );
-    let done = frozen.go_on(ran, "swap").ok().changed();
+    let done = frozen.follow_hint(ran, "swap").ok().changed();
     assert!(done.result()["previous"]["oid"] == live.parse::<u32>().unwrap(), "{done}");
 }
 
 #[test]
 fn a_server_that_says_nothing_any_more_is_given_up_at_the_time_limit_or_the_first_signal_whatever_the_step_is_at() {
-    // Side by side, since each of them waits for longer than it works.
+    // In parallel, since each of them waits for longer than it works.
     thread::scope(|scope| {
         scope.spawn(dump_in_its_own_queries);
         scope.spawn(dump_in_its_rows);

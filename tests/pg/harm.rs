@@ -1,5 +1,5 @@
-//! Before `svc-pgrestore` harms anything it has proof that it need not: dumps that are no good, servers that lack something, and
-//! databases that somebody needs. Each time the live database answers as before, to a session that was there all the time.
+//! `svc-pgrestore` verifies before it harms anything: invalid dumps, servers that lack something, and databases that somebody
+//! needs. Each time the live database answers as before, to a session that was there all the time.
 
 use std::fs;
 use std::io::Read;
@@ -9,13 +9,13 @@ use std::process::Stdio;
 use svc_tests::disk::SmallDisk;
 use svc_tests::host::Host;
 use svc_tests::os;
+use svc_tests::pg_case::{Case, SOON};
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::random::{self, Random};
-use svc_tests::relational::{Case, SOON};
 use svc_tests::wait;
 use svc_tests::witness::Witness;
 
-/// The numbers of this run, and how many rounds it has: `SVC_TEST_SEED=N` makes the same again.
+/// The numbers of this run, and how many rounds it has: `SVC_TEST_SEED=N` gives the same ones again.
 fn random(what: &str, rounds: usize) -> (Random, usize) {
     (Random::of(random::seed()), svc_tests::rounds(what, rounds, 100))
 }
@@ -40,7 +40,7 @@ fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
         let how = [&["stage"][..], &["--in-place"], &[]][round % 3];
         case.tool().args(how).arg(&path).run().fails(7, "dump_invalid").unchanged();
     }
-    witness.sees_nothing("after cut dumps");
+    witness.assert_unchanged("after cut dumps");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_flipped_byte_is_refused_by_the_document_and_harms_nothing_without_it() {
         } else {
             assert_eq!(ran.doc()["changed"], false, "{when}\n{ran}");
         }
-        witness.sees_nothing(&when);
+        witness.assert_unchanged(&when);
     }
 }
 
@@ -96,7 +96,7 @@ fn a_dump_whose_server_process_was_killed_is_refused_although_it_would_load() {
     for how in [&["--in-place"][..], &[], &["stage"]] {
         case.tool().args(how).arg(&dump).run().fails(7, "dump_invalid").unchanged();
     }
-    witness.sees_nothing("after the dump of a killed server process");
+    witness.assert_unchanged("after the dump of a killed server process");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
     case.tool().arg("--from").arg(&document).run().fails(7, "dump_invalid").unchanged();
     fs::write(&properties, "{}").unwrap();
     case.tool().arg(&backup).run().fails(7, "dump_invalid").unchanged();
-    witness.sees_nothing("after all that was lacking");
+    witness.assert_unchanged("after all that was lacking");
 }
 
 #[test]
@@ -135,13 +135,13 @@ fn a_dump_changes_nothing_of_the_server_beside_its_own_database() {
     let database = identifier(&case.database);
     for statement in [
         format!("DROP DATABASE IF EXISTS {database} WITH (FORCE);"),
-        format!("COMMENT ON DATABASE {database} IS 'altered';"),
+        format!("COMMENT ON DATABASE {database} IS 'changed';"),
         format!("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC;"),
         format!("ALTER ROLE {} NOLOGIN;", identifier(&case.owner)),
     ] {
         let sly = case.dump_with(&dump, &statement);
         case.tool().arg("stage").arg(sly).run().fails(7, "dump_invalid").unchanged();
-        witness.sees_nothing(&statement);
+        witness.assert_unchanged(&statement);
     }
     assert_eq!(case.sql("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"), "");
 }
@@ -198,7 +198,7 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
     refused("not_swappable");
     case.sql(&format!("DROP SUBSCRIPTION {subscription}"));
     case.tool().args(["discard", "--from"]).arg(&before).run().ok().changed();
-    witness.sees_nothing("after prepared transactions and subscriptions");
+    witness.assert_unchanged("after prepared transactions and subscriptions");
 
     // A slot that a swap would leave with what is replaced, on a server whose log holds what a slot needs.
     let host = Host::shared().unwrap();
@@ -252,7 +252,7 @@ fn a_load_that_fails_or_lacks_something_leaves_nothing_behind() {
         ran.doc()["error"]["message"].as_str().unwrap().contains("security label provider \"nobody\" is not loaded"),
         "{ran}"
     );
-    witness.sees_nothing("after loads that failed");
+    witness.assert_unchanged("after loads that failed");
 }
 
 #[test]
@@ -280,11 +280,11 @@ fn somebody_without_rights_is_refused_clearly() {
     case.admin(&format!("DROP ROLE {maker}"));
     ran.refused("permission_denied");
     case.tool().env("SVC_DATABASE", "postgres").arg(&dump).run().fails(2, "options_invalid");
-    witness.sees_nothing("after all who may not");
+    witness.assert_unchanged("after all who may not");
 }
 
 #[test]
-fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
+fn a_disk_without_space_is_told_before_and_a_full_one_is_undone() {
     // While the disk of a tablespace is full, no checkpoint of the whole server succeeds, on which others wait.
     let own = Host::shared().unwrap().postgres_server().unwrap();
     let (case, _) = Case::filled_on(own.clone(), "pgh_room");
@@ -307,7 +307,7 @@ fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
     let ran = case.tool().arg(&dump).run();
     let in_place = case.tool().arg("--in-place").arg(&dump).run();
     let full = case.tool().arg("--ignore-disk-space").arg(&dump).run();
-    // No room even for an empty one.
+    // No space even for an empty one.
     let _ = fs::write(folder.join("filler"), vec![b'x'; 24_000_000]);
     let hopeless = case.tool().args(["--in-place", "--ignore-disk-space"]).arg(&dump).run();
     fs::remove_file(folder.join("filler")).unwrap();
@@ -329,6 +329,6 @@ fn a_disk_without_room_is_told_before_and_a_full_one_is_undone() {
     assert!(ran.status == 1 && ran.text().contains("No space left on device"), "{ran}");
     hopeless.fails(1, "out_of_space").unchanged();
     assert_eq!(copies, "");
-    witness.sees_nothing("after a full disk");
+    witness.assert_unchanged("after a full disk");
     assert!(Path::new(&document).exists());
 }

@@ -1,14 +1,14 @@
 //! `svc-pgdump` and `svc-pgrestore` killed at their system calls, their servers stopped and their connections cut: what is there
-//! afterwards is the old or the new, never a mixture, and the same command again finishes it and leaves nothing else.
+//! afterwards is the old or the new, never half of each, and the same command again finishes it and leaves nothing else.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use svc_tests::kills::{self, Moment};
+use svc_tests::pg_case::{Case, SOON};
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::random::{self, Random};
-use svc_tests::relational::{Case, SOON};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 use svc_tests::witness::Witness;
@@ -28,12 +28,12 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What is noted of runs.
-fn notes(case: &Case) -> Vec<String> {
+/// The records of runs.
+fn records(case: &Case) -> Vec<String> {
     files(&case.dir.path().join("state"))
 }
 
-/// Lets a day pass for the files that a killed call has left half written; younger ones may be those of a call at work.
+/// Lets a day pass for the files that a killed call has left half written; younger ones may be those of a running call.
 fn grow_old(state: &Path) {
     for entry in fs::read_dir(state.join("swaps")).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().ends_with(".partial") {
@@ -46,10 +46,10 @@ fn grow_old(state: &Path) {
 /// Waits until the server has noticed that the tool is gone.
 fn noticed(case: &Case) {
     let name = literal(&format!("%{}%", case.database));
-    let at_work = format!(
+    let sessions = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'svc-tools' AND (datname LIKE {name} OR query LIKE {name})"
     );
-    wait::until("the end of the killed tool's sessions", SOON, || (case.admin(&at_work) == "0").then_some(())).unwrap();
+    wait::until("the end of the killed tool's sessions", SOON, || (case.admin(&sessions) == "0").then_some(())).unwrap();
 }
 
 /// How many moments more are tried where the tool came to its end before each of the chosen ones.
@@ -61,7 +61,7 @@ struct Series<'a> {
     /// How many moments, unless it is a deep run.
     count: usize,
     scratch: &'a Path,
-    /// Brings the state about in which the command is given, in the nth round.
+    /// Prepares the state in which the command is given, in the nth round.
     prepare: &'a dyn Fn(usize),
     command: &'a dyn Fn(usize) -> Tool,
     /// Whether what is there is the old or the new; `when` says after what.
@@ -164,7 +164,7 @@ fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
     let done = |_: usize, _: &Ran, when: &str| {
         assert_eq!(files(&folder), ["dump.sql", "dump.sql.properties.json"], "{when}");
         assert!(verified(&out) && !is_old() && fs::read_to_string(&properties).unwrap().contains("6MB"), "{when}");
-        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
     };
     Series {
         what,
@@ -179,7 +179,7 @@ fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
 }
 
 #[test]
-fn a_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one() {
+fn a_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_command_again_leaves_one() {
     let (case, _) = Case::filled("pgk_clone");
     let (text, live) = (case.text(), case.oid(&case.database));
     let untouched = |when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");
@@ -188,7 +188,7 @@ fn a_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_again_leave
         assert_eq!(case.copies(), ran.result()["clone"]["name"].as_str().unwrap(), "{when}");
         untouched(when);
         case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
-        assert_eq!((case.copies().as_str(), notes(&case)), ("", Vec::<String>::new()), "{when}");
+        assert_eq!((case.copies().as_str(), records(&case)), ("", Vec::<String>::new()), "{when}");
     };
     Series {
         what: "svc-pgrestore clone",
@@ -207,7 +207,7 @@ fn verified(dump: &Path) -> bool {
 }
 
 #[test]
-fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_copy() {
+fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_command_again_leaves_one_copy() {
     let (case, dump) = Case::filled("pgk_stage");
     case.sql("DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);
@@ -215,8 +215,8 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
         assert_eq!(ran.result()["verified"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
         case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
-        witness.sees_nothing(when);
-        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+        witness.assert_unchanged(when);
+        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
     };
     Series {
         what: "stage",
@@ -248,14 +248,14 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_again_leaves_one_
                 let discarded = case.tool().args(["discard", "--run", &run]).run();
                 assert!([0, 4].contains(&discarded.status), "{moment:?}\n{discarded}");
             }
-            witness.sees_nothing(&format!("after {moment:?}"));
-            assert_eq!(notes(&case), Vec::<String>::new(), "{moment:?}");
+            witness.assert_unchanged(&format!("after {moment:?}"));
+            assert_eq!(records(&case), Vec::<String>::new(), "{moment:?}");
         }
     }
 }
 
 #[test]
-fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_again_does_them() {
+fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_command_again_does_them() {
     let (case, dump) = Case::filled("pgk_swap");
     case.sql("DELETE FROM notes WHERE item > 100");
     let upgraded = case.text();
@@ -296,7 +296,7 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_aga
     let stage = |round: usize| drop(case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump).run().ok());
     let discarded = |_: usize, ran: &Ran, when: &str| {
         assert_eq!((case.oid(&case.database), case.copies()), (old.clone(), copy.clone()), "{when}\n{ran}");
-        assert_eq!(notes(&case).len(), 1, "{when}");
+        assert_eq!(records(&case).len(), 1, "{when}");
     };
     let discard = |round: usize| {
         // A note that is gone says that it was done.
@@ -338,7 +338,7 @@ fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
         case.tool().args(["swap", "--back", "--run", &run_id(round)]).run().ok();
         case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
-        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
     };
     Series {
         what: "restore",
@@ -377,7 +377,7 @@ fn an_in_place_restore_killed_at_any_moment_is_closed_or_complete_and_the_same_c
         assert_eq!(case.sql("SHOW work_mem"), "13MB", "{when}: its properties are lost");
         let limit = format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database));
         assert_eq!(case.admin(&limit), "-1", "{when}: it was left closed");
-        assert_eq!(notes(&case), Vec::<String>::new(), "{when}");
+        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
         assert!(!kept.exists(), "{when}: what was kept is left");
     };
     Series {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use svc_tests::content::{difference, of_copy, postgres_bytes};
 use svc_tests::host::{Host, OwnPostgres};
+use svc_tests::pg_case::Case;
 use svc_tests::postgres::{ADMINISTRATOR, Postgres};
 use svc_tests::programs::{self, Programs};
-use svc_tests::relational::Case;
 use svc_tests::skip;
 use svc_tests::tool::Tool;
 
@@ -53,7 +53,7 @@ impl Site {
         case.tool().args(["discard", "--from"]).arg(&restored).run().ok().changed();
     }
 
-    /// A standing copy is the same; servers before 15 make one of files without being told.
+    /// A clone is the same; servers before 15 make one of files without being told.
     fn is_cloned(&self) {
         let case = &self.case;
         let ran = case.tool().arg("clone").run().ok().changed();
@@ -108,7 +108,7 @@ impl Site {
         let before = postgres_bytes(&newer, NAME).unwrap();
         let dump = case.dir.path().join(format!("by-{client}.sql"));
         std::fs::write(&dump, &before).unwrap();
-        // A server that keeps an option for itself, which its own clients leave out, numbers it anew at each load.
+        // A server that keeps an option for itself, which its own clients leave out, numbers it again at each load.
         assert!(!text(&case.bytes()).contains("pg_attver="), "server {version}: its own pg_dump writes that down");
         let own = self.pgdump().args(["--as", "postgres", "--pg-dump"]).arg(newer.bin_dir.join("pg_dump")).arg("--output");
         own.arg(case.dir.path().join(format!("ours-by-{client}.sql"))).run().ok();

@@ -4,8 +4,8 @@ use std::fs;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::os;
+use svc_tests::pg_case::Case;
 use svc_tests::postgres::{GERMAN, identifier};
-use svc_tests::relational::Case;
 use svc_tests::witness::Witness;
 
 fn script(case: &Case, name: &str, text: &str) -> std::path::PathBuf {
@@ -86,7 +86,7 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
         assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&mine), "{ran}");
     }
     case.pg.drop_database(&mine).unwrap();
-    witness.sees_nothing("after names that others have taken");
+    witness.assert_unchanged("after names that others have taken");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_dump_by_an_owner_whose_server_speaks_another_language_is_refused_or_waits_a
 
 #[test]
 fn in_place_drops_nothing_that_the_server_cannot_create_again() {
-    let (case, _) = Case::filled("pgf_trial");
+    let (case, _) = Case::filled("pgf_dry");
     case.backup();
     let witness = Witness::of(&case);
     let properties = case.dir.path().join("backup.sql.properties.json");
@@ -176,7 +176,7 @@ fn in_place_drops_nothing_that_the_server_cannot_create_again() {
     let place = || case.tool().arg("--in-place").arg(case.dir.path().join("backup.sql"));
     let ran = place().run().fails(1, "postgres_refused").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("locale"), "{ran}");
-    witness.sees_nothing("after a locale that the server does not have");
+    witness.assert_unchanged("after a locale that the server does not have");
     assert_eq!(fs::read_dir(case.dir.path().join("state/swaps")).unwrap().count(), 0);
     fs::write(&properties, text).unwrap();
     place().run().ok().changed();
@@ -198,15 +198,15 @@ fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dro
     for (from, to) in
         [("lc_monetary", "no_such_setting"), ("\"C.UTF-8\"\n    }", "\"xx_NO.UTF-8\"\n    }"), ("ddl", "everything")]
     {
-        let altered = text.replace(from, to);
-        assert_ne!(altered, text, "{from}");
-        fs::write(&properties, altered).unwrap();
+        let changed = text.replace(from, to);
+        assert_ne!(changed, text, "{from}");
+        fs::write(&properties, changed).unwrap();
         for way in ways {
             let ran = case.tool().args(way).arg(&backup).run().refused("postgres_refused");
             let (error, hint) = (&ran.doc()["error"], ran.doc()["error"]["hint"].to_string());
             assert!(error["message"].as_str().unwrap().contains("ALTER DATABASE"), "{ran}");
             assert!(hint.contains("properties.json"), "{ran}");
-            witness.sees_nothing(&format!("after {to}, {way:?}"));
+            witness.assert_unchanged(&format!("after {to}, {way:?}"));
         }
     }
     // A library that is not there stops each new session, and nothing before.
@@ -216,7 +216,7 @@ fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dro
         let error = &ran.doc()["error"];
         assert!(error["hint"].as_str().unwrap().contains("properties.json"), "{ran}");
         assert!(error["causes"].to_string().contains("58P01"), "{ran}");
-        witness.sees_nothing(&format!("after session_preload_libraries, {way:?}"));
+        witness.assert_unchanged(&format!("after session_preload_libraries, {way:?}"));
     }
     fs::write(&properties, &text).unwrap();
     // An administrator who is no superuser may not set what is logged.
@@ -229,7 +229,7 @@ fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dro
         let tool = case.tool().args(way).args(["--host", "127.0.0.1", "--username", &maker, "--password-file"]);
         let ran = tool.arg(&password).arg(&backup).run().refused("postgres_refused");
         assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("superuser"), "{ran}");
-        witness.sees_nothing(&format!("after log_statement, {way:?}"));
+        witness.assert_unchanged(&format!("after log_statement, {way:?}"));
     }
     case.admin(&format!("REVOKE ALL ON FUNCTION pg_control_system() FROM {maker}; DROP ROLE {maker}"));
     case.tool().args(["--in-place"]).arg(&backup).run().ok().changed();

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use svc_tests::content::{of_copy, postgres_dump};
-use svc_tests::relational::Case;
+use svc_tests::pg_case::Case;
 use svc_tests::rounds;
 use svc_tests::tool::{Ran, Tool};
 
@@ -95,7 +95,7 @@ fn sorted(dump: &str) -> Vec<&str> {
     lines
 }
 
-/// Refused since the file is no good, whatever is wrong with it.
+/// Refused since the file is invalid, whatever is wrong with it.
 fn invalid(ran: Ran) {
     assert_eq!(ran.status, 7, "{ran}");
     ran.unchanged();

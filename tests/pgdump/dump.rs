@@ -154,7 +154,7 @@ SELECT lo_from_bytea(0, 'large object');
 "#;
 
 #[test]
-fn a_dump_is_whole_private_and_counts_its_rows() {
+fn a_dump_is_complete_and_private_and_counts_its_rows() {
     let own = Own::new("whole");
     own.sql(NASTY);
     let ran = own.dump().run().ok().changed();
@@ -184,7 +184,7 @@ fn a_dump_is_whole_private_and_counts_its_rows() {
     assert_eq!(verified.result()["as_documented"], true);
     assert_eq!(verified.result()["tables"], result["tables"]);
 
-    // The proof of the pudding: it loads, and holds the same.
+    // It loads, and holds the same.
     let copy = format!("{}_copy", own.name);
     own.host.postgres.create_database(&copy, &own.name).unwrap();
     let mut psql = own.host.postgres.administrator("psql");
@@ -445,7 +445,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
     assert!(plan[0]["argv"][0].as_str().unwrap().ends_with("pg_dump"), "{ran}");
     assert!(plan[0]["argv"].as_array().unwrap().contains(&json!(format!("--dbname={}", own.name))));
     assert_eq!(plan[2]["path"], json!(own.out().display().to_string()));
-    // It is no document to go on from.
+    // It is no document to continue from.
     Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(ran.text()).run().fails(2, "from_invalid");
 }
 

@@ -6,8 +6,8 @@ use std::process::Child;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use svc_tests::os;
+use svc_tests::pg_case::Case;
 use svc_tests::postgres::{identifier, literal};
-use svc_tests::relational::Case;
 use svc_tests::tool::{Ran, Tool};
 
 fn tool(case: &Case) -> Tool {
@@ -170,9 +170,9 @@ fn killed_or_stopped_in_the_middle_nothing_stays() {
         }
         goes(&case, guest);
     }
-    // What the killed one has sent, the server goes on with.
+    // The server continues with what the killed one has sent.
     let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE {waits} AND pid <> pg_backend_pid()");
-    svc_tests::wait::until("the server's end of it", svc_tests::relational::SOON, || (case.admin(&sql) == "0").then_some(()))
+    svc_tests::wait::until("the server's end of it", svc_tests::pg_case::SOON, || (case.admin(&sql) == "0").then_some(()))
         .unwrap();
     let left = case.copies();
     let ran = tool(&case).run().ok().changed();
@@ -188,7 +188,7 @@ fn an_unfinished_copy_is_never_swapped_in_and_the_next_call_removes_it() {
     let (case, _) = Case::filled("pga_half");
     let run = "20300101t000000z-half";
     let copy = name(&tool(&case).args(["--run-id", run]).run().ok());
-    // As a call leaves it that was killed before its proof.
+    // As a call leaves it that was killed before its verification.
     let note = case.dir.path().join(format!("state/swaps/{run}.svc-pgrestore.json"));
     let text = std::fs::read_to_string(&note).unwrap();
     assert!(text.contains("\"verified\":true"));

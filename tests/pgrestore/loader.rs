@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use svc_tests::content::{difference, of_copy, postgres_dump};
+use svc_tests::pg_case::Case;
 use svc_tests::postgres::{identifier, literal};
-use svc_tests::relational::Case;
 use svc_tests::rounds;
 use svc_tests::terminal::on_terminal;
 use svc_tests::tool::Ran;
@@ -132,7 +132,7 @@ fn traps() -> Vec<(&'static str, String)> {
             "strings set by a rule",
             format!("UPDATE pg_settings SET setting = 'off' WHERE name = 'standard_conforming_strings';\n{string}"),
         ),
-        ("a string that goes on", "SELECT E'a'\n'b\\' ,\nRUN\n ';".to_owned()),
+        ("a string that continues", "SELECT E'a'\n'b\\' ,\nRUN\n ';".to_owned()),
         ("letters behind a number", "SELECT 1ae'x\\' || '\nRUN\n';".to_owned()),
         ("a dollar behind a number", "SELECT 1$a$ ' $a$\nRUN\n ';".to_owned()),
         ("a long tag", format!("SELECT ${tag}$ ' ${tag}$\nRUN\n ';")),
@@ -203,7 +203,7 @@ fn a_hostile_server_runs_no_command_where_its_dump_is_restored() {
     ));
     case.dumper().args(["--as", "postgres", "--output", "quoted.sql"]).run().ok();
     restored_and_not_run(&case, &case.dir.path().join("quoted.sql"), &marker, "quoted").ok();
-    // A view's definition is what the server says: here, one that ends the statement, and goes on with a trap.
+    // A view's definition is what the server says: here, one that ends the statement, and continues with a trap.
     case.sql("DROP VIEW v; CREATE VIEW v AS SELECT 1 AS a; ALTER FUNCTION pg_catalog.pg_get_viewdef(oid) RENAME TO true_viewdef");
     let mut dumps = 0;
     for (what, trap) in traps().into_iter().filter(|(_, trap)| !trap.contains('\0')) {
@@ -291,7 +291,7 @@ fn line_ends_of_another_system_are_no_obstacle_and_a_byte_order_mark_is_refused(
     assert_eq!(rows(&staged(&case, &crlf, &["--run-id", "20300101t000000z-crlf"])), rows(&before));
 }
 
-/// A dump that builds two indexes side by side which take an hour each: nobody waits for them.
+/// A dump that builds two indexes in parallel which take an hour each: nobody waits for them.
 fn slow_builds(case: &Case, dump: &Path) -> PathBuf {
     let function = "CREATE FUNCTION public.slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
         'BEGIN IF $1 = 3 THEN PERFORM pg_advisory_lock_shared(1); PERFORM pg_sleep(3600); END IF; RETURN $1; END';";
@@ -329,7 +329,7 @@ fn a_signal_ends_every_session_and_leaves_nothing() {
 fn one_that_fails_does_not_wait_for_the_others() {
     let (case, dump) = Case::filled("pgl_first");
     let slow = fs::read_to_string(slow_builds(&case, &dump)).unwrap();
-    // The second one fails as soon as the first one is at work.
+    // The second one fails as soon as the first one is running.
     let fails = "CREATE FUNCTION public.fails(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
         'BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = ''advisory'' AND database = \
         (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP PERFORM pg_sleep(0.01); END LOOP; \

@@ -1,4 +1,4 @@
-//! `svc-pgrestore` on a real PostgreSQL: staged, verified, swapped, and never a mixture.
+//! `svc-pgrestore` on a real PostgreSQL: staged, verified, swapped, and never half old and half new.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::content::postgres_dump;
+use svc_tests::pg_case::{Case, SOON};
 use svc_tests::postgres::{identifier, literal};
-use svc_tests::relational::{Case, SOON};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::{os, wait};
 
@@ -282,7 +282,7 @@ fn what_was_staged_only_in_part_is_never_swapped_in() {
     let ran = swap.arg(&state).args(["--host", &case.pg.socket_dir.display().to_string()]).run().refused("not_verified");
     assert_eq!(case.oid(&case.database), before);
     let hint = ran.doc()["error"]["hint"].as_str().unwrap().lines().last().unwrap().trim();
-    fs::copy(&dump, case.dir.path().join("altered.sql")).unwrap();
+    fs::copy(&dump, case.dir.path().join("changed.sql")).unwrap();
     let ran = Tool::program("/bin/sh").args(["-c", hint]).env("PGPORT", case.pg.port.to_string()).run().ok().changed();
     let (staged, result) = (ran.warns("run_recovered"), |ran: &Ran, key: &str| ran.result()[key].clone());
     assert_eq!((result(&staged, "database"), result(&staged, "owner")), (json!(case.database), json!(case.owner)));
@@ -393,18 +393,18 @@ fn a_run_is_resumed_by_calls_that_have_runs_of_their_own() {
 
     let back = swap(&["--back"]).changed();
     assert_eq!((back.result()["back"].as_bool(), case.text(), case.copies()), (Some(true), upgraded.clone(), staged.clone()));
-    // The same again is so already, and what is noted now is the way back.
+    // The same command again has nothing to do, and the record now has the way back.
     swap(&["--back"]).unchanged();
     swap(&[]).unchanged();
     assert_eq!(case.text(), upgraded);
 
-    // Back by the document of a call of another run, with everything noted where it was.
+    // Back by the document of a call of another run, with every record where it was.
     case.tool().arg("swap").arg("--from").arg(&document).run().ok().changed();
     case.tool().arg("swap").arg("--from").arg(&swapped).run().ok().changed();
     assert_eq!(case.text(), upgraded);
     let forward = case.tool().arg("swap").arg("--from").arg(&document).run().ok().changed();
     assert_eq!(forward.result()["back"], false);
-    // The document of the staging alone names nothing that may be dropped now, and what is noted is not lost by it.
+    // The document of the staging alone names nothing that may be dropped now, and the record is not lost by it.
     case.tool().arg("discard").arg("--from").arg(&document).run().ok().unchanged();
     let discarded = case.tool().args(["discard", "--run", &run]).run().ok().changed();
     assert_eq!(name_of(&discarded.result()["dropped"][0]), kept);
@@ -704,14 +704,14 @@ fn in_place_drops_first_and_loads_into_the_same_name() {
 }
 
 #[test]
-fn an_in_place_load_that_fails_says_that_the_database_is_not_whole() {
+fn an_in_place_load_that_fails_says_that_the_database_is_incomplete() {
     let (case, dump) = Case::filled("pgr_inplacebad");
     let bad = case.dump_with(&dump, "SELECT 1/0;");
     let tool = case.tool().arg("--state-dir").arg(case.dir.path().join("its own"));
     let ran = tool.arg("--in-place").arg(bad).run().fails(1, "restore_failed").changed();
     assert_eq!(ran.result()["stage"]["verified"], false);
-    // The cause is mended, and what is said is pasted into a shell that has none of the settings.
-    fs::copy(&dump, case.dir.path().join("altered.sql")).unwrap();
+    // The cause is fixed, and the hint is pasted into a shell that has none of the settings.
+    fs::copy(&dump, case.dir.path().join("changed.sql")).unwrap();
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     let again = &hint[hint.find("svc-pgrestore --in-place").unwrap()..];
     assert!(again.contains("--state-dir '/"), "{again}");
@@ -751,7 +751,7 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     let place = |document: &Path| case.tool().arg("--in-place").arg("--from").arg(document).run();
     place(&bad).fails(1, "restore_failed").changed().warns("not_restored");
     assert!(kept.exists() && !properties.exists());
-    // The same again is the same failure, and has forgotten nothing.
+    // The same command again fails in the same way, and has lost no record.
     let ran = place(&bad).fails(1, "restore_failed").changed().warns("not_restored");
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.contains(&format!("--dbname {} --owner {}", case.database, case.owner)), "{hint}");
@@ -831,7 +831,7 @@ fn term_during_an_in_place_load_is_told_and_the_same_command_fixes_it() {
     fs::copy(&dump, &other).unwrap();
     let ran = case.tool().arg(&other).run().fails(3, "postgres_refused").unchanged();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&format!("ALTER DATABASE {}", identifier(&case.database))));
-    // The same name again, with the cause mended; the properties of the database that is gone are not lost with it.
+    // The same name again, with the cause fixed; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
     let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("not_restored");
     assert_eq!(ran.result()["stage"]["properties_from"], "live");
@@ -1018,7 +1018,7 @@ fn names_with_odd_characters_are_quoted_everywhere() {
 }
 
 #[test]
-fn a_dump_of_a_part_of_the_database_is_not_taken_for_the_database_in_silence() {
+fn a_dump_of_a_part_of_the_database_is_not_silently_taken_for_the_database() {
     let (case, whole) = Case::filled("pgr_part");
     // A partition on an enumeration is dumped through its root, and is not missing; nor is an empty table.
     case.sql(
@@ -1072,7 +1072,7 @@ fn a_dump_of_a_part_of_the_database_is_not_taken_for_the_database_in_silence() {
 }
 
 #[test]
-fn under_annot_restored_the_one_before_keeps_his_rights_and_it_is_said() {
+fn under_another_owner_the_previous_one_keeps_his_rights_and_a_warning_says_so() {
     let (case, _) = Case::filled("pgr_owner");
     let (database, other) = (identifier(&case.database), format!("{}_other", case.database));
     case.admin(&format!("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC; CREATE ROLE {}", identifier(&other)));

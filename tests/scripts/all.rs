@@ -66,7 +66,7 @@ fn a_backup_does_one_thing_at_a_time() {
 }
 
 #[test]
-fn what_is_longer_than_an_argument_may_be_is_said_all_the_same() {
+fn a_message_that_is_longer_than_an_argument_may_be_is_written_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     for number in 0..4 {
         let point = folder.path().join(format!("backups/2026112{number}t020000z-backup-nightly"));
@@ -324,7 +324,7 @@ fn what_could_be_undone_is_told_also_where_not_all_could_be() {
 }
 
 #[test]
-fn what_a_run_with_a_wrong_setting_has_left_is_undone_by_the_settings_of_now() {
+fn what_a_run_with_a_wrong_setting_has_left_is_undone_with_the_current_settings() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     fs::write(folder.path().join("current-version"), "1.15.5\n").unwrap();
@@ -701,7 +701,7 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
         .unwrap()
         .refused("run_unfinished");
 
-    // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is altered.
+    // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is changed.
     let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");
     let hint = ran.doc()["error"]["hint"].as_str().unwrap();
     assert!(hint.starts_with("It was to be rolled back, and that failed too.\n"), "{ran}");

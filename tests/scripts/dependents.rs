@@ -1,4 +1,4 @@
-//! Units that stop along with the service: an upgrade and a rollback bring them back, whatever else they come to.
+//! Units that stop along with the service: an upgrade and a rollback start them again, however they end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -80,7 +80,7 @@ fn what_stops_along_with_the_service_is_started_again_after_a_good_upgrades_roll
     worker.assert_back_after(&mut process);
     assert_back(&product, &before);
 
-    // A dump that fails after the stop: nothing was altered.
+    // A dump that fails after the stop: nothing was changed.
     product.host.postgres.sql(&product.database(), "CREATE TABLE closed AS SELECT 1 AS n").unwrap();
     upgrade().run().fails(3, "permission_denied");
     worker.assert_back_after(&mut process);

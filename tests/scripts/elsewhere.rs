@@ -21,7 +21,7 @@ fn a_restore_point_is_restored_on_a_host_that_knows_nothing_of_it() {
     product.host.postgres = (*postgres).clone();
     let copied = Command::new("cp").arg("-r").args([&repository, &product.repository_dir()]).status().unwrap();
     assert!(copied.success());
-    let moved = product.path("brought").join(point.file_name().unwrap());
+    let moved = product.path("copied").join(point.file_name().unwrap());
     fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::rename(&point, &moved).unwrap();
     fs::rename(product.state_dir(), product.path("state of the other host")).unwrap();

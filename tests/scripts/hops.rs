@@ -11,7 +11,7 @@ use svc_tests::product::Product;
 fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let product = Product::new("hopsfail").unwrap();
     product.install("1.14.2", 100).unwrap();
-    // What an installer is to be given is handed on to the hop that is gone on with. (These are to be given nothing.)
+    // An installer's arguments are passed on to the hop that is resumed. (These installers take none.)
     let hops = || product.tool("svc-upgrade").arg(product.installer("1.15.5")).arg(product.failing_installer());
     // A first hop that fails before its installer has changed nothing, and keeps no upgrade out.
     let fails = "case $* in *--dry-run*) ;; *--output*) exit 1 ;; esac";
@@ -38,13 +38,13 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let all = ran.doc()["run_id"].as_str().unwrap();
     assert!(hint.contains("svc-rollback") && !resumed.is_empty() && resumed.iter().all(|id| *id == all), "{ran}");
 
-    // The hop that failed is taken back, and the one before it stays; the same run goes on from there.
+    // The hop that failed is taken back, and the one before it stays; the same run resumes from there.
     let back = product.tool("svc-rollback").run().ok();
     assert_eq!(point_of(&back).to_str(), hops[1]["restore_point"].as_str());
     assert_eq!(product.marker(), "1.15.5");
     product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
 
-    // One that takes itself back is nothing to go on with.
+    // One that takes itself back cannot be resumed.
     let auto = product
         .tool("svc-upgrade")
         .args(["--to", "2.0.1", "--auto-rollback", "--from-dir"])

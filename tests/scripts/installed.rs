@@ -26,7 +26,7 @@ fn shown(page: &str, begin: &str) -> String {
 }
 
 #[test]
-fn the_first_lines_of_the_page_upgrade_the_service_and_bring_it_back() {
+fn the_first_lines_of_the_page_upgrade_the_service_and_roll_it_back() {
     let mut host = Host::shared().unwrap();
     // A rollback restarts it, so it is nobody else's.
     let own = host.postgres_server().unwrap();
@@ -49,7 +49,7 @@ fn the_first_lines_of_the_page_upgrade_the_service_and_bring_it_back() {
     let said = String::from_utf8_lossy(&back.stderr).into_owned();
     let ran = document(&back);
     assert_back(&product, &before);
-    // 9.3 step 2: the swapped database's server is started anew.
+    // 9.3 step 2: the swapped database's server is restarted.
     assert!(said.contains("svc-rollback: restart-database: ok, changed"), "{said}");
     assert_ne!(postgres(), process, "{ran:#}");
 }

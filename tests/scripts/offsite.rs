@@ -531,7 +531,7 @@ fn a_night_with_all_of_it_on_is_silent() {
 }
 
 #[test]
-fn hooks_are_told_of_a_run_that_ended_not_well_and_of_no_other() {
+fn hooks_are_told_of_a_run_that_failed_and_of_no_other() {
     let product = running("offhook");
     let told = product.path("told");
     let hook = product.path("hooks/on-failure/10-tell");

@@ -146,17 +146,17 @@ fn the_points_of_a_search_database_that_is_gone_and_of_upgrades_go_too() {
     let said = fs::read_to_string(upgrade.join("restore-point.json")).unwrap();
     fs::write(upgrade.join("restore-point.json"), said.replace(&id(&manual), &id(&upgrade))).unwrap();
     finalize(&upgrade);
-    let forget = || backup(&product, &["--delete", &id(&upgrade)]);
-    let down = forget().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").changed();
+    let delete = || backup(&product, &["--delete", &id(&upgrade)]);
+    let down = delete().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").changed();
     assert_eq!(down.result()["partially_removed"], json!(id(&upgrade)), "{down}");
-    let ran = forget().run().ok().changed();
+    let ran = delete().run().ok().changed();
     let steps: Vec<_> = ran.result()["steps"].as_array().unwrap().iter().map(|step| step["ok"].clone()).collect();
     assert_eq!(steps, [json!(true)], "{ran}");
     assert!(!upgrade.exists());
 }
 
 #[test]
-fn a_prune_that_cannot_prove_the_newest_removes_nothing() {
+fn a_prune_that_cannot_verify_the_newest_removes_nothing() {
     let (product, _) = installed("ptproof");
     let newest = point_of(&backup(&product, &["--kind", "nightly"]).run().ok());
     let old = aged(&product, &newest, "nightly", 40);
@@ -212,7 +212,7 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_backup_that_is_valid() {
         (&true.into(), false)
     );
     assert!(with_dump.join("ptnight_db.backup.sql").exists() && with_dump.join("pgdump.json").exists());
-    // The relational database does not; the snapshot is there.
+    // PostgreSQL does not answer; the snapshot is there.
     let (_, document) = bad_night(&product, &[("PGPORT", "9")], 5);
     let with_snapshot = PathBuf::from(document["result"]["incomplete_point"].as_str().unwrap());
     product.tool("svc-snap").arg("show").arg("--from").arg(with_snapshot.join("snapshot.json")).run().ok();
@@ -220,7 +220,7 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_backup_that_is_valid() {
     let ran = backup(&product, &["--list"]).run().ok();
     assert_eq!(told(&ran, "state"), [(id(&with_dump), "incomplete".to_owned()), (id(&with_snapshot), "incomplete".to_owned())]);
 
-    // Two nights at once: the second finds the first at work, however long that takes, and does nothing.
+    // Two nights at once: the second finds the first in progress, however long that takes, and does nothing.
     let known = runs(&product).len();
     let first = nightly(&product, &[]).spawn();
     wait::until("the first night's backup", A_WHILE, || (runs(&product).len() > known + 1).then_some(())).unwrap();

@@ -1,5 +1,5 @@
-//! `svc-rehearse`, and `svc-upgrade --rehearse`, with the sample service on real servers: a restore point is brought back beside
-//! the live data, proven, and goes again, whatever happens meanwhile.
+//! `svc-rehearse`, and `svc-upgrade --rehearse`, with the sample service on real servers: a restore point is restored beside
+//! the live data, verified, and removed again, whatever happens meanwhile.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,14 +109,14 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     assert_eq!(point_of(&ran), point);
     let found = &ran.result()["rehearsal"];
     assert_eq!((&found["kind"], &found["quiesced"], &found["version"]), (&json!("nightly"), &json!(false), &json!("1.15.5")));
-    let noted = document(&point.join("snapshot.json"))["result"]["captured"].clone();
+    let captured = document(&point.join("snapshot.json"))["result"]["captured"].clone();
     let counts = |list: &Value, name: &str, count: &str| -> Vec<(String, u64)> {
         let of = |one: &Value| (one[name].as_str().unwrap().to_owned(), one[count].as_u64().unwrap());
         let mut counts: Vec<_> = list.as_array().unwrap().iter().map(of).collect();
         counts.sort();
         counts
     };
-    assert_eq!(counts(&found["indices"], "index", "docs_count"), counts(&noted, "name", "docs_count"), "{ran}");
+    assert_eq!(counts(&found["indices"], "index", "docs_count"), counts(&captured, "name", "docs_count"), "{ran}");
     let rows = document(&point.join("pgdump.json"))["result"]["row_count"].clone();
     assert_eq!((&found["rows_count"], &found["rows_expected"]), (&rows, &rows), "{ran}");
     assert_eq!(found["counts_verified"], true, "{ran}");
@@ -124,7 +124,7 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     let not_known = found["downtime_not_known"].as_array().unwrap();
     assert!(not_known.contains(&json!("swap-search")) && not_known.contains(&json!("installer")), "{ran}");
 
-    // One that is no good is refused as svc-rollback refuses it; and while another run is at work, every one is.
+    // An invalid one is refused as svc-rollback refuses it; and while another run is in progress, every one is.
     rehearse(&product).arg(id(&damaged)).run().fails(7, "point_invalid").unchanged();
     rehearse(&product).arg(&half).run().fails(4, "point_not_found").unchanged();
     let lock = fs::File::open(product.state_dir().join("lock")).unwrap();

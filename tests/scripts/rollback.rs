@@ -27,7 +27,7 @@ fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
     let id = upgrade.doc()["run_id"].as_str().unwrap();
     let status = product.tool("svc-upgrade").arg("--status").run();
     assert!(status.stdout.contains(&format!("svc-upgrade --resume {id} --rerun-installer")), "{status}");
-    // Neither the installer nor what judges it is asked for anew behind the swaps, wherever that is typed.
+    // Behind the swaps neither the installer nor its checks are asked for again, wherever that is typed.
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);
     signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
@@ -62,7 +62,7 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
         fs::set_permissions(product.path(name), fs::Permissions::from_mode(0o600)).unwrap();
         product.path(name)
     };
-    // It is at work until it has been seen.
+    // It runs until it has been seen.
     let looked = product.path("looked");
     let uninstall = format!(
         "true --password S3CR-uninstall https://u:S3CR/@cmd@h; until [ -e '{}' ]; do sleep 0.01; done; '{}'",
@@ -99,7 +99,7 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
     let as_administrator = |tool: Tool| tool.env("SVC_PG_ADMIN_USER", admin).env("SVC_PG_ADMIN_PASSWORD_FILE", &secret);
     let by_key = as_administrator(script("svc-rollback").env("SVC_SEARCH_API_KEY_FILE", &secret));
     let by_token = as_administrator(script("svc-rollback").env("SVC_SEARCH_BEARER_FILE", &secret));
-    let (ended, seen) = while_looking_at_processes(
+    let (ended, seen) = while_polling_processes(
         |words| {
             if program_of(words) == uninstall {
                 fs::write(&looked, "").unwrap();
@@ -167,7 +167,7 @@ fn program_of(words: &[String]) -> &str {
 }
 
 /// What comes of it, and the command lines of this host that have held a planted secret meanwhile.
-fn while_looking_at_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl FnOnce() -> T) -> (T, BTreeSet<Vec<String>>) {
+fn while_polling_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl FnOnce() -> T) -> (T, BTreeSet<Vec<String>>) {
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let done = &done;
@@ -197,7 +197,7 @@ fn while_looking_at_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl F
 }
 
 #[test]
-fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_forgotten() {
+fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_discarded() {
     let (product, _, _) = upgraded("rbkept");
     product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "swap_not_found").unchanged();
     product.tool("svc-unit").arg("stop").run().ok();
@@ -222,13 +222,13 @@ fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_f
     assert!(product.is_active());
 
     assert!(!copies().is_empty());
-    let forget = || product.tool("svc-rollback").arg("--discard-previous");
-    let planned = forget().arg("--dry-run").talks().run().ok().unchanged();
+    let discard = || product.tool("svc-rollback").arg("--discard-previous");
+    let planned = discard().arg("--dry-run").talks().run().ok().unchanged();
     assert_eq!(planned.result()["plan"].as_array().unwrap().len(), 2, "{planned}");
-    forget().run().ok().changed();
+    discard().run().ok().changed();
     assert!(copies().is_empty(), "{:?}", copies());
     let id = ran.doc()["run_id"].as_str().unwrap();
-    forget().arg(id).run().ok().unchanged();
+    discard().arg(id).run().ok().unchanged();
 }
 
 /// What is kept of a product, in both databases.
@@ -267,7 +267,7 @@ fn clones_restore_everything_without_the_restore_point() {
     let hook = hook_that_hangs_once(&product);
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
     let script = rollback().spawn();
-    let pids = wait::until("the hook to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+    let pids = wait::until("the hook to be running", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
     // As where the host stops: the script, the hook, and what waits for it.
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
@@ -276,7 +276,7 @@ fn clones_restore_everything_without_the_restore_point() {
     }
     let unseen = once_free(|| rollback().arg("--resume")).fails(3, "outcome_unknown").changed();
     assert!(unseen.doc()["error"]["hint"].as_str().unwrap().contains("--rerun-installer"), "{unseen}");
-    assert!(product.is_active() && product.marker() == "1.15.5", "a hook whose end nobody saw keeps the service down");
+    assert!(product.is_active() && product.marker() == "1.15.5", "a hook whose outcome is unknown keeps the service down");
     let failed = rollback().args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");
     assert!(failed.doc()["error"]["message"].as_str().unwrap().contains("hook-10-fails"), "{failed}");
     assert!(product.is_active() && product.marker() == "1.15.5", "a hook that fails keeps the service down");
@@ -293,7 +293,7 @@ fn clones_restore_everything_without_the_restore_point() {
     // What it replaced is kept under the name of the upgrade, whose copies these were.
     assert_eq!(ran.result()["previous"]["run"], upgrade.doc()["run_id"], "{ran}");
 
-    // The copies are live now, and were written to: once more, it is the restore point that brings everything back.
+    // The copies are live now, and were written to: once more, the restore point restores everything.
     product.host.postgres.sql(&product.database(), "DELETE FROM items").unwrap();
     let again = rollback().arg(point_of(&upgrade).join("")).run().ok().changed();
     assert_eq!(again.result()["clones"], false, "{again}");
@@ -321,7 +321,7 @@ fn a_rollback_that_has_staged_takes_no_clones_when_it_is_resumed() {
 }
 
 #[test]
-fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run_again_only_when_that_is_said() {
+fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run_again_only_with_the_option() {
     let (product, before, _) = upgraded("rbdiscard");
     let installer = product.path("odd/rbdiscard-1.15.5.run");
     fs::create_dir_all(installer.parent().unwrap()).unwrap();
@@ -344,7 +344,7 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
 }
 
 #[test]
-fn a_snapshot_that_went_bad_is_found_by_the_staging_and_the_live_service_never_notices() {
+fn a_damaged_snapshot_is_found_by_the_staging_and_the_live_service_never_notices() {
     let (product, _, _) = upgraded("rbblob");
     damage::flip_a_blob(&product.repository_dir()).unwrap();
     let process = product.host.systemd.property(&product.unit(), "MainPID").unwrap();

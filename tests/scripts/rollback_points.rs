@@ -96,14 +96,14 @@ fn a_point_that_was_not_quiesced_is_taken_only_when_asked_for_twice() {
 }
 
 #[test]
-fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_only_when_that_is_said() {
+fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_only_with_the_option() {
     let (product, before, upgrade) = upgraded("rbmoved");
     let point = point_of(&upgrade);
     let moved = product.path("elsewhere").join(point.file_name().unwrap());
     fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::rename(&point, &moved).unwrap();
     assert_snapshot_is_kept(&product, &upgrade, &moved);
-    // As if both databases had been made anew since.
+    // As if both databases had been created again since.
     for (file, key) in [("snapshot.json", "cluster_uuid"), ("pgdump.json", "system_identifier")] {
         let text = fs::read_to_string(moved.join(file)).unwrap();
         let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -223,7 +223,7 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
 }
 
 #[test]
-fn what_cannot_be_kept_is_given_up_only_when_that_is_said_and_the_question_comes_before_the_staging() {
+fn what_cannot_be_kept_is_given_up_only_with_the_option_and_the_question_comes_before_the_staging() {
     let (product, before, _) = upgraded("rbred");
     // As a broken upgrade may leave one.
     product.host.search.ask("PUT", "/rbred-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
@@ -259,7 +259,7 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
 }
 
 #[test]
-fn a_dry_run_alters_nothing_and_names_every_command_which_do_the_same_when_they_are_typed() {
+fn a_dry_run_changes_nothing_and_names_every_command_and_the_commands_do_the_same_when_they_are_typed() {
     let (product, before, _) = upgraded("rbdry");
     let ran = product.tool("svc-rollback").arg("--dry-run").talks().run().ok().unchanged();
     let room: Vec<&str> = ran.result()["preflight"]

@@ -1,4 +1,4 @@
-//! The terminal from which an upgrade or a rollback was started: whatever becomes of it, the run goes on.
+//! The terminal from which an upgrade or a rollback was started: whatever becomes of it, the run continues.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,14 +11,14 @@ use svc_tests::product::Product;
 use svc_tests::terminal::{A_WHILE, Terminal, ended, player};
 use svc_tests::wait;
 
-/// What is said where a script goes on by itself.
+/// The sentence of a script that continues by itself.
 const OF_ITS_OWN: &str = "continues in a session of its own";
 
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }
 
-/// The process in which a run goes on, as its first line says.
+/// The process in which a run continues, as its first line says.
 fn process_of(terminal: &Terminal) -> u32 {
     let screen = terminal.shows();
     let said = screen.split_once("(process ").and_then(|(_, rest)| rest.split_once(')')).map(|(pid, _)| pid.to_owned());
@@ -70,7 +70,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     assert!(screen.contains("svc-upgrade: The step new failed") && screen.contains("status 4"), "{screen}");
 
     // An installer that asks, on the terminal that was kept for it; what it says is also kept. It minds no signal, and while it
-    // is at work nothing else is, although its script was ended with all that is on the terminal.
+    // runs nothing else does, although its script was ended with all that is on the terminal.
     let asking = product.path("odd/termfollow-2.0.1.run");
     fs::create_dir_all(asking.parent().unwrap()).unwrap();
     let (answer, go) = (product.path("answer"), product.path("go"));
@@ -99,10 +99,10 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
     assert_eq!(fs::read_to_string(status).unwrap(), "1\n");
     let printed = || fs::read_to_string(file("-installer.out").unwrap()).unwrap();
     assert!(printed().starts_with("Which licence?\nIt is small.\n"), "{}", printed());
-    // What the installer has left behind goes on, and holds neither the run nor its output.
-    wait::until("the daemon to go on", A_WHILE, || printed().ends_with("on\non\n").then_some(())).unwrap();
+    // What the installer has left behind continues, and holds neither the run nor its output.
+    wait::until("the daemon to continue", A_WHILE, || printed().ends_with("on\non\n").then_some(())).unwrap();
     terminal.wait();
-    // It is asked for once: what goes on with the run stays on the terminal too.
+    // It is asked for once: what continues the run stays on the terminal too.
     let mut terminal = Terminal::open(&product, "svc-upgrade --resume --rerun-installer", &[]);
     terminal.wait_for("Which licence?");
     terminal.type_in("another one\n");
@@ -137,7 +137,7 @@ fn an_installer_gets_nothing_of_the_settings_file_where_the_run_is_followed_eith
 fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_ends_the_watching() {
     let product = Product::new("termplex").unwrap();
     product.run(&product.installer("1.15.5")).unwrap();
-    // At work until the terminal has ended.
+    // Runs until the terminal has ended.
     let (begun, go) = (product.path("begun"), product.path("go"));
     let hook = product.path("hooks/post-install/10-waits");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
@@ -156,7 +156,7 @@ fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_e
         let said = product.path("said");
         let typed = format!("{begin} sh -c \"svc-upgrade --hooks-only -v >/dev/null 2>{}\"", quoted(&said));
         let terminal = Terminal::open(&product, &typed, &settings);
-        wait::until("the hook to be at work", A_WHILE, || begun.exists().then_some(()))
+        wait::until("the hook to be running", A_WHILE, || begun.exists().then_some(()))
             .unwrap_or_else(|error| panic!("{begin}: {error}\n{}", terminal.shows()));
         terminal.close();
         fs::write(&go, "").unwrap();
@@ -180,7 +180,7 @@ fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_
         fs::write(&stub, format!("#!/bin/sh\n{does}\n")).unwrap();
         fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // An installer that is at work until the session has ended.
+    // An installer that runs until the session has ended.
     let (begun, go) = (product.path("begun"), product.path("go"));
     let installer = product.path("odd/termscope-2.0.1.run");
     fs::create_dir_all(installer.parent().unwrap()).unwrap();
@@ -194,7 +194,7 @@ fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec {within} \"$1\" /dev/null"), "sh", &typed]);
     let mut terminal = player(&mut shell, &product, &[], &[stubs]);
-    wait::until("the installer to be at work", A_WHILE, || begun.exists().then_some(())).unwrap();
+    wait::until("the installer to be running", A_WHILE, || begun.exists().then_some(())).unwrap();
     product.host.systemd.kill(session).unwrap();
     terminal.wait().unwrap();
     fs::write(&go, "").unwrap();

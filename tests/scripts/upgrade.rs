@@ -32,7 +32,7 @@ fn main_pid(product: &Product) -> String {
 }
 
 #[test]
-fn an_upgrade_leaves_the_new_version_running_and_a_whole_restore_point() {
+fn an_upgrade_leaves_the_new_version_running_and_a_complete_restore_point() {
     let product = Product::new("upgood").unwrap();
     product.install("1.15.5", 500).unwrap();
 
@@ -266,7 +266,7 @@ fn red_indices() -> MutexGuard<'static, ()> {
     RED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the service's databases hold stays as it is, and it runs again, anew: it was stopped for a backup that then failed.
+/// What the service's databases hold stays as it is, and the service runs again: it was stopped for a backup that then failed.
 fn fails_after_the_stop(product: &Product, before: &Content, status: i32, code: &str) {
     product.tool("svc-unit").arg("start").run().ok();
     let process = main_pid(product);
@@ -287,7 +287,7 @@ fn fails_after_the_stop(product: &Product, before: &Content, status: i32, code: 
 }
 
 #[test]
-fn a_dump_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() {
+fn a_dump_that_fails_after_the_stop_changes_nothing_and_the_service_runs_again() {
     let product = Product::new("updump").unwrap();
     product.install_still("1.15.5", 50).unwrap();
     // Only the dump itself finds out that it may not read this.
@@ -355,11 +355,11 @@ fn a_service_that_is_started_while_it_is_backed_up_is_not_upgraded() {
 }
 
 #[test]
-fn a_snapshot_that_fails_after_the_stop_alters_nothing_and_the_service_runs_again() {
+fn a_snapshot_that_fails_after_the_stop_changes_nothing_and_the_service_runs_again() {
     let _alone = red_indices();
     let product = Product::new("upsnap").unwrap();
     let before = product.install_still("1.15.5", 50).unwrap();
-    // The stop of the unit itself brings an index that cannot be allocated: healthy before, no whole snapshot after.
+    // The stop of the unit creates an index that cannot be allocated: healthy before, no complete snapshot after.
     let lost = product.path("lost.json");
     fs::write(&lost, unallocatable().to_string()).unwrap();
     let url = format!("{}/upsnap-lost", product.host.search.url);
@@ -501,7 +501,7 @@ fn an_installer_that_fails_names_the_way_back() {
     assert!(hint.contains("svc-rollback") && hint.contains(Path::new(point).file_name().unwrap().to_str().unwrap()), "{ran}");
     // By its name svc-rollback would take it once more although that was done already.
     assert!(!hint.contains(&format!("svc-rollback {point}")) && !hint.contains(&format!("svc-rollback '{point}")), "{ran}");
-    // What a failed command altered is not known.
+    // What a failed command changed is not known.
     assert_ne!(ran.doc()["changed"], false);
 }
 
@@ -521,7 +521,7 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
         upgrade().run().refused("permission_denied");
         fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    // A journal could not tell these apart, and would pass the second over where it goes on.
+    // A journal could not tell these apart, and would skip the second when it resumes.
     let alike = hook.with_file_name("10-modules.sh");
     for name in [&alike, &hook.with_file_name("10-modules-sh")] {
         fs::copy(&hook, name).unwrap();

@@ -81,7 +81,7 @@ impl Machine {
     }
 
     /// The same with a folder of this machine in its `/mnt`.
-    fn boot_beside(product: &'static Names, folder: &Path) -> Option<Self> {
+    fn boot_with_folder(product: &'static Names, folder: &Path) -> Option<Self> {
         Self::boot_of(product, false, Some(folder))
     }
 
@@ -275,7 +275,7 @@ fn shown(ran: &Output) -> String {
 }
 
 /// A host from nothing to an upgrade and back, and its nights.
-fn a_whole_life(product: &'static Names) {
+fn a_complete_life(product: &'static Names) {
     let Some(host) = Machine::boot(product) else { return };
     let Names { name, unit, versions: [old, new], .. } = product;
     // The package, and what a newcomer does.
@@ -376,12 +376,12 @@ fn the_package_is_clean_under_lintian() {
 
 #[test]
 fn a_whole_host_from_the_package_to_an_upgrade_and_back_and_its_nights() {
-    a_whole_life(&SVC);
+    a_complete_life(&SVC);
 }
 
 #[test]
 fn a_product_of_another_name_in_every_respect() {
-    a_whole_life(&ACME);
+    a_complete_life(&ACME);
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn a_lost_host_comes_back_on_another_one_from_its_copy_alone() {
         }
     };
     let (id, before) = {
-        let Some(host) = Machine::boot_beside(&SVC, vault.path()) else { return };
+        let Some(host) = Machine::boot_with_folder(&SVC, vault.path()) else { return };
         host.typed("apt-get install -y /srv/svc-tools_*.deb");
         host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
         host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc && svc-setup-snapshots --guess --write");
@@ -419,7 +419,7 @@ fn a_lost_host_comes_back_on_another_one_from_its_copy_alone() {
         (id, before)
     };
     // Of the first one there are the restic repository, its password and the settings.
-    let host = Machine::boot_beside(&SVC, vault.path()).unwrap();
+    let host = Machine::boot_with_folder(&SVC, vault.path()).unwrap();
     host.typed("apt-get install -y /srv/svc-tools_*.deb && cp -p /mnt/environment /mnt/offsite-password /etc/svc-tools");
     type_page(&host, "svc-offsite fetch", &id);
     assert_eq!((host.content(), host.typed("cat /opt/svc/current-version")), (before, "1.15.5\n".to_owned()));
@@ -523,7 +523,7 @@ impl Machine {
         let content = self.content();
         let shape = if version == "2.0.1" { 3 } else { 2 };
         let shapes = (&content["relational"]["shape"], &content["search"]["shape"]);
-        assert_eq!(shapes, (&shape.into(), &shape.into()), "a mixture, {version}: {said:#?}");
+        assert_eq!(shapes, (&shape.into(), &shape.into()), "half old and half new, {version}: {said:#?}");
         assert_eq!(self.typed("systemctl is-active svc.service || true"), "active\n", "{said:#?}");
         version
     }

@@ -1,4 +1,4 @@
-//! `svc-snap clone`: a standing copy of the live indices; and copies that nobody remembers.
+//! `svc-snap clone`: a copy of the live indices; and copies without a record.
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
 fn killed(gate: &Gate, tool: Spawned, number: usize) {
     let mut tool = tool;
     wait::until("the chosen request", svc_tests::wait::HANG, || (gate.is_closed() || !tool.is_running()).then_some(())).unwrap();
-    assert!(gate.is_closed(), "it did not come to its request {number}: {:?}", gate.seen());
+    assert!(gate.is_closed(), "it did not come to its request {number}: {:?}", gate.changes());
     tool.signal(Signal::SIGKILL);
     assert_eq!(tool.wait().status, 137);
 }
@@ -101,7 +101,7 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
         killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(n)]).env("SVC_SEARCH_URL", gate.url()).spawn(), number);
         let blocked = sandbox.settings(&a)["block"] == "true";
-        // The next call, of whatever run, takes the block off; the same run begins anew.
+        // The next call, of whatever run, takes the block off; the same run begins again.
         let again = sandbox.run(&["clone", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
         assert_eq!(again.result()["plan"][0]["path"] == format!("/{a}/_settings"), blocked, "{again}");
         assert_ne!(sandbox.settings(&a)["block"], "true");
@@ -194,7 +194,7 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found").unchanged();
 
-    // The same when nothing is noted of it any more: the state folder was lost, or is another host's.
+    // The same when no record of it is left: the state folder was lost, or is another host's.
     let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(60)]).stdin(created.text()).run().ok();
     let restored = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(61)]).stdin(created.text()).run().ok();
     assert_eq!(sandbox.run(&["health"]).ok().result()["copies"].as_array().unwrap().len(), 2);

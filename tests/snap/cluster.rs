@@ -110,7 +110,7 @@ impl Drop for Stopping<'_> {
 }
 
 #[test]
-fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_index_never_notices() {
+fn a_staging_during_which_a_node_stops_is_complete_or_leaves_nothing_and_the_live_index_never_notices() {
     let share = Share::new().unwrap();
     // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
     for (name, moves) in [("moves", true), ("stays", false)].into_iter().take(rounds("a node that stops during a staging", 1, 2))
@@ -138,7 +138,7 @@ fn a_staging_during_which_a_node_stops_is_whole_or_leaves_nothing_and_the_live_i
         let staged = format!("svc-staged-{run}-{index}");
         let stop = AtomicBool::new(false);
         let ended = thread::scope(|scope| {
-            // Else a panic here would leave the counting thread at work, and the scope waiting for it.
+            // Else a panic here would leave the counting thread running, and the scope waiting for it.
             let _stopping = Stopping(&stop);
             let counting = scope.spawn(|| counted(&sandbox, &sandbox.name("all"), expected, &stop));
             let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).spawn();
@@ -200,21 +200,21 @@ fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_co
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
         let mut tool = restore().env("SVC_SEARCH_URL", gate.url()).spawn();
         wait::until("the chosen request", LONG, || (gate.is_closed() || !tool.is_running()).then_some(())).unwrap();
-        assert!(gate.is_closed(), "{number}: {:?}", gate.seen());
+        assert!(gate.is_closed(), "{number}: {:?}", gate.changes());
         cluster.stop(3).unwrap();
         gate.open();
         if number >= EXCHANGE {
             // What was live goes by this request, or has gone: the swap waits for the node.
-            cluster.whole().unwrap();
+            cluster.ensure_complete().unwrap();
         }
         let ended = tool.wait();
-        println!("{number}: {:?} {}", gate.seen(), ended.status);
+        println!("{number}: {:?} {}", gate.changes(), ended.status);
         if ended.status != 0 {
             let error = &ended.doc()["error"];
             assert!((3..=7).contains(&ended.status) && error["hint"].is_string(), "{ended}");
             assert_eq!(sandbox.count(&alias), old, "{ended}");
         }
-        cluster.whole().unwrap();
+        cluster.ensure_complete().unwrap();
         green();
         let count = sandbox.count(&alias);
         assert_eq!(count, if ended.status == 0 { new } else { old }, "{ended}");

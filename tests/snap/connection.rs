@@ -97,7 +97,7 @@ impl<'a> Client<'a> {
         run(&["delete", "s"]).ok().changed();
     }
 
-    /// A standing copy, and the throttles, as a user with no more rights than the page of the tool says; then as one who has what the
+    /// A clone, and the throttles, as a user with no more rights than the page of the tool says; then as one who has what the
     /// page says of `--rate-limit` too.
     fn clones_and_rates(&self, as_user: impl Fn(&str, &[&str]) -> Tool) {
         let run = |user: &str, args: &[&str]| silent(as_user(user, args).run());
@@ -122,7 +122,7 @@ impl<'a> Client<'a> {
     }
 
     /// Data streams, as a user with no more rights than the page of the tool says.
-    fn brings_streams_back(&self, tool: impl Fn(&[&str]) -> Tool) {
+    fn restores_streams(&self, tool: impl Fn(&[&str]) -> Tool) {
         let template = json!({"index_patterns": ["content-logs"], "data_stream": {}, "priority": 500,
             "template": {"settings": {"number_of_replicas": 0}}});
         self.server.ask("PUT", "/_index_template/content-logs", Some(&template)).unwrap();
@@ -317,7 +317,7 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
     let client = Client::new(&server);
     client.lives(|args| client.password(client.stranger(args), LEAST, "password"));
     client.clones_and_rates(|user, args| client.password(client.stranger(args), user, "password"));
-    client.brings_streams_back(|args| client.password(client.stranger(args), LEAST, "password"));
+    client.restores_streams(|args| client.password(client.stranger(args), LEAST, "password"));
     client.goes_wrong(|args| client.stranger(args));
     silent(client.stranger(&["list"]).run()).refused("access_denied");
     // The certificate alone says who calls.
@@ -332,9 +332,9 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
     client.spares(".opendistro_security", |args| client.stranger(args));
 }
 
-/// The plugin does not start with a certificate that has expired, so that it has to expire at work.
+/// The plugin does not start with a certificate that has expired, so that it has to expire while it runs.
 #[test]
-#[ignore = "minutes: a certificate of OpenSearch expires at work"]
+#[ignore = "minutes: a certificate of OpenSearch expires while it runs"]
 fn a_certificate_of_opensearch_that_expires_while_running_is_named() {
     let host = Host::shared().unwrap();
     let server = Secured::opensearch(&host).unwrap();
@@ -584,7 +584,7 @@ fn a_packed_answer_is_understood() {
     )
     .into_bytes();
     answer.extend(packed);
-    // What comes after the first answer is the same again, and no list of snapshots.
+    // What comes after the first answer is the same once more, and no list of snapshots.
     let ran = at(&sandbox, &Gate::saying(answer), &["list", "-v"]).run();
     assert!(ran.stderr.contains(&sandbox.search.version), "{ran}");
 }
@@ -616,7 +616,7 @@ fn a_server_that_drips_does_not_keep_the_time_limit_away() {
 
 #[test]
 fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_environment_is_used() {
-    // Without a repository: to prove one may wait for the snapshots of other tests.
+    // Without a repository: its verification may wait for the snapshots of other tests.
     let sandbox = shared("address");
     let prefix = Gate::before(&sandbox.search.url, |request| {
         let (line, rest) = request.split_once("\r\n").unwrap_or((request, ""));

@@ -98,7 +98,7 @@ fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
     };
     let cleaned = cleanup().unchanged();
     assert_eq!(cleaned.result()["deleted_blobs_count"], 0);
-    // What a snapshot that was cut off leaves: the files of an index that no snapshot holds.
+    // What an interrupted snapshot leaves: the files of an index that no snapshot holds.
     let stale = sandbox.location().join("indices/staleStaleStaleStale00");
     let user = os::system_user(OS_USER).unwrap();
     os::folder(&stale, 0o755, Some(&user)).unwrap();
@@ -243,7 +243,7 @@ fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
         (1, &json!(20), &json!(true))
     );
     assert_eq!(again.result()["wanted"], json!([sandbox.name("docs")]));
-    // What was proven once stays so.
+    // What was verified once stays so.
     sandbox.ask("POST", &format!("/{}/_doc", sandbox.name("docs")), Some(json!({"t": "late"})));
     assert_eq!(&create().run().ok().result()["captured"], captured);
     assert_eq!(&sandbox.run(&["show", "s"]).ok().result()["captured"], captured);
@@ -333,7 +333,7 @@ fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
     let proxy = Proxy::to(&sandbox.search.url).unwrap();
     proxy.set(Mode::Stall);
     let tool = |step: &[&str]| sandbox.tool(step).env("SVC_SEARCH_URL", proxy.url());
-    // A call that goes on waiting is killed as one that hangs, and has no document then.
+    // A call that continues to wait is killed as one that hangs, and has no document then.
     for step in [&["list"][..], &["health"], &["health", "--wait"], &["create", "s"], &["wait", "s"], &["stage", "s"]] {
         tool(step).args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
         let seen = proxy.accepted();
@@ -365,7 +365,7 @@ fn a_request_that_is_lost_without_waiting_is_6_too_with_an_unknown_outcome() {
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before).hanging_up();
     let lost = sandbox.tool(&["create", "s", "--no-wait"]).env("SVC_SEARCH_URL", gate.url()).run().fails(6, "outcome_unknown");
     assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
-    assert_eq!((gate.seen().len(), sandbox.snapshots().len()), (1, 0));
+    assert_eq!((gate.changes().len(), sandbox.snapshots().len()), (1, 0));
     sandbox.run(&["create", "s"]).ok().changed();
 }
 

@@ -1,4 +1,5 @@
-//! `svc-snap stage`, `swap` and `restore` killed, ended or cut off between any two of their requests; and two of them at once.
+//! `svc-snap stage`, `swap` and `restore` killed, ended or disconnected between any two of their requests; and two of them at
+//! once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -60,7 +61,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
             let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
             let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
             let gate = Gate::kill_at(&sandbox.search.url, number, side, swap);
-            let at = format!("killed {side:?} request {number}: {:?}", gate.seen());
+            let at = format!("killed {side:?} request {number}: {:?}", gate.changes());
             // Neither the copies may be removed now, nor may another run begin, where the live index is not there.
             let gone = [&live, &other].into_iter().any(|name| !sandbox.names().contains(name));
             if gone {
@@ -74,7 +75,7 @@ fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
             assert_eq!(finished.states(), ["new", "new"], "{at}");
             let left: Vec<_> =
                 left.result()["plan"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect();
-            let sent: Vec<_> = gate.seen().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+            let sent: Vec<_> = gate.changes().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
             assert_eq!(left, sent, "{at}");
             assert_eq!(sandbox.content(), before, "{at}");
             let kept: Vec<_> = [0, 1].map(|at| finished.result()["indices"][at]["previous"].as_str().unwrap().to_owned()).into();
@@ -105,7 +106,7 @@ fn a_swap_resumes_when_a_connection_breaks_at_any_request() {
             let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side).hanging_up();
             let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run();
             let swapped = swap.ok().changed();
-            assert!(gate.seen().len() >= number, "{:?}", gate.seen());
+            assert!(gate.changes().len() >= number, "{:?}", gate.changes());
             assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
             sandbox.from(&["discard"], &swapped).ok();
             assert_eq!(sandbox.copies(), Vec::<String>::new());
@@ -198,7 +199,7 @@ fn a_swap_that_was_cut_is_taken_back() {
         let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
         let gate = Gate::kill_at(&sandbox.search.url, number, Side::After, swap);
         sandbox.run(&["swap", "--run", &run, "--back"]).ok();
-        assert_eq!(sandbox.content(), upgraded, "cut after {number}: {:?}", gate.seen());
+        assert_eq!(sandbox.content(), upgraded, "cut after {number}: {:?}", gate.changes());
         sandbox.run(&["discard", "--run", &run]).ok();
         sandbox.from(&["discard"], &staged).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "cut after {number}");
@@ -225,7 +226,7 @@ fn a_way_back_killed_at_any_request_is_finished_by_the_same_command_and_the_inde
             Gate::kill_at(&sandbox.search.url, cut, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
             let back = ["swap", "--run", &run, "--back"];
             let (gate, ran) = Gate::kill_or_end(&sandbox.search.url, number, side, sandbox.tool(&back));
-            let at = format!("forward cut after {cut}, back killed {side:?} {number}: {:?}", gate.seen());
+            let at = format!("forward cut after {cut}, back killed {side:?} {number}: {:?}", gate.changes());
             let is_ended = ran.status == 0;
             if !is_ended && sandbox.content() != upgraded {
                 sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
@@ -274,8 +275,8 @@ fn a_way_back_that_fails_says_how_it_is_resumed() {
 }
 
 #[test]
-fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
-    let sandbox = Sandbox::new("stray");
+fn an_index_that_a_client_made_during_an_interrupted_swap_is_kept_and_reported() {
+    let sandbox = Sandbox::new("conflicting");
     let live = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
@@ -285,12 +286,12 @@ fn an_index_that_a_client_made_during_a_cut_swap_is_kept_and_reported() {
     let health = sandbox.run(&["health"]).ok().warns("swap_unfinished");
     let run = staged.result()["run"].as_str().unwrap();
     assert!(health.doc()["warnings"].to_string().contains(&format!("svc-snap swap --run {run} finishes it")), "{health}");
-    sandbox.ask("PUT", &format!("/{live}/_doc/stray?refresh=true"), Some(json!({"from": "a client"})));
+    sandbox.ask("PUT", &format!("/{live}/_doc/late?refresh=true"), Some(json!({"from": "a client"})));
     // Its copy is known although the answer to the removal of what it is of is lost.
     Gate::kill_at(&sandbox.search.url, 3, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
     let finished = sandbox.from(&["swap"], &staged).ok();
-    let stray = finished.result()["indices"][0]["conflicts"][0].as_str().unwrap().to_owned();
-    assert_eq!(sandbox.count(&stray), 1);
+    let conflicting = finished.result()["indices"][0]["conflicts"][0].as_str().unwrap().to_owned();
+    assert_eq!(sandbox.count(&conflicting), 1);
     assert_eq!(sandbox.count(&live), 10);
     sandbox.from(&["discard"], &finished).ok();
     assert_eq!(sandbox.names(), [live]);
@@ -317,7 +318,7 @@ fn term_in_the_middle_of_a_stage_leaves_nothing_behind() {
     tool.signal(Signal::SIGKILL);
     tool.wait();
     sandbox.run(&["swap", "--run", &run_id(1)]).refused("not_verified");
-    // The same command again finds what the killed call left, and begins anew.
+    // The same command again finds what the killed call left, and begins again.
     let again = || sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(1)]).stdin(created.text()).run().ok();
     let staged = again().changed();
     assert_eq!(staged.states(), ["verified"]);
@@ -363,7 +364,7 @@ fn a_signal_before_the_first_effect_ends_a_swap_without_one() {
 #[test]
 fn a_swap_whose_time_is_over_before_its_exchange_is_undone_and_its_document_begins_it_again() {
     let sandbox = Sandbox::new("limit");
-    // So long that one request has no room for all of them.
+    // So long that one request cannot hold all of them.
     let (created, before) = six(&sandbox, &"x".repeat(180));
     let upgraded = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();

@@ -52,7 +52,7 @@ fn takes_a_snapshot(line: &str) -> bool {
     line.starts_with("PUT /_snapshot/")
 }
 
-fn only_looks(line: &str) -> bool {
+fn only_reads(line: &str) -> bool {
     !takes_a_snapshot(line)
 }
 
@@ -92,8 +92,8 @@ impl Bench {
     }
 
     /// Holds what a call said against what there is, and gives what there is.
-    fn judge(&self, name: &str, ran: &Ran) -> Value {
-        // What hurts later, the looks of this test among it, was no excuse.
+    fn check(&self, name: &str, ran: &Ran) -> Value {
+        // What hurts later, the polls of this test among it, was no excuse.
         let hurts = self.gate.acts().len();
         let truth = self.truth(name);
         let document = ran.doc();
@@ -113,28 +113,28 @@ impl Bench {
         }
         if document["ok"] == true {
             assert_eq!(document["changed"], true, "{ran}");
-            self.is_good(&truth, ran);
+            self.assert_valid(&truth, ran);
         }
         truth
     }
 
-    fn is_good(&self, truth: &Value, ran: &Ran) {
+    fn assert_valid(&self, truth: &Value, ran: &Ran) {
         let list = |value: &Value| -> BTreeSet<String> {
             value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
         };
-        let whole = list(&truth["indices"]).is_superset(&list(&ran.result()["wanted"])) && !list(&truth["indices"]).is_empty();
+        let complete = list(&truth["indices"]).is_superset(&list(&ran.result()["wanted"])) && !list(&truth["indices"]).is_empty();
         let state = (&truth["state"], &truth["shards"]["failed"], &truth["metadata"]["svc_tools"]["run_id"]);
-        assert!(whole && state == (&json!("SUCCESS"), &json!(0), &ran.doc()["run_id"]), "it is not as {truth:#}\n{ran}");
+        assert!(complete && state == (&json!("SUCCESS"), &json!(0), &ran.doc()["run_id"]), "it is not as {truth:#}\n{ran}");
         assert_eq!(truth["uuid"], ran.result()["snapshot"]["uuid"]);
     }
 
-    /// The same command again, over a sound network, ends well, and takes it anew only where there is none.
+    /// The same command again, over a sound network, ends well, and takes it again only where there is none.
     fn again(&self, name: &str, run: &str, before: &Value) {
         self.gate.heal();
         let ran = self.create(name, run).run().ok();
         assert_eq!(self.takes(), usize::from(before.is_null()), "{ran}");
         assert_eq!(ran.doc()["changed"], before.is_null(), "{ran}");
-        self.is_good(&self.truth(name), &ran);
+        self.assert_valid(&self.truth(name), &ran);
     }
 }
 
@@ -162,7 +162,7 @@ fn an_answer_that_is_lost_anywhere_does_not_keep_the_verdict_away() {
         bench.gate.rule(takes_a_snapshot, hurt.clone(), 0, 1);
         let ran = bench.create(&name, &run).run();
         assert_eq!((ran.status, &ran.doc()["changed"]), (0, &json!(true)), "{hurt:?}\n{ran}");
-        let truth = bench.judge(&name, &ran);
+        let truth = bench.check(&name, &ran);
         bench.again(&name, &run, &truth);
     }
 }
@@ -185,7 +185,7 @@ fn a_request_that_never_comes_complete_is_6_its_outcome_is_unknown_and_the_same_
         bench.gate.rule(takes_a_snapshot, hurt.clone(), 0, 1);
         let ran = bench.create(&name, &run).run().fails(6, "outcome_unknown");
         assert!(ran.doc()["changed"].is_null(), "{hurt:?}\n{ran}");
-        let truth = bench.judge(&name, &ran);
+        let truth = bench.check(&name, &ran);
         bench.again(&name, &run, &truth);
     }
     // It says nothing at all: the time limit.
@@ -193,7 +193,7 @@ fn a_request_that_never_comes_complete_is_6_its_outcome_is_unknown_and_the_same_
     bench.gate.rule(takes_a_snapshot, Act::Cut(At::Request(50), End::Stall), 0, 1);
     let ran = bench.create("s", "request-s").args(["--timeout", "8s"]).run().fails(6, "timeout");
     assert!(ran.doc()["changed"].is_null() && ran.doc()["error"]["hint"].as_str().unwrap().contains("--run-id"), "{ran}");
-    bench.again("s", "request-s", &bench.judge("s", &ran));
+    bench.again("s", "request-s", &bench.check("s", &ran));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_noth
     bench.gate.rule(takes_a_snapshot, Act::Answer(busy(), false), 0, usize::MAX);
     let ran = bench.create("s", "busy").args(["--timeout", "8s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(ran.doc()["error"]["retryable"], true);
-    bench.again("s", "busy", &bench.judge("s", &ran));
+    bench.again("s", "busy", &bench.check("s", &ran));
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_snapshot_that_cannot_be_cancelled_at_once_is_asked_for_now_and_then() {
     sandbox.appears("s");
     create.signal(Signal::SIGTERM);
     create.wait().fails(143, "interrupted").unchanged();
-    let deletions = proxy.seen().iter().filter(|request| request.starts_with("DELETE ")).count();
+    let deletions = proxy.changes().iter().filter(|request| request.starts_with("DELETE ")).count();
     assert!((1..40).contains(&deletions), "{deletions}");
 }
 
@@ -244,7 +244,7 @@ fn a_request_without_an_answer_whose_name_another_run_has_taken_is_given_up() {
 }
 
 #[test]
-fn looks_that_fail_beside_a_call_that_does_not_decide_nothing() {
+fn polls_that_fail_beside_a_call_that_does_not_decide_nothing() {
     let bench = Bench::new(Sandbox::slow("looks"));
     let hurts = [
         Act::Answer(nginx(NGINX[0]), false),
@@ -258,22 +258,22 @@ fn looks_that_fail_beside_a_call_that_does_not_decide_nothing() {
         // Only the first copies the data; the others are quick.
         let create = bench.create(&name, &run).spawn();
         wait::until("the request", LONG, || (bench.takes() > 0).then_some(())).unwrap();
-        bench.gate.rule(only_looks, hurt, 0, 5);
+        bench.gate.rule(only_reads, hurt, 0, 5);
         let ran = create.wait().ok();
-        let truth = bench.judge(&name, &ran);
+        let truth = bench.check(&name, &ran);
         bench.again(&name, &run, &truth);
     }
 }
 
 #[test]
-fn a_call_that_is_cut_by_time_while_its_looks_fail_too_ends_well() {
+fn a_call_that_is_interrupted_by_time_while_its_polls_fail_too_ends_well() {
     let bench = Bench::new(Sandbox::slow("both"));
     bench.gate.rule(takes_a_snapshot, Act::Cut(At::Time(Duration::from_millis(700)), End::Reset), 0, 1);
     let create = bench.create("s", "both").spawn();
     wait::until("the request", LONG, || (bench.takes() > 0).then_some(())).unwrap();
-    bench.gate.rule(only_looks, Act::Cut(At::Request(0), End::Close), 0, 4);
+    bench.gate.rule(only_reads, Act::Cut(At::Request(0), End::Close), 0, 4);
     let ran = create.wait().ok();
-    bench.again("s", "both", &bench.judge("s", &ran));
+    bench.again("s", "both", &bench.check("s", &ran));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn of_two_hosts_that_take_the_same_name_at_once_one_wins_and_other_names_are_fre
     let same = race("same", &[]);
     let won: Vec<&Ran> = same.iter().filter(|ran| ran.status == 0).collect();
     assert_eq!(won.len(), 1);
-    bench.is_good(&bench.truth("same"), won[0]);
+    bench.assert_valid(&bench.truth("same"), won[0]);
     for lost in same.iter().filter(|ran| ran.status != 0) {
         lost.clone().refused("name_in_use");
     }
@@ -326,7 +326,7 @@ fn of_two_hosts_that_take_the_same_name_at_once_one_wins_and_other_names_are_fre
         .map(|ran| {
             let ran = ran.ok().changed();
             let name = ran.result()["name"].as_str().unwrap().to_owned();
-            bench.is_good(&bench.truth(&name), &ran);
+            bench.assert_valid(&bench.truth(&name), &ran);
             name
         })
         .collect();
@@ -400,7 +400,7 @@ fn random_hurt(random: &mut Random) -> Act {
     }
 }
 
-/// Whether the server has done what it was asked to, although its answer did not come back whole.
+/// Whether the server has done what it was asked to, although its answer came back incomplete.
 fn is_carried(hurt: &Act) -> bool {
     matches!(hurt, Act::Cut(At::Answer(_), _) | Act::Answer(_, true))
 }
@@ -426,7 +426,7 @@ fn at_random(bench: &Bench, seed: u64) -> bool {
         // A look that is never answered costs the time limit; one of them is enough.
         let times = if matches!(hurt, Act::Cut(_, End::Stall)) { 1 } else { times };
         told.push(format!("looks {skip}+{times}: {hurt:?}"));
-        bench.gate.rule(only_looks, hurt, skip, times);
+        bench.gate.rule(only_reads, hurt, skip, times);
     }
     // Some have something to copy, at 400 KB/s.
     for _ in 0..random.below(4) {
@@ -439,7 +439,7 @@ fn at_random(bench: &Bench, seed: u64) -> bool {
     let ran = bench.create(&name, &run).args((!must_end_well).then_some(limit)).run();
     println!("seed {seed}: {} {} {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"]);
     assert!(!must_end_well || ran.status == 0, "the server did what it was asked to, and the status is not 0\n{ran}");
-    let truth = bench.judge(&name, &ran);
+    let truth = bench.check(&name, &ran);
     bench.again(&name, &run, &truth);
     ran.status == 0
 }
@@ -459,8 +459,8 @@ fn no_cut_anywhere_ever_leads_to_a_wrong_verdict() {
                 let bench = Bench::new(sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]));
                 bench.sandbox.noise("docs", 1);
                 for number in (lane..count).step_by(usize::try_from(lanes).unwrap()) {
-                    let is_good = at_random(&bench, first + number);
-                    good.fetch_add(usize::from(is_good), Ordering::Relaxed);
+                    let is_valid = at_random(&bench, first + number);
+                    good.fetch_add(usize::from(is_valid), Ordering::Relaxed);
                 }
             });
         }

@@ -1,5 +1,5 @@
 //! The same run id on two hosts: two state folders, so that no lock and no note keeps them apart. Whatever comes of it, what is
-//! live is the one content or the other, never a mixture, and whoever did not succeed says so in a sentence.
+//! live is the one content or the other, never half of each, and whoever did not succeed says so in a sentence.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -166,8 +166,8 @@ fn two_hosts_that_do_the_same_at_once_end_with_the_old_or_the_new() {
         ended.iter().for_each(told);
         assert!(sandbox.content() == old, "{}\n{}", ended[0], ended[1]);
         if let Some(won) = ended.iter().find(|ran| ran.status == 0) {
-            let proven = won.result()["indices"].as_array().unwrap().iter().map(|one| one["copy"].as_str().unwrap().to_owned());
-            assert_eq!(sandbox.copies(), proven.collect::<Vec<_>>(), "{}\n{}", ended[0], ended[1]);
+            let verified = won.result()["indices"].as_array().unwrap().iter().map(|one| one["copy"].as_str().unwrap().to_owned());
+            assert_eq!(sandbox.copies(), verified.collect::<Vec<_>>(), "{}\n{}", ended[0], ended[1]);
         }
         clear(&hosts);
     }
@@ -180,7 +180,7 @@ fn clear(hosts: &Hosts) {
     }
 }
 
-/// The first host stops just before one of its requests, the second does all of it, then the first goes on.
+/// The first host stops just before one of its requests, the second does all of it, then the first continues.
 #[test]
 fn a_host_that_is_late_at_any_request_never_spoils_what_the_other_has_done() {
     let (hosts, created) = Hosts::new("behind");
@@ -188,7 +188,7 @@ fn a_host_that_is_late_at_any_request_never_spoils_what_the_other_has_done() {
     let new = sandbox.content();
     let gate = Gate::to(&sandbox.search.url).unwrap();
     hosts.tool(0, &["restore"], RUN, &created).env("SVC_SEARCH_URL", gate.url()).run().ok();
-    let requests = gate.seen().len();
+    let requests = gate.changes().len();
     clear(&hosts);
     let few = vec![1, 2, 4, requests];
     let count = svc_tests::rounds("a host that falls behind at a request of its restore", few.len(), requests);
@@ -206,7 +206,7 @@ fn a_host_that_is_late_at_any_request_never_spoils_what_the_other_has_done() {
             let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number - first, Side::Before);
             let mut behind = hosts.tool(0, &[step], &run, &document).env("SVC_SEARCH_URL", gate.url()).spawn();
             wait::until("the chosen request", LONG, || (gate.is_closed() || !behind.is_running()).then_some(())).unwrap();
-            assert!(gate.is_closed(), "{number}: {:?}", gate.seen());
+            assert!(gate.is_closed(), "{number}: {:?}", gate.changes());
             let ahead = hosts.tool(1, &[step], &run, &document).run();
             gate.open();
             let behind = behind.wait();

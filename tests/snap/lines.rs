@@ -140,7 +140,7 @@ fn document(dir: &Path, name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(dir.join(name)).unwrap()).unwrap()
 }
 
-/// Every index is there, with as many documents as were noted.
+/// Every index is there, with as many documents as were captured.
 fn assert_verified(restored: &Value, counts: bool) {
     let indices = restored["result"]["indices"].as_array().unwrap();
     assert!(indices.len() >= INDICES.len(), "{restored}");
@@ -178,7 +178,7 @@ fn moves(old: &Site, new: &Site) {
     let from = dir.path().join("snapshot.json").display().to_string();
     new.tool(&["restore", "--from", &from, "--repository", "old"]).refused("other_server");
     let name = restored["result"]["snapshot"].as_str().unwrap();
-    // Without the document: restored, and what was not proven is said.
+    // Without the document: restored, and a warning names what was not verified.
     let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("not_checked");
     assert_eq!(named.result()["indices"][0]["docs_expected"], Value::Null, "{named}");
     assert_eq!(new.documents(), before);
@@ -334,7 +334,7 @@ fn chain(keys: &[&'static str]) -> Option<Site> {
 
 #[test]
 #[ignore = "minutes: starts all six servers"]
-fn snapshots_move_from_line_to_line_and_back_and_what_cannot_move_is_said() {
+fn snapshots_move_from_line_to_line_and_back_and_errors_name_what_cannot_move() {
     let (opensearch, elasticsearch) = thread::scope(|scope| {
         let opensearch = scope.spawn(|| chain(&["opensearch-1", "opensearch-2", "opensearch-3"]));
         let elasticsearch = chain(&["elasticsearch-7", "elasticsearch-8", "elasticsearch-9"]);

@@ -1,5 +1,5 @@
-//! What a terminal sees while `svc-snap` is at work: bytes, shards, rate and time left; stdout stays one document. Without a
-//! terminal nothing is said that was not asked for.
+//! What a terminal sees while `svc-snap` runs: bytes, shards, rate and time left; stdout stays one document. Without a
+//! terminal it prints nothing that was not asked for.
 
 use std::fs;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_snapshot_and_of_the_wait
     shows(&screen, "snapshot s1");
     assert_eq!(document["schema"], "svc-snap.create/1");
 
-    // Elsewhere nothing is said that was not asked for: `ok` holds it to that.
+    // Elsewhere it prints nothing that was not asked for: `ok` holds it to that.
     sandbox.run(&["delete", "s1"]).ok();
     let asked = sandbox.tool(&["create", "s2", "--rate-limit", "400kb", "--progress", "json"]).talks().run().ok();
     let line: Value = serde_json::from_str(asked.stderr.lines().next().unwrap()).unwrap();

@@ -189,12 +189,12 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
     let given_up = pruning(&sandbox, &always).args(["--timeout", "10s"]).run().fails(5, "search_busy").unchanged();
     assert_eq!(told(&given_up)[0], of("n1", "planned", "max_age"));
     assert_eq!(given_up.result()["deleted_count"], 0);
-    assert!(always.seen().iter().all(|line| line.ends_with("/n1")) && always.seen().len() > 1, "one at a time");
+    assert!(always.changes().iter().all(|line| line.ends_with("/n1")) && always.changes().len() > 1, "one at a time");
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
 
     let twice = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 2, 503, &busy);
     let pruned = pruning(&sandbox, &twice).run().ok().changed();
-    let deletions = twice.seen().iter().filter(|line| line.starts_with("DELETE")).count();
+    let deletions = twice.changes().iter().filter(|line| line.starts_with("DELETE")).count();
     assert_eq!((&pruned.result()["deleted_count"], deletions), (&json!(2), 4));
     assert_eq!(names(&sandbox), ["n3"]);
 }
@@ -209,7 +209,7 @@ fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     assert_eq!(told(&cut)[..3], outcomes.collect::<Vec<_>>());
     assert_eq!(names(&sandbox), ["n2", "n3", "n4"]);
     assert_eq!(cut.result()["deleted_count"], 1);
-    // Only the answer is lost: that shows, and it goes on.
+    // Only the answer is lost: that shows, and it continues.
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
     let whole = pruning(&sandbox, &gate).run().ok().changed();
     assert_eq!(whole.result()["deleted_count"], 2);

@@ -366,12 +366,12 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
     let sandbox = Sandbox::new("secret");
     sandbox.simple("docs", 3);
     let note = json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string();
-    for (secrets, noted) in [
+    for (secrets, recorded) in [
         ([("address", "http://me:s3cret@far:1/x"), ("other", "ftp://far/?token=s3cret")], false),
         ([("client.secret_key", "s3cret"), ("address", "hdfs://me:s3cret@far")], true),
     ] {
         let mut all = secrets.to_vec();
-        if noted {
+        if recorded {
             all.extend([(SNAPSHOT, "0"), ("svc_tools_rate", note.as_str())]);
         }
         let all: serde_json::Map<String, Value> = all.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
@@ -379,7 +379,7 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
         body["settings"]["location"] = json!(sandbox.location());
         sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(body));
         let before = settings(&sandbox);
-        let name = format!("s-{noted}");
+        let name = format!("s-{recorded}");
         for args in
             [&["create", &name, "--rate-limit", "none", "--dry-run"][..], &["create", &name, "--rate-limit", "none"], &["health"]]
         {
@@ -387,7 +387,7 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
             assert!(!format!("{ran}").contains("s3cret"), "{ran}");
             let left = codes(&ran).contains(&"setting_left_changed".to_owned());
             let unchanged = codes(&ran).contains(&"rate_not_changed".to_owned());
-            assert_eq!((left, unchanged), (noted, args.len() > 1), "{ran}");
+            assert_eq!((left, unchanged), (recorded, args.len() > 1), "{ran}");
         }
         assert_eq!(settings(&sandbox), before);
     }
@@ -421,7 +421,7 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_runni
     silent.signal(Signal::SIGTERM);
     silent.wait().fails(143, "interrupted").unchanged();
     assert_eq!(settings(&sandbox), left);
-    // Another run is at work in the repository.
+    // Another run is in progress in the repository.
     let cluster = sandbox.run(&["show", "good"]).ok().result()["cluster_uuid"].as_str().unwrap().to_owned();
     let lock = File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
     lock.lock().unwrap();
@@ -455,7 +455,7 @@ fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_lim
                 let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
                 let tool = sandbox.tool(args).args(["--timeout", "6s"]).env("SVC_SEARCH_URL", gate.url());
                 let ran = tool.run().fails(6, code);
-                assert!(gate.is_closed(), "it did not come to its request: {:?}\n{ran}", gate.seen());
+                assert!(gate.is_closed(), "it did not come to its request: {:?}\n{ran}", gate.changes());
             });
         }
     });
@@ -468,10 +468,10 @@ fn what_may_take_hours_ends_on_a_signal_and_says_what_continues_by_itself() {
         let spawned = sandbox.tool(args).env("SVC_SEARCH_URL", url).spawn();
         wait::until("the chosen request", LONG, || came().then_some(())).unwrap();
         spawned.signal(Signal::SIGTERM);
-        // One that goes on waiting is killed as one that hangs.
+        // One that continues to wait is killed as one that hangs.
         spawned.wait().fails(143, "interrupted")
     };
-    let goes_on = |ran: &Ran, what: &str| {
+    let continues = |ran: &Ran, what: &str| {
         assert!(ran.doc()["changed"].is_null(), "{ran}");
         let hint = ran.doc()["error"]["hint"].as_str().unwrap();
         assert!(hint.contains("continues by itself") && hint.contains(what), "{ran}");
@@ -479,10 +479,10 @@ fn what_may_take_hours_ends_on_a_signal_and_says_what_continues_by_itself() {
     sandbox.run(&["create", "s1", "--no-wait"]).ok();
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
     let ran = interrupted(&["delete", "s1", "--cancel"], gate.url(), &|| gate.is_closed());
-    goes_on(&ran, "the removal of the snapshot s1");
+    continues(&ran, "the removal of the snapshot s1");
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
     let ran = interrupted(&["cleanup"], gate.url(), &|| gate.is_closed());
-    goes_on(&ran, "the cleanup of the repository");
+    continues(&ran, "the cleanup of the repository");
 
     // The server says that it is removed, and then nothing more.
     let (is_deleted, is_silent) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
@@ -506,16 +506,16 @@ fn cluster(sandbox: &Sandbox) -> Value {
     let all = sandbox.ask("GET", "/_cluster/settings?flat_settings=true", None);
     let of = |part: &str| all[part].get(RESTORE).cloned().unwrap_or_default();
     let note = all["persistent"].get("cluster.metadata.svc_tools.rate").is_some();
-    json!({"persistent": of("persistent"), "transient": of("transient"), "noted": note})
+    json!({"persistent": of("persistent"), "transient": of("transient"), "recorded": note})
 }
 
 fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
     let mut spawned = tool.spawn();
     let seen = wait::until("the restore", LONG, || {
         // Asked before, since the restore may end between two questions.
-        let is_noted = cluster(sandbox)["noted"] == true;
+        let is_recorded = cluster(sandbox)["recorded"] == true;
         let state = sandbox.ask("GET", "/_cluster/state/customs?filter_path=restore", None);
-        let is_under_way = is_noted && state["restore"]["snapshots"].as_array().is_some_and(|all| !all.is_empty());
+        let is_under_way = is_recorded && state["restore"]["snapshots"].as_array().is_some_and(|all| !all.is_empty());
         (is_under_way || !spawned.is_running()).then_some(is_under_way)
     });
     if !seen.unwrap() {
@@ -534,7 +534,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     let document = created.text();
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
     let from = |args: &[&str]| tool(args).args(["--from", "-"]).stdin(document.clone());
-    let unset = json!({"persistent": null, "transient": null, "noted": false});
+    let unset = json!({"persistent": null, "transient": null, "recorded": false});
     assert_eq!(cluster(&sandbox), unset);
 
     // Unset before, unset afterwards; the dry run says it all.
@@ -558,12 +558,12 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: "20mb"}})));
     let restored = from(&["restore", "--rate-limit", "none"]).run().ok();
     assert_eq!((&rate(&restored)["was"], &rate(&restored)["put_back"]), (&json!("20mb"), &json!(true)), "{restored}");
-    assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": null, "noted": false}));
+    assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": null, "recorded": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"transient": {RESTORE: "30mb"}})));
     let in_place = ["restore", "--in-place", "--on-conflict", "close", "--rate-limit", "none"];
     let in_place = from(&in_place).run().ok().warns("rate_not_changed");
     assert_eq!((&rate(&in_place)["set"], &rate(&in_place)["put_back"]), (&Value::Null, &Value::Null), "{in_place}");
-    assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": "30mb", "noted": false}));
+    assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": "30mb", "recorded": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: null}, "transient": {RESTORE: null}})));
 
     // A signal, the time limit, a kill.
@@ -585,7 +585,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     spawned.wait();
     let second = second.wait().ok().warns("rate_not_changed");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
-    assert_eq!(cluster(&sandbox), json!({"persistent": "400kb", "transient": null, "noted": true}));
+    assert_eq!(cluster(&sandbox), json!({"persistent": "400kb", "transient": null, "recorded": true}));
     tool(&["health"]).run().ok().warns("setting_left_changed");
     let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!(cluster(&sandbox), unset, "{discarded}");
@@ -599,7 +599,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     proxy.set(Mode::Stall);
     spawned.signal(Signal::SIGTERM);
     let silent = spawned.wait().fails(143, "interrupted").changed().warns("setting_left_changed");
-    assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["noted"]), (&json!(false), &json!(true)));
+    assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["recorded"]), (&json!(false), &json!(true)));
     tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));
 

@@ -28,7 +28,7 @@ fn reason(ran: &Ran, name: &str) -> Value {
 }
 
 #[test]
-fn patterns_with_exclusions_bring_back_what_they_say_wherever_the_exclusions_stand() {
+fn patterns_with_exclusions_restore_what_they_name_wherever_the_exclusions_stand() {
     let sandbox = Sandbox::new("patterns");
     let [a, b1, b2, c] = ["a", "b1", "b2", "c"].map(|suffix| sandbox.simple(suffix, 3));
     let created = sandbox.create("s1");
@@ -120,12 +120,12 @@ fn a_direct_restore_that_was_killed_is_resumed_by_the_same_command() {
         let mut tool = restore().env("SVC_SEARCH_URL", gate.url()).spawn();
         wait::until("the chosen request", svc_tests::wait::HANG, || (gate.is_closed() || !tool.is_running()).then_some(()))
             .unwrap();
-        assert!(gate.is_closed(), "{number} {side:?}: {:?}", gate.seen());
+        assert!(gate.is_closed(), "{number} {side:?}: {:?}", gate.changes());
         tool.signal(Signal::SIGKILL);
         tool.wait();
         restore().run().ok();
         let now = sandbox.content();
-        assert_eq!((&now[&lost], &now[&live]), (&before[&lost], &before[&live]), "{number} {side:?}: {:?}", gate.seen());
+        assert_eq!((&now[&lost], &now[&live]), (&before[&lost], &before[&live]), "{number} {side:?}: {:?}", gate.changes());
         sandbox.run(&["discard", "--run", &run]).ok();
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{number} {side:?}");
     }
@@ -155,7 +155,7 @@ fn an_index_restored_under_its_own_name_takes_no_writes_before_it_is_verified() 
     assert_eq!(early, 403, "{restored}");
     assert_eq!((sandbox.count(&docs), sandbox.blocks(&docs), write()), (10, Vec::new(), 201));
     let opened = format!("PUT /{docs}/_settings");
-    assert_eq!(gate.seen().last(), Some(&opened));
+    assert_eq!(gate.changes().last(), Some(&opened));
     let plan = restored.result()["plan"].as_array().unwrap();
     assert!(plan.iter().any(|one| one["path"] == format!("/{docs}/_settings")), "{restored}");
 }
@@ -224,7 +224,7 @@ fn what_the_disks_cannot_hold_is_refused_with_nothing_sent_and_the_procedures_pa
             tool = tool.args(["--from", "-"]).stdin(document.text());
         }
         tool.run().refused(code);
-        assert_eq!(gate.seen(), Vec::<String>::new(), "{args:?}");
+        assert_eq!(gate.changes(), Vec::<String>::new(), "{args:?}");
         unchanged(code);
     };
 
@@ -247,7 +247,7 @@ fn what_the_disks_cannot_hold_is_refused_with_nothing_sent_and_the_procedures_pa
         (std::mem::replace(&mut last, available()) == last).then_some(())
     })
     .unwrap();
-    // The high watermark is just within the reach of what is brought; then the node is past it.
+    // The high watermark is just above what is restored; then the node is past it.
     let in_place = ["restore", "--in-place", "--on-conflict", "delete"];
     let would_fit = || {
         drop(sandbox.tool(&in_place).args(["--dry-run", "--from", "-"]).env("SVC_INDICES", "*").stdin(created.text()).run().ok())
@@ -283,7 +283,7 @@ fn what_the_disks_cannot_hold_is_refused_with_nothing_sent_and_the_procedures_pa
         sandbox.from(&["discard"], &staged).ok();
     } else {
         swap.run().refused("out_of_space");
-        assert_eq!(gate.seen(), Vec::<String>::new());
+        assert_eq!(gate.changes(), Vec::<String>::new());
         sandbox.from(&["discard"], &staged).ok();
         for step in ["stage", "restore"] {
             refused(&[step], Some(&created), "out_of_space");
@@ -312,7 +312,7 @@ fn what_the_disks_cannot_hold_is_refused_with_nothing_sent_and_the_procedures_pa
     };
     let uuid = geoip();
     for (document, holds_it) in [(&with, true), (&without, false)] {
-        let noted = document.result()["snapshot"]["indices"].as_array().unwrap().contains(&json!(".geoip_databases"));
+        let captured = document.result()["snapshot"]["indices"].as_array().unwrap().contains(&json!(".geoip_databases"));
         let restored = sandbox
             .tool(&["restore", "--exact", "--from", "-"])
             .env("SVC_INDICES", "*")
@@ -321,15 +321,15 @@ fn what_the_disks_cannot_hold_is_refused_with_nothing_sent_and_the_procedures_pa
             .ok()
             .changed();
         assert_eq!(restored.result()["indices"].as_array().unwrap().len(), 1, "{restored}");
-        assert_eq!(noted, holds_it, "{document}");
-        if noted {
+        assert_eq!(captured, holds_it, "{document}");
+        if captured {
             assert_eq!(reason(&restored, ".geoip_databases"), "not_asked_for");
         }
         assert_eq!((geoip(), sandbox.count(".geoip_databases")), (uuid.clone(), 3));
         sandbox.from(&["discard"], &restored).ok();
     }
     assert_eq!(sandbox.count(&docs), 60);
-    sandbox.forget();
+    sandbox.remove_state();
     let named = sandbox.tool(&["restore", "s2", "--indices", ".geoip_databases"]).env("SVC_INDICES", "*").run();
     named.warns("not_checked");
     assert_ne!(geoip(), uuid, "by its name it is restored");
@@ -376,7 +376,7 @@ fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
                     tool.signal(Signal::SIGKILL);
                 }
                 tool.wait();
-                cuts.push((back, gate.seen().len(), side));
+                cuts.push((back, gate.changes().len(), side));
             }
             swap(&sandbox.search.url).run().ok();
             assert_eq!(&sandbox.content(), if back { &upgraded } else { &before }, "round {round}: {cuts:?}");

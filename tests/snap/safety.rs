@@ -1,4 +1,4 @@
-//! What is live is given up only for what is proven, and no document says that nothing was changed where nobody knows.
+//! What is live is given up only for what is verified, and no document says that nothing was changed where nobody knows.
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -63,18 +63,18 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
         let tool = sandbox.tool(&["restore", "--in-place", "--on-conflict", how, "--from", "-"]).stdin(created.text());
         tool.env("SVC_SEARCH_URL", gate.url()).run()
     };
-    // The restore itself, of which the server goes on alone.
+    // The restore itself, which the server continues alone.
     sandbox.fill(&docs, 10, 15);
     let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::After).hanging_up();
     let lost = restore("close", &gate).fails(6, "outcome_unknown").changed();
-    assert_eq!(gate.seen().len(), 2, "nothing is opened again: {:?}", gate.seen());
+    assert_eq!(gate.changes().len(), 2, "nothing is opened again: {:?}", gate.changes());
     assert_eq!(state(&lost, "indices", "index", &docs), "in_progress");
     // The same command of the same run waits for it and verifies it; it restores nothing again.
     let run = lost.doc()["run_id"].as_str().unwrap();
     let gate = Gate::to(&sandbox.search.url).unwrap();
     let resume = ["restore", "--in-place", "--on-conflict", "close", "--from", "-", "--run-id", run];
     let resumed = sandbox.tool(&resume).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).run().ok().unchanged();
-    assert_eq!((gate.seen().len(), state(&resumed, "indices", "index", &docs)), (0, "restored".to_owned()));
+    assert_eq!((gate.changes().len(), state(&resumed, "indices", "index", &docs)), (0, "restored".to_owned()));
     assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(10), 10));
     // What is written afterwards is nobody's to verify.
     sandbox.fill(&docs, 10, 15);
@@ -172,9 +172,9 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     let created = sandbox.create("s1");
     sandbox.ask("DELETE", &format!("/{gone}"), None);
     let mut document = created.doc().clone();
-    let noted = document["result"]["captured"].as_array_mut().unwrap().iter_mut().find(|one| one["name"] == docs.as_str());
-    noted.unwrap()["docs_count"] = json!(11);
-    sandbox.forget();
+    let captured = document["result"]["captured"].as_array_mut().unwrap().iter_mut().find(|one| one["name"] == docs.as_str());
+    captured.unwrap()["docs_count"] = json!(11);
+    sandbox.remove_state();
     let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions", "root_cause": []}, "status": 403});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /", 1000, 403, &refusal);
     let tool = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());
@@ -221,13 +221,13 @@ fn what_a_killed_restore_has_left_without_writes_under_a_live_name_is_discarded(
 }
 
 #[test]
-fn what_was_found_out_about_a_restore_is_said_whatever_becomes_of_its_record() {
+fn the_document_has_what_was_found_out_about_a_restore_whatever_becomes_of_its_record() {
     let sandbox = Sandbox::new("verdict");
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     let mut forged = created.doc().clone();
     forged["result"]["captured"][0]["docs_count"] = json!(11);
-    sandbox.forget();
+    sandbox.remove_state();
     let run = "20261120t080002z-test";
     let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
     let proxy = Gate::before(&sandbox.search.url, move |request| {

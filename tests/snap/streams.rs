@@ -58,11 +58,11 @@ fn a_data_stream_is_neither_staged_nor_swapped_and_comes_back_in_place() {
     let alias = json!({"actions": [{"add": {"index": name, "alias": sandbox.name("alias")}}]});
     assert!(sandbox.search.request("POST", "/_aliases", Some(&alias)).unwrap().0 >= 400);
     let created = sandbox.create("s1");
-    let noted = &created.result()["captured_streams"][0];
-    assert_eq!((&noted["name"], &noted["template"]), (&json!(name), &json!(name)));
-    let counts: Vec<&Value> = noted["indices"].as_array().unwrap().iter().map(|one| &one["docs_count"]).collect();
+    let captured = &created.result()["captured_streams"][0];
+    assert_eq!((&captured["name"], &captured["template"]), (&json!(name), &json!(name)));
+    let counts: Vec<&Value> = captured["indices"].as_array().unwrap().iter().map(|one| &one["docs_count"]).collect();
     assert_eq!(counts, [5, 3]);
-    assert!(noted["indices"].as_array().unwrap().iter().all(|one| one["docs_exact"] == true));
+    assert!(captured["indices"].as_array().unwrap().iter().all(|one| one["docs_exact"] == true));
     sandbox.fill_stream(&name, 100, 104);
     sandbox.fill_stream(&other, 100, 101);
     sandbox.fill(&docs, 10, 12);
@@ -135,7 +135,7 @@ fn a_restore_in_place_killed_at_any_request_is_finished_by_the_same_command() {
             let args = ["restore", "--in-place", "--on-conflict", how, "--from", "-", "--run-id", &run];
             let restore = || sandbox.tool(&args).stdin(created.text());
             let gate = Gate::kill_at(&sandbox.search.url, number, side, restore());
-            let at = format!("{how}, killed {side:?} request {number}: {:?}", gate.seen());
+            let at = format!("{how}, killed {side:?} request {number}: {:?}", gate.changes());
             let again = restore().run().ok();
             assert!(again.result()["indices"].as_array().unwrap().iter().all(|one| one["state"] == "restored"), "{at}");
             assert_eq!(sandbox.count(&docs), 4, "{at}");
@@ -150,13 +150,13 @@ fn a_restore_in_place_killed_at_any_request_is_finished_by_the_same_command() {
 
 #[test]
 fn what_a_client_made_while_an_interrupted_restore_in_place_had_deleted_it_is_not_taken_for_the_backups() {
-    let sandbox = Sandbox::new("stray-ds");
+    let sandbox = Sandbox::new("conflicting-ds");
     let docs = sandbox.simple("docs", 4);
     let created = sandbox.create("s1");
     let run = "20261120t040001z-test";
     let args = ["restore", "s1", "--in-place", "--on-conflict", "delete", "--run-id", run];
     // Without the counts of a document.
-    sandbox.forget();
+    sandbox.remove_state();
     Gate::kill_at(&sandbox.search.url, 2, Side::Before, sandbox.tool(&args));
     assert_eq!(sandbox.search.request("GET", &format!("/{docs}"), None).unwrap().0, 404);
     sandbox.fill(&docs, 100, 102);
@@ -185,8 +185,8 @@ fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
         {"add": {"index": name, "alias": written, "is_write_index": true}}]});
     sandbox.ask("POST", "/_aliases", Some(actions));
     let created = sandbox.create("s1");
-    let noted = &created.result()["captured_streams"][0];
-    assert_eq!(noted["aliases"][&written]["is_write_index"], true);
+    let captured = &created.result()["captured_streams"][0];
+    assert_eq!(captured["aliases"][&written]["is_write_index"], true);
     sandbox.from(&["restore"], &created).refused("data_streams");
     let failed = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).unchanged();
     assert_eq!((failed.status, sandbox.count(&docs), numbers(&sandbox, &name).len()), (1, 4, 8), "{failed}");

@@ -47,7 +47,7 @@ fn upgrade(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_restore_restores_everything_as_it_was_and_is_taken_back_whole() {
+fn a_restore_restores_everything_as_it_was_and_is_taken_back_completely() {
     let sandbox = Sandbox::new("all");
     all_kinds(&sandbox);
     let other = format!("oa-{}", sandbox.prefix);
@@ -152,7 +152,7 @@ fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snap
     all_kinds(&sandbox);
     let before = sandbox.content();
     sandbox.create("s1");
-    sandbox.forget();
+    sandbox.remove_state();
     for name in sandbox.names() {
         sandbox.ask("DELETE", &format!("/{name}"), None);
     }
@@ -230,7 +230,7 @@ fn a_dry_run_prints_the_requests_and_changes_nothing() {
     let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "no", "root_cause": []}, "status": 400});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /{live}/_count"), 9, 400, &refusal);
     sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
-    let sent: Vec<String> = gate.seen().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
+    let sent: Vec<String> = gate.changes().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
     assert_eq!(sent, planned, "the plan is what is done");
     assert_eq!(sandbox.count(&live), 10);
 }
@@ -320,7 +320,7 @@ fn a_swap_of_indices_that_were_read_only_is_finished_wherever_it_was_cut() {
         let finished = sandbox.from(&["swap"], &staged).ok();
         for (index, block) in &indices {
             let is = (sandbox.blocks(index), sandbox.count(index));
-            assert_eq!(is, (vec![(*block).to_owned()], 10), "{index}, killed after request {number}: {:?}", gate.seen());
+            assert_eq!(is, (vec![(*block).to_owned()], 10), "{index}, killed after request {number}: {:?}", gate.changes());
             sandbox.block(index, block, false);
         }
         sandbox.from(&["swap"], &finished).ok();
@@ -339,7 +339,7 @@ fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_witho
     sandbox.fill(&docs, 10, 15);
     let mut document = created.doc().clone();
     document["result"]["captured"][0]["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
-    sandbox.forget();
+    sandbox.remove_state();
     let restored = sandbox.from_text(&["restore"], &document.to_string()).review("not_restored");
     let warning = restored.doc()["warnings"][0]["message"].as_str().unwrap();
     assert!(warning.contains(&format!("{docs} (index.lifecycle.name=month)")), "{restored}");
@@ -378,10 +378,10 @@ fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are
     let created = sandbox.create("s1");
     let before = sandbox.content();
     let mut document = created.doc().clone();
-    for noted in document["result"]["captured"].as_array_mut().unwrap() {
-        noted["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
+    for captured in document["result"]["captured"].as_array_mut().unwrap() {
+        captured["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     }
-    sandbox.forget();
+    sandbox.remove_state();
     let mishap = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
     let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("PUT /{a},{b}/_settings"), 1, 400, &mishap);
     let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());

@@ -1,4 +1,4 @@
-//! What `svc-snap stage`, `swap`, `discard` and `restore` never bring into use: what is damaged, not whole, or not meant.
+//! What `svc-snap stage`, `swap`, `discard` and `restore` never make live: what is damaged, incomplete, or not meant.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,18 @@ use svc_tests::tool::Ran;
 
 #[test]
 fn a_count_that_is_not_what_was_captured_is_never_made_live() {
-    let sandbox = Sandbox::new("proof");
+    let sandbox = Sandbox::new("count");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 5));
     let created = sandbox.create("s1");
     sandbox.fill(&a, 10, 13);
     let mut forged = created.doc().clone();
-    for noted in forged["result"]["captured"].as_array_mut().unwrap().iter_mut().filter(|noted| noted["name"] == a.as_str()) {
-        noted["docs_count"] = json!(11);
+    for captured in
+        forged["result"]["captured"].as_array_mut().unwrap().iter_mut().filter(|captured| captured["name"] == a.as_str())
+    {
+        captured["docs_count"] = json!(11);
     }
     assert_ne!(&forged, created.doc());
-    sandbox.forget();
+    sandbox.remove_state();
     let live = sandbox.content();
     for step in ["stage", "restore"] {
         let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "restore_failed").unchanged();

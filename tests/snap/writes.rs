@@ -89,7 +89,7 @@ impl Drop for Writer {
 }
 
 /// Runs a step, and counts through the alias meanwhile, again and again: nothing that was accepted is missing, nothing is there
-/// twice, and nothing goes. Gives how often it was counted while the step was at work.
+/// twice, and nothing goes. Gives how often it was counted while the step ran.
 fn counted(sandbox: &Sandbox, alias: &str, before: u64, writer: &Writer, step: Tool) -> (Ran, usize) {
     let (mut step, mut last, mut times) = (step.spawn(), 0, 0);
     while step.is_running() {
@@ -103,7 +103,7 @@ fn counted(sandbox: &Sandbox, alias: &str, before: u64, writer: &Writer, step: T
 }
 
 #[test]
-fn writes_through_the_live_alias_go_on_while_a_snapshot_is_staged_and_no_count_is_ever_wrong() {
+fn writes_through_the_live_alias_continue_while_a_snapshot_is_staged_and_no_count_is_ever_wrong() {
     // Slow enough to be counted several times on a busy machine too.
     let sandbox = Sandbox::new("write").registered(&[("max_restore_bytes_per_sec", "100kb")]);
     let alias = sandbox.name("alias");

@@ -43,10 +43,10 @@ pub fn grouped(program: impl AsRef<std::ffi::OsStr>) -> Command {
 }
 
 /// Waits for the end of a child that leads a process group ([`grouped`]), which gets every signal of [`signal`] meanwhile. When
-/// `progress` has not changed for `silence`, the whole group is told to end, and killed if it does not; then there is no status.
+/// `progress` has not changed for `watchdog`, the whole group is told to end, and killed if it does not; then there is no status.
 pub fn while_it_progresses<T: PartialEq>(
     child: &mut Child,
-    silence: Duration,
+    watchdog: Duration,
     mut progress: impl FnMut() -> T,
 ) -> io::Result<Option<ExitStatus>> {
     let leader = pid(child)?;
@@ -54,7 +54,7 @@ pub fn while_it_progresses<T: PartialEq>(
         let mut ended = false;
         let mut last = progress();
         // A signal to the caller does not end the wait: the group gets it too, and cleans up.
-        while wait::gone(silence, || {
+        while wait::gone(watchdog, || {
             ended = !matches!(child.try_wait(), Ok(None));
             ended || progress() != last
         }) {

@@ -51,7 +51,7 @@ impl Share {
     /// The cluster for one test alone, whole: what the test before has stopped is started again.
     pub fn take(&self) -> Result<MutexGuard<'_, Cluster>> {
         let cluster = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cluster.whole()?;
+        cluster.ensure_complete()?;
         Ok(cluster)
     }
 }
@@ -89,7 +89,7 @@ impl Cluster {
             Ok(node)
         });
         let cluster = Self { nodes: nodes.collect::<Result<_>>()?, systemd: host.systemd.clone(), _repos: repos };
-        cluster.whole()?;
+        cluster.ensure_complete()?;
         Ok(cluster)
     }
 
@@ -113,7 +113,7 @@ impl Cluster {
 
     /// Starts what does not run, puts back what a test that failed may have left set, and waits until all three are one cluster
     /// and no shard is on its way.
-    pub fn whole(&self) -> Result<()> {
+    pub fn ensure_complete(&self) -> Result<()> {
         let started: Vec<Result<()>> = thread::scope(|scope| {
             let down = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit));
             let starts: Vec<_> = down.map(|node| scope.spawn(|| node.search.start(&self.systemd))).collect();

@@ -21,7 +21,7 @@ pub fn installed(name: &str) -> (Product, Content) {
 pub fn upgraded(name: &str) -> (Product, Content, Ran) {
     let (product, before) = installed(name);
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
-    assert_ne!(product.content().unwrap(), before, "the upgrade has altered nothing, so there is nothing to see");
+    assert_ne!(product.content().unwrap(), before, "the upgrade has changed nothing, so there is nothing to see");
     (product, before, upgrade)
 }
 
@@ -81,7 +81,7 @@ pub fn point_of(ran: &Ran) -> PathBuf {
     PathBuf::from(ran.result()["restore_point"].as_str().unwrap())
 }
 
-/// Writes the sums of a restore point anew, after a test has altered it.
+/// Writes the sums of a restore point again, after a test has changed it.
 pub fn finalize(point: &Path) {
     let sums =
         "find . -type f ! -name 'SHA256SUMS*' -print0 | xargs -0 sha256sum >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS";
@@ -98,7 +98,7 @@ pub fn assert_back(product: &Product, before: &Content) {
 /// The same without the configuration.
 pub fn assert_content_back(product: &Product, before: &Content) {
     let now = product.content().unwrap();
-    assert_eq!(now.dump, before.dump, "the relational database is not as before");
+    assert_eq!(now.dump, before.dump, "PostgreSQL is not as before");
     assert_eq!(now.indices.keys().collect::<Vec<_>>(), before.indices.keys().collect::<Vec<_>>());
     assert_eq!(now.indices, before.indices, "the search database is not as before");
     assert_eq!(product.marker(), "1.15.5");

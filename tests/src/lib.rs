@@ -20,13 +20,13 @@ pub mod journey;
 pub mod kills;
 pub mod os;
 pub mod page;
+pub mod pg_case;
 pub mod postgres;
 pub mod product;
 pub mod programs;
 pub mod proxy;
 pub mod random;
 pub mod regression;
-pub mod relational;
 pub mod rights;
 pub mod run_id;
 pub mod s3;
@@ -45,7 +45,7 @@ mod cgroup;
 /// The variable that `tests/run --deep` sets; such a run also includes the tests that are `#[ignore]`.
 const DEEP: &str = "SVC_TEST_DEEP";
 
-/// How many rounds a series has: `all` in a deep run, else `few`, which is noted as left out.
+/// How many rounds a series has: `all` in a deep run, else `few`, which is recorded as left out.
 pub fn rounds(what: &str, few: usize, all: usize) -> usize {
     if few >= all || std::env::var_os(DEEP).is_some_and(|value| !value.is_empty()) {
         return all;
@@ -57,16 +57,16 @@ pub fn rounds(what: &str, few: usize, all: usize) -> usize {
 /// The variable that names the file of what was left out, which [`suite`] sets for each piece of work.
 const SKIPPED: &str = "SVC_TEST_SKIPPED";
 
-/// Notes that a test, or a part of one, is left out here: what it would have shown, and why not. A test that returns early has
-/// passed for the test harness; the result of its search database names what is noted here.
+/// Records that a test, or a part of one, is left out here: what it would have shown, and why not. A test that returns early has
+/// passed for the test harness; the result of its search database names what is recorded here.
 pub fn skip(what_and_why: &str) {
     // Past the test harness, which hides what a test that has passed has printed.
     let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("left out: {what_and_why}\n").as_bytes());
     let Some(file) = std::env::var_os(SKIPPED) else { return };
-    let noted = std::fs::File::options().create(true).append(true).open(&file);
+    let recorded = std::fs::File::options().create(true).append(true).open(&file);
     // One write, so that tests that run at the same time do not mix their lines.
-    let noted = noted.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{what_and_why}\n").as_bytes()));
-    assert!(noted.is_ok(), "cannot note in {} what is left out: {noted:?}", file.display());
+    let recorded = recorded.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{what_and_why}\n").as_bytes()));
+    assert!(recorded.is_ok(), "cannot record in {} what is left out: {recorded:?}", file.display());
 }
 
 /// Tells the suite that something has ended. It stops a host of which it hears nothing for a long time.

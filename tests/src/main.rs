@@ -51,7 +51,7 @@ enum Arguments {
         hosts: Option<usize>,
         /// After how many minutes in which no test and no tool has ended a test target is stopped.
         #[arg(long, value_name = "MINUTES", default_value_t = 30)]
-        silence: u64,
+        watchdog: u64,
         /// Run on all of them also what is otherwise run on one.
         #[arg(long)]
         everywhere: bool,
@@ -96,9 +96,9 @@ fn main() -> ExitCode {
             Ok(0)
         }
         Arguments::Fetch { keys } => fetch(&keys),
-        Arguments::Suite { hosts, silence, everywhere, deep, keys, filter } => Filter::of(&filter, deep).and_then(|filter| {
-            let silence = Duration::from_secs(60 * silence);
-            run_suite(&Plan { hosts: hosts.unwrap_or_else(suite::hosts), silence, filter: &filter }, everywhere, &keys)
+        Arguments::Suite { hosts, watchdog, everywhere, deep, keys, filter } => Filter::of(&filter, deep).and_then(|filter| {
+            let watchdog = Duration::from_secs(60 * watchdog);
+            run_suite(&Plan { hosts: hosts.unwrap_or_else(suite::hosts), watchdog, filter: &filter }, everywhere, &keys)
         }),
     };
     outcome.map_or_else(

@@ -100,7 +100,7 @@ impl Example {
     /// Runs it in a folder, and holds what it prints against the page; gives how it ended.
     pub fn holds(&self, env: &[(String, String)], dir: &Path) -> Result<ExitStatus> {
         let mut both = tempfile::tempfile()?;
-        // One file for both, in the order of the page: what is said to people comes first.
+        // One file for both, in the order of the page: what is written to people comes first.
         let mut stderr = tempfile::tempfile()?;
         let status = run("-uo", &self.command, env, dir, [&both, &stderr])?;
         let status = status.with_context(|| format!("`{}` did not end", self.command))?;

@@ -416,7 +416,7 @@ impl Gate {
     #[track_caller]
     pub fn kill_at(url: &str, number: usize, side: Side, tool: Tool) -> Self {
         let (gate, ran) = Self::kill_or_end(url, number, side, tool);
-        assert!(ran.status == 137, "the tool did not come to its request {number}: {:?}\n{ran}", gate.seen());
+        assert!(ran.status == 137, "the tool did not come to its request {number}: {:?}\n{ran}", gate.changes());
         gate
     }
 
@@ -445,7 +445,7 @@ impl Gate {
     }
 
     /// Those of them that change something.
-    pub fn seen(&self) -> Vec<String> {
+    pub fn changes(&self) -> Vec<String> {
         self.asked().into_iter().filter(|line| changes_something(line)).collect()
     }
 

@@ -85,7 +85,7 @@ impl Sandbox {
         self.tool(args).run()
     }
 
-    /// Runs a step that goes on from the document of another.
+    /// Runs a step that continues from the document of another.
     pub fn from(&self, args: &[&str], document: &Ran) -> Ran {
         self.from_text(args, &document.text())
     }
@@ -95,7 +95,7 @@ impl Sandbox {
     }
 
     /// Takes away what this host has captured of snapshots, as if another host had taken them.
-    pub fn forget(&self) {
+    pub fn remove_state(&self) {
         fs::remove_dir_all(self.state.path().join("snapshots")).unwrap();
     }
 

@@ -282,7 +282,7 @@ pub struct Plan<'a> {
     /// How many hosts at a time.
     pub hosts: usize,
     /// After how long in which no test and no tool has ended the work is stopped.
-    pub silence: Duration,
+    pub watchdog: Duration,
     pub filter: &'a Filter,
 }
 
@@ -328,12 +328,12 @@ impl Plan<'_> {
         while let Some(Work { name, command }) = next() {
             let begun = Instant::now();
             let done = self.run_one(running.host(), &command);
-            let (why, output, noted) = done.unwrap_or_else(|error| (Some("not run"), format!("{error:#}\n"), String::new()));
+            let (why, output, skipped) = done.unwrap_or_else(|error| (Some("not run"), format!("{error:#}\n"), String::new()));
             let (tests, seconds) = (counts(&output), begun.elapsed().as_secs());
             let mut outcomes = locked(outcomes);
             let outcome = outcomes.entry(key).or_default();
             outcome.tests.iter_mut().zip(tests).for_each(|(all, more)| *all += more);
-            outcome.left_out.extend(noted.lines().map(str::to_owned).chain(ignored_tests(&output)));
+            outcome.left_out.extend(skipped.lines().map(str::to_owned).chain(ignored_tests(&output)));
             outcome.ran.insert(name.clone());
             outcome.failed.extend(why.map(|why| format!("{name} ({why})")));
             let why = why.unwrap_or("passed");
@@ -347,24 +347,24 @@ impl Plan<'_> {
 
     /// Why it did not pass, its output, and what it left out.
     fn run_one(&self, host: &Host, command: &[String]) -> Result<(Option<&'static str>, String, String)> {
-        let (output, noted) = (tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?);
+        let (output, skipped) = (tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?);
         let (program, arguments) = command.split_first().context("no command")?;
         let mut command = children::grouped(program);
-        command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS").env(SKIPPED, noted.path());
+        command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS").env(SKIPPED, skipped.path());
         command.envs(self.filter.deep.then_some((DEEP, "1")));
         let file = fs::File::options().append(true).open(output.path())?;
         command.stdout(file.try_clone()?).stderr(file).stdin(Stdio::null());
         let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
         // Its output grows when a test ends; when a tool ends, the other file is touched.
         let changed = |path: &Path| fs::metadata(path).and_then(|meta| Ok((meta.len(), meta.modified()?))).ok();
-        let progress = || (changed(output.path()), changed(noted.path()));
-        let why = match children::while_it_progresses(&mut child, self.silence, progress)? {
+        let progress = || (changed(output.path()), changed(skipped.path()));
+        let why = match children::while_it_progresses(&mut child, self.watchdog, progress)? {
             None => Some("stopped, since nothing ended any more"),
             Some(status) if status.success() => None,
             Some(_) => Some("FAILED"),
         };
         let output = String::from_utf8_lossy(&fs::read(output.path())?).into_owned();
-        Ok((why, output, fs::read_to_string(noted.path())?))
+        Ok((why, output, fs::read_to_string(skipped.path())?))
     }
 }
 
@@ -496,15 +496,15 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_are_counted_and_what_is_left_out_is_said_once_with_all_its_places() {
+    fn the_tests_are_counted_and_what_is_left_out_is_named_once_with_all_its_places() {
         const OUTPUT: &str = "running 2 tests\ntest a ... ok\ntest b::c ... ignored, takes minutes\n\
             test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s\n\
             test result: FAILED. 30 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.10s\n";
         assert_eq!((counts(OUTPUT), counts("error: could not compile")), ([42, 2, 1], [0; 3]));
-        let outcome = |noted: &[&str], ran: &[&str], failed: &[&str]| Outcome {
+        let outcome = |skipped: &[&str], ran: &[&str], failed: &[&str]| Outcome {
             failed: failed.iter().map(|&one| one.to_owned()).collect(),
             tests: [42, 2, 1],
-            left_out: noted.iter().map(|&one| one.to_owned()).chain(ignored_tests(OUTPUT)).collect(),
+            left_out: skipped.iter().map(|&one| one.to_owned()).chain(ignored_tests(OUTPUT)).collect(),
             ran: ran.iter().map(|&one| one.to_owned()).collect(),
         };
         let outcomes = BTreeMap::from([
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_hosts_as_the_memory_has_room_for() {
+    fn as_many_hosts_as_fit_in_memory() {
         let gigabytes = |count: u64| hosts_within(&format!("MemTotal: 3 kB\nMemAvailable:    {} kB\n", count * 1_000_000));
         assert_eq!([0, 4, 11, 16, 200].map(gigabytes), [1, 1, 2, 3, 4]);
     }

@@ -1,4 +1,4 @@
-//! A script at work on a terminal, which `script` plays.
+//! A script that runs on a terminal, which `script` plays.
 
 use std::fs;
 use std::io::Write;

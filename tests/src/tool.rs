@@ -115,7 +115,7 @@ impl Tool {
         self
     }
 
-    /// Puts a shell script of that name first in `PATH`: it does what is given here, and goes on as the real program.
+    /// Puts a shell script of that name first in `PATH`: it does what is given here, and continues as the real program.
     pub fn stub(mut self, folder: &Path, name: &str, does: &str) -> Self {
         let inherited = self.env.get(OsStr::new("PATH")).expect("there is a PATH").clone();
         let real = env::split_paths(&inherited).map(|folder| folder.join(name)).find(|path| path.exists());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How long a condition is left alone between the first two looks, and at most: most of what is waited for is a tool that ends
+/// How long a condition is left alone between the first two polls, and at most: most of what is waited for is a tool that ends
 /// within some milliseconds.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(50)];
 
@@ -16,19 +16,19 @@ pub const HANG: Duration = Duration::from_secs(900);
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// The looks at a condition: soon after each other at first, then less and less often.
-struct Looks {
+/// The polls of a condition: soon after each other at first, then less and less often.
+struct Polls {
     deadline: Instant,
     pause: Duration,
     most: Duration,
 }
 
-impl Looks {
+impl Polls {
     fn within(limit: Duration) -> Self {
         Self { deadline: Instant::now() + limit, pause: PAUSES[0], most: PAUSES[1] }
     }
 
-    /// Waits for the next look; false when the time for looks is over.
+    /// Waits for the next poll; false when the time for polls is over.
     fn again(&mut self) -> bool {
         let in_time = Instant::now() < self.deadline;
         if in_time {
@@ -42,15 +42,15 @@ impl Looks {
 /// Asks `probe` until it has an answer. Fails after `limit`, or as soon as [`cancel`] was called; `what` completes the sentence
 /// "gave up waiting for …".
 pub fn until<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
-    ask(what, limit, Looks::within(limit), probe)
+    ask(what, limit, Polls::within(limit), probe)
 }
 
-/// The same for a moment that is soon over: the looks do not become fewer.
+/// The same for a moment that is soon over: the polls do not become fewer.
 pub fn promptly<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
-    ask(what, limit, Looks { most: PAUSES[0], ..Looks::within(limit) }, probe)
+    ask(what, limit, Polls { most: PAUSES[0], ..Polls::within(limit) }, probe)
 }
 
-fn ask<T>(what: &str, limit: Duration, mut looks: Looks, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
+fn ask<T>(what: &str, limit: Duration, mut polls: Polls, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
     loop {
         if let Some(answer) = probe() {
             return Ok(answer);
@@ -58,21 +58,21 @@ fn ask<T>(what: &str, limit: Duration, mut looks: Looks, mut probe: impl FnMut()
         if CANCELLED.load(Ordering::SeqCst) {
             bail!("stopped waiting for {what}: interrupted");
         }
-        if !looks.again() {
+        if !polls.again() {
             bail!("gave up waiting for {what} after {limit:?}");
         }
     }
 }
 
-/// Like [`until`], for a condition that has no answer but yes; also goes on when the program was interrupted, since it is used
+/// Like [`until`], for a condition that has no answer but yes; also continues when the program was interrupted, since it is used
 /// for taking things away.
 pub fn gone(limit: Duration, mut is_gone: impl FnMut() -> bool) -> bool {
-    let mut looks = Looks::within(limit);
+    let mut polls = Polls::within(limit);
     loop {
         if is_gone() {
             return true;
         }
-        if !looks.again() {
+        if !polls.again() {
             return false;
         }
     }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use postgres::{Client, Config, NoTls};
 
-use crate::relational::Case;
+use crate::pg_case::Case;
 
 /// What the service asks: its rows, its view, its properties, and whether it may write.
 const QUESTIONS: [&str; 6] = [
@@ -33,7 +33,7 @@ impl<'a> Witness<'a> {
     /// Asserts that nothing has happened to the live database: the same session still gets the same answers, a new one is let in,
     /// and no copy lies beside. `when` says after what.
     #[track_caller]
-    pub fn sees_nothing(&self, when: &str) {
+    pub fn assert_unchanged(&self, when: &str) {
         assert_eq!(answers(&mut self.session.borrow_mut()), self.before, "the session that was there all the time, {when}");
         assert_eq!(self.case.copies(), "", "copies beside the live database, {when}");
         self.is_let_in(when);

@@ -1,15 +1,15 @@
-//! Calls that are cut, and waiting for what goes on without them.
+//! Calls that are interrupted, and waiting for what continues without them.
 
 use nix::sys::signal::Signal;
 
-use crate::own::{Looks, Own, SIMPLE, SLOW, after, once_activating, says};
+use crate::own::{Own, Polls, SIMPLE, SLOW, after, once_activating, says};
 
 #[test]
 fn term_in_the_middle_of_a_start_says_that_systemd_continues_and_how_to_wait() {
     let unit = Own::new("term", SLOW);
-    let looks = Looks::new();
-    let spawned = once_activating(&unit, looks.of(unit.start()));
-    looks.wait();
+    let polls = Polls::new();
+    let spawned = once_activating(&unit, polls.of(unit.start()));
+    polls.wait();
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait().fails(143, "interrupted").changed();
     assert_eq!(after(&ran, "active_state"), "activating");
@@ -23,18 +23,18 @@ fn term_in_the_middle_of_a_start_says_that_systemd_continues_and_how_to_wait() {
 #[test]
 fn term_while_a_unit_settles_and_while_it_stops_leaves_it_to_systemd() {
     let unit = Own::new("term-settle", "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'\nTimeoutStopSec=10min");
-    let looks = Looks::new();
-    let spawned = looks.of(unit.tool("start").args(["--settle", "60s"])).spawn();
+    let polls = Polls::new();
+    let spawned = polls.of(unit.tool("start").args(["--settle", "60s"])).spawn();
     unit.waits_in("active");
-    looks.wait();
+    polls.wait();
     spawned.signal(Signal::SIGINT);
     let ran = spawned.wait().fails(130, "interrupted").changed();
     assert_eq!(after(&ran, "active_state"), "active");
     assert!(unit.systemd.is_active(&unit.name));
 
-    let spawned = looks.of(unit.tool("stop")).spawn();
+    let spawned = polls.of(unit.tool("stop")).spawn();
     unit.waits_in("deactivating");
-    looks.wait();
+    polls.wait();
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait().fails(143, "interrupted").changed();
     assert_eq!(after(&ran, "active_state"), "deactivating");

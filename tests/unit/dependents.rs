@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::wait;
 
-use crate::own::{Looks, Own, SIMPLE, after, once_activating, says, tool};
+use crate::own::{Own, Polls, SIMPLE, after, once_activating, says, tool};
 
 #[test]
 fn a_unit_that_was_not_started_because_another_failed_says_so() {
@@ -52,15 +52,15 @@ fn a_unit_that_waits_for_another_is_not_at_rest_and_its_start_is_cancelled_by_a_
 }
 
 #[test]
-fn a_start_that_was_cut_off_while_it_waits_for_another_unit_has_changed_something() {
+fn a_start_that_was_interrupted_while_it_waits_for_another_unit_has_changed_something() {
     let other = Own::new("ahead", "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120");
     let unit = Own::with("behind", &format!("After={}", other.name), SIMPLE);
     other.systemctl(&["start", "--no-block"]);
-    let looks = Looks::new();
-    let spawned = looks.of(unit.start()).spawn();
+    let polls = Polls::new();
+    let spawned = polls.of(unit.start()).spawn();
     let queued = || unit.systemd.property(&unit.name, "Job").ok().filter(|job| !job.is_empty());
     wait::until("the start to be queued", svc_tests::wait::HANG, queued).unwrap();
-    looks.wait();
+    polls.wait();
     spawned.signal(Signal::SIGTERM);
     // The unit is as it was, and will start by itself as soon as the other is up.
     let ran = spawned.wait().fails(143, "interrupted").changed();
@@ -90,10 +90,10 @@ fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_starts_it
     let stopped = unit.tool("stop").run().ok().changed().warns("dependents_stopped");
     assert_eq!(stopped.result()["dependents"], json!(names));
     assert!([&near, &far, &part].iter().all(|one| !one.systemd.is_active(&one.name)));
-    assert!(apart.systemd.is_active(&apart.name), "who only wants it goes on without it");
+    assert!(apart.systemd.is_active(&apart.name), "a unit that only wants it continues without it");
     assert!(!target.systemd.is_active(&target.name), "a target goes down with it, and is nothing to start again");
 
-    // By itself a start brings none of them back.
+    // By itself a start starts none of them again.
     unit.start().run().ok().changed();
     assert!(!near.systemd.is_active(&near.name));
     let from = || tool(&unit.systemd, "start").args(["--settle", "300ms", "--from", "-"]).stdin(stopped.text());
@@ -141,7 +141,7 @@ fn a_dependent_that_does_not_start_again_is_for_a_person_to_look_at() {
 }
 
 #[test]
-fn a_start_that_is_cut_off_at_a_dependent_names_the_dependent_to_wait_for() {
+fn a_start_that_is_interrupted_at_a_dependent_names_the_dependent_to_wait_for() {
     let folder = tempfile::tempdir().unwrap();
     let slow = folder.path().join("slow");
     let unit = Own::new("cut-whole", SIMPLE);

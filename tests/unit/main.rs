@@ -1,4 +1,4 @@
-//! svc-unit on a real manager of systemd: units of every temper, started, stopped, waited for, and judged.
+//! svc-unit on a real manager of systemd: units of every temper, started, stopped, waited for, and checked.
 
 mod call;
 mod cut;

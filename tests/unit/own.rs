@@ -108,19 +108,19 @@ pub fn says(ran: &Ran, text: &str) {
     assert!(told.contains(text), "the error does not speak of `{text}`\n{ran}");
 }
 
-/// A systemctl that notes how often the tool has asked for the state.
-pub struct Looks {
+/// A systemctl that records how often the tool has asked for the state.
+pub struct Polls {
     folder: TempDir,
 }
 
-impl Looks {
+impl Polls {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = env::var_os("PATH").unwrap();
         let real = env::split_paths(&path).map(|folder| folder.join("systemctl")).find(|file| file.exists()).unwrap();
-        let (real, notes) = (real.display(), folder.path().join("looks"));
+        let (real, notes) = (real.display(), folder.path().join("polls"));
         let script = format!(
-            "#!/bin/sh\ncase \" $* \" in\n*' show '*) {real} \"$@\"; rc=$?; echo look >>'{}'; exit $rc ;;\n*) exec {real} \"$@\" ;;\nesac\n",
+            "#!/bin/sh\ncase \" $* \" in\n*' show '*) {real} \"$@\"; rc=$?; echo poll >>'{}'; exit $rc ;;\n*) exec {real} \"$@\" ;;\nesac\n",
             notes.display()
         );
         let file = folder.path().join("systemctl");
@@ -137,14 +137,14 @@ impl Looks {
     }
 
     pub fn count(&self) -> usize {
-        fs::read_to_string(self.folder.path().join("looks")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.folder.path().join("polls")).unwrap_or_default().lines().count()
     }
 
-    /// Until the tool knows the state of now: one look may be under way, the next one begins later, and the third shows that
+    /// Until the tool knows the current state: one poll may be under way, the next one begins later, and the third shows that
     /// the second has been taken in.
     pub fn wait(&self) {
         let wanted = self.count() + 3;
-        wait::until("the tool to look", svc_tests::wait::HANG, || (self.count() >= wanted).then_some(())).unwrap();
+        wait::until("the tool to poll", svc_tests::wait::HANG, || (self.count() >= wanted).then_some(())).unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use svc_tests::secured::Authority;
 use svc_tests::{os, wait};
 
-use crate::own::{Looks, Own, SIMPLE, after, says, until_there_is};
+use crate::own::{Own, Polls, SIMPLE, after, says, until_there_is};
 
 /// Answers every request with `status`.
 fn answer(listener: &TcpListener, status: &str) {
@@ -66,9 +66,9 @@ fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
     let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "8s"]).run().fails(6, "not_ready").changed();
     assert_eq!(after(&ran, "active_state"), "active");
     says(&ran, "refused");
-    let looks = Looks::new();
-    let mut spawned = looks.of(unit.tool("wait").args(["--ready-tcp", address.as_str(), "--settle", "0"])).spawn();
-    looks.wait();
+    let polls = Polls::new();
+    let mut spawned = polls.of(unit.tool("wait").args(["--ready-tcp", address.as_str(), "--settle", "0"])).spawn();
+    polls.wait();
     assert!(spawned.is_running());
     let _listener = TcpListener::bind(&address).unwrap();
     spawned.wait().ok();
@@ -82,10 +82,10 @@ fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
     let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
     // A call that waited for the port would wait until the test counts as hanging.
     let limit = format!("{}s", 2 * wait::HANG.as_secs());
-    let looks = Looks::new();
-    let spawned = looks.of(unit.start().args(["--ready-tcp", address.as_str(), "--timeout", limit.as_str()])).spawn();
+    let polls = Polls::new();
+    let spawned = polls.of(unit.start().args(["--ready-tcp", address.as_str(), "--timeout", limit.as_str()])).spawn();
     unit.waits_in("active");
-    looks.wait();
+    polls.wait();
     fs::write(&end, "").unwrap();
     spawned.wait().fails(1, "unit_failed").changed();
 }

@@ -81,7 +81,7 @@ fn a_unit_that_is_started_again_and_again_did_not_hold_although_it_is_active_mos
     let unit = Own::with("loop", "StartLimitIntervalSec=0", &format!("{SHORT}\nRestart=always\nRestartSec=10ms"));
     unit.tool("start").args(["--settle", "4s"]).run().fails(1, "unit_failed").changed();
     assert!(unit.systemd.property(&unit.name, "NRestarts").unwrap() != "0");
-    // Waiting counts anew after each restart, and gives up.
+    // Waiting counts from the start after each restart, and gives up.
     let ran = unit.tool("wait").args(["--settle", "4s", "--timeout", "5s"]).run().fails(6, "timeout").unchanged();
     says(&ran, &unit.name);
     unit.tool("stop").run();

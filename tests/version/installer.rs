@@ -63,7 +63,7 @@ fn an_installer_is_held_against_the_checksum_file_beside_it() {
 #[test]
 fn reading_a_huge_installer_ends_at_a_signal_and_at_the_time_limit() {
     let place = Place::new();
-    // Sparse: it takes no room, and minutes to read.
+    // Sparse: it takes no disk space, and minutes to read.
     let huge = place.installer("svc-2.0.1.run");
     File::options().write(true).open(&huge).unwrap().set_len(1 << 40).unwrap();
     let spawned = place.tool("installer").arg(&huge).args(["--progress", "json"]).spawn();

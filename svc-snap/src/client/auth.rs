@@ -192,7 +192,7 @@ struct Address {
 }
 
 impl Address {
-    /// What is wrong with an address is said without repeating it, since it may hold a password.
+    /// The error says what is wrong with an address without repeating it, since it may hold a password.
     fn parse(url: &Secret) -> Result<Self, Failure> {
         Self::read(url.expose().trim()).ok_or_else(|| {
             invalid(

@@ -46,9 +46,9 @@ impl Rule {
 
     fn fits(&self, status: u16, said: &Said) -> bool {
         let is_one_of = |kind: &String| self.types.contains(&kind.as_str());
-        let is_said = |words: &&str| said.reasons.iter().chain(&said.types).any(|text| text.contains(words));
+        let is_in_answer = |words: &&str| said.reasons.iter().chain(&said.types).any(|text| text.contains(words));
         (self.types.is_empty() || said.types.iter().any(is_one_of))
-            && (self.says.is_empty() || self.says.iter().any(is_said))
+            && (self.says.is_empty() || self.says.iter().any(is_in_answer))
             && (self.http.is_empty() || self.http.contains(&status))
     }
 }

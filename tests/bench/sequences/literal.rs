@@ -46,7 +46,7 @@ impl<'g> Typed<'g> {
         self.run(name, false, &self.ground.line(&words))
     }
 
-    /// As the administrator of the relational database, over its socket; what is read is the caller's, whose file it is.
+    /// As PostgreSQL's administrator, over its socket; what is read is the caller's, whose file it is.
     fn administer(&mut self, name: &str, script: &str, input: &str) -> Result<()> {
         let postgres = &self.ground.product.host.postgres;
         let (bin, socket, port) = (postgres.bin_dir.display(), postgres.socket_dir.display(), postgres.port);

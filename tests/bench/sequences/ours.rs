@@ -49,7 +49,7 @@ struct Step {
     is_check: bool,
     /// An installer or another command of the product's own.
     is_external: bool,
-    /// From when it was noted that it is started, until the tool wrote its document; of an external command, as long as that took.
+    /// From the record of its start until the tool wrote its document; of an external command, as long as that took.
     span: Span,
     document: Value,
 }

@@ -1,4 +1,4 @@
-//! `svc-upgrade --auto-rollback`, and what is to be typed where it was cut off while it rolled back.
+//! `svc-upgrade --auto-rollback`, and what is to be typed where it was interrupted while it rolled back.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,7 +24,7 @@ fn asking_installer(product: &Product, version: &str, does: &str, real: &Path) -
 fn an_installer_that_fails_is_rolled_back_by_itself_with_the_previous_one_that_lies_beside_it() {
     let (product, before) = installed("reauto");
     asking_installer(&product, "1.15.5", ":", &product.installer("1.15.5"));
-    // Another one by that name comes to the folder of installers meanwhile, which the preflight has not judged.
+    // Another one by that name comes to the folder of installers meanwhile, which the preflight has not checked.
     let folder = product.path("late");
     let late = folder.join(format!("{}-1.15.5.run", product.name));
     fs::create_dir(&folder).unwrap();
@@ -43,7 +43,7 @@ fn inner(product: &Product) -> PathBuf {
     runs(product).into_iter().rfind(|run| run.to_string_lossy().contains("-rollback")).unwrap()
 }
 
-/// Upgrades with an installer that fails, is cut off in the rollback, and types what `--status` says.
+/// Upgrades with an installer that fails, is interrupted in the rollback, and types what `--status` says.
 fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
     let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer());
     cut(product, upgrade, how, |run, other| run.to_string_lossy().contains("-rollback") && other == point).unwrap();
@@ -52,7 +52,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
     let run = inner(product);
     let id = run.file_name().unwrap().to_string_lossy().into_owned();
     if how == How::Alone {
-        // The script of the rollback has gone on.
+        // The script of the rollback has continued.
         assert!(said.contains(&format!("It was rolled back by the run {id}")), "{said}");
     } else if is_committed(&run) {
         assert!(said.contains(&format!("svc-rollback --resume {id}")), "{said}");
@@ -73,8 +73,8 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
 }
 
 #[test]
-#[ignore = "minutes: cut off at each step of an upgrade's own rollback"]
-fn an_upgrade_that_is_cut_off_while_it_rolls_back_says_how_that_is_resumed() {
+#[ignore = "minutes: interrupted at each step of an upgrade's own rollback"]
+fn an_upgrade_that_is_interrupted_while_it_rolls_back_says_how_that_is_resumed() {
     let (product, before) = installed("reautocut");
     product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     let all = [
@@ -91,7 +91,7 @@ fn an_upgrade_that_is_cut_off_while_it_rolls_back_says_how_that_is_resumed() {
         ("marker.started", How::Alone),
     ];
     for (point, how) in all {
-        eprintln!("cut off at {point}, {how:?}");
+        eprintln!("interrupted at {point}, {how:?}");
         cut_in_the_rollback(&product, point, how);
         assert_back(&product, &before);
     }

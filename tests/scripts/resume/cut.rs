@@ -1,4 +1,4 @@
-//! A script that is cut off at a chosen point of its journal.
+//! A script that is interrupted at a chosen point of its journal.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,12 +19,12 @@ use crate::power::{self, Loss};
 /// How long a test waits for what it has caused.
 pub const A_WHILE: Duration = svc_tests::wait::HANG;
 
-/// In what way a script is cut off.
+/// In what way a script is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// `kill -9` of its process group: the tools that it has started die too.
     Killed,
-    /// `kill -9` of the supervisor alone: its tools go on.
+    /// `kill -9` of the supervisor alone: its tools continue.
     Alone,
     /// `kill -9` of the script alone: its supervisor ends what it has begun.
     Script,
@@ -34,9 +34,9 @@ pub enum How {
     Asked(Signal),
     /// A signal to its process group, as a terminal sends it.
     Hung(Signal),
-    /// The disk of a folder is full from then on, and has room again when the script has ended.
+    /// The disk of a folder is full from then on, and has space again when the script has ended.
     Full(&'static Path),
-    /// The same, and there is no room for another file, as on a full XFS.
+    /// The same, and there is no inode for another file, as on a full XFS.
     Crowded(&'static Path),
 }
 
@@ -77,19 +77,19 @@ impl How {
     }
 }
 
-/// What is left of a script that was cut off.
+/// What is left of a script that was interrupted.
 #[derive(Debug)]
 pub struct Cut {
     /// The run directory that came to the point.
     pub run: PathBuf,
     /// The point: `dump.started` or `dump.json`.
     pub point: String,
-    /// It was cut off while it undid what an earlier run had left.
+    /// It was interrupted while it undid what an earlier run had left.
     pub recovering: bool,
 }
 
-/// Runs a script and cuts it off as soon as its journal, or that of a script that it calls, comes to a point that `wanted` likes
-/// (by its run directory and its name). The error is how it ended where it was not cut off.
+/// Runs a script and interrupts it as soon as its journal, or that of a script that it calls, comes to a point that `wanted` likes
+/// (by its run directory and its name). The error is how it ended where it was not interrupted.
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
     let known = runs(product);
@@ -116,7 +116,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         match how {
             How::Killed | How::Lost(_) => script.signal_group(Signal::SIGKILL),
             How::Alone => script.signal(Signal::SIGKILL),
-            // One that has ended by itself meanwhile was cut off too late.
+            // One that has ended by itself meanwhile was interrupted too late.
             How::Script => script.child_now("bash").into_iter().for_each(|bash| kill(bash, Signal::SIGKILL).unwrap()),
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
@@ -128,7 +128,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             }
         }
         if how.fills().is_some() {
-            // It stays full: what ends gives back room that it had taken, in which the script would come a long way.
+            // It stays full: what ends gives back space that it had taken, in which the script would come a long way.
             wait::until("the script to end", A_WHILE, || {
                 how.fill();
                 (!script.is_running()).then_some(())

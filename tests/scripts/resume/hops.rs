@@ -1,4 +1,4 @@
-//! An upgrade over two versions that is cut off in a hop, or between two.
+//! An upgrade over two versions that is interrupted in a hop, or between two.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
     assert_eq!(hops.len(), 2, "{hops:?}");
     hops.iter().for_each(|run| assert_nothing_twice(run, &["installer"]));
 
-    // Each hop has a restore point, which brings back what was there before it.
+    // Each hop has a restore point, which restores what was there before it.
     let hops = ran.result()["hops"].as_array().unwrap();
     let good: Vec<&str> = hops.iter().filter(|hop| hop["ok"] == true).map(|hop| hop["restore_point"].as_str().unwrap()).collect();
     assert_eq!(good.len(), 2, "{ran}");
@@ -51,7 +51,7 @@ fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
 }
 
 #[test]
-#[ignore = "minutes: cut off in the hops and between them"]
+#[ignore = "minutes: interrupted in the hops and between them"]
 fn an_upgrade_over_two_versions_that_is_interrupted_in_a_hop_or_between_two_resumes_and_loses_nothing() {
     let product = Product::new("rehops").unwrap();
     product.install_still("1.14.2", 200).unwrap();
@@ -71,7 +71,7 @@ fn an_upgrade_over_two_versions_that_is_interrupted_in_a_hop_or_between_two_resu
         ("2.0.1", "marker.started", How::Hung(Signal::SIGHUP)),
     ];
     for moment in moments {
-        eprintln!("cut off at {moment:?}");
+        eprintln!("interrupted at {moment:?}");
         cut_in_the_hops(&product, moment);
     }
 }

@@ -1,4 +1,4 @@
-//! The installer of an upgrade: one that fails, one whose end nobody saw, one that is still running.
+//! The installer of an upgrade: one that fails, one whose outcome is unknown, one that is still running.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,9 +13,9 @@ use svc_tests::wait;
 
 use crate::cut::{A_WHILE, points};
 
-/// Goes on with the last run; while its installer is still at work, that is refused with 8, and is the only thing to say.
+/// Resumes the last run; while its installer is still running, that is refused with 8, and the error says nothing else.
 fn resume(product: &Product, script: &str) -> Ran {
-    wait::until("the run to be free to go on with", A_WHILE, || {
+    wait::until("the run to be free to resume", A_WHILE, || {
         let ran = product.tool(script).arg("--resume").run();
         if ran.status == 8 {
             assert!(["external_running", "locked"].contains(&ran.doc()["error"]["code"].as_str().unwrap()), "{ran}");
@@ -47,11 +47,11 @@ fn waiting_installer(product: &Product) -> PathBuf {
 }
 
 #[test]
-fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
+fn an_installer_whose_outcome_is_unknown_is_not_run_again_by_itself() {
     let (product, _) = installed("reunknown");
     let installer = waiting_installer(&product);
     let script = product.tool("svc-upgrade").arg(&installer).spawn();
-    let pids = wait::until("the installer to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+    let pids = wait::until("the installer to be running", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
 
     status(&product, "svc-upgrade", "It is running.");
     product.tool("svc-upgrade").arg(&installer).run().fails(8, "locked").unchanged();
@@ -70,7 +70,7 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
     assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer") && !hint.contains("To continue"), "{unknown}");
     fs::write(product.path("go"), "").unwrap();
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
-    // Not while the service is at work: what it writes is in no restore point.
+    // Not while the service runs: what it writes is in no restore point.
     product.tool("svc-unit").arg("start").run().ok();
     let active = again().run().refused("service_active");
     assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-unit stop"), "{active}");
@@ -84,7 +84,7 @@ fn an_installer_whose_end_nobody_saw_is_not_run_again_by_itself() {
 }
 
 #[test]
-fn an_installer_that_has_failed_is_run_again_only_when_that_is_said() {
+fn an_installer_that_has_failed_is_run_again_only_with_the_option() {
     let (product, _) = installed("refailed");
     product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
     product.tool("svc-upgrade").arg("--resume").run().refused("installer_failed");
@@ -108,7 +108,7 @@ fn an_installer_whose_holder_is_killed_keeps_everything_else_out_also_the_rollba
     let (product, _) = installed("reholder");
     let installer = waiting_installer(&product);
     let script = product.tool("svc-upgrade").arg("--auto-rollback").arg(&installer).spawn();
-    let pids = wait::until("the installer to be at work", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+    let pids = wait::until("the installer to be running", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
     let pids: Vec<i32> = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
     kill(Pid::from_raw(pids[0]), Signal::SIGKILL).unwrap();
     let ran = script.wait().fails(8, "external_running");

@@ -1,4 +1,4 @@
-//! An upgrade and the way back, cut off as often as one likes, each time brought further as `--status` says.
+//! An upgrade and the way back, interrupted as often as one likes, each time resumed as `--status` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -90,8 +90,9 @@ impl Journey {
         self.product.tool("svc-rollback")
     }
 
-    /// Calls a script that leaves the service as it is, and is cut off wherever `wanted` likes the point; gives how often that was.
-    pub fn beside(&self, call: &[&str], how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
+    /// Calls a script that leaves the service as it is, and is interrupted wherever `wanted` likes the point; gives how often that
+    /// was.
+    pub fn in_parallel(&self, call: &[&str], how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
         let product = &self.product;
         let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
         let (before, served_by) = (product.content().unwrap(), process());
@@ -106,41 +107,41 @@ impl Journey {
                     wait_until_free(product, call[0]);
                     let said = next(product, call[0]);
                     let wanted = format!("Run the same command again: {}", call.join(" "));
-                    assert!(said.contains(&wanted), "cut off at {}: {said}", cut.point);
+                    assert!(said.contains(&wanted), "interrupted at {}: {said}", cut.point);
                     let in_order = how.in_order() && !cut.recovering;
                     // The next call of any script undoes what a killed one has left.
                     if !in_order && cut.point.ends_with(".json") {
                         product.tool("svc-run").arg("recover").run().ok();
                     }
                     if in_order || cut.point.ends_with(".json") {
-                        self.assert_nothing_beside(&format!("cut off at {}", cut.point));
-                        self.forget_old_runs();
+                        self.assert_no_copies(&format!("interrupted at {}", cut.point));
+                        self.remove_old_runs();
                     }
                 }
             }
         };
-        self.assert_nothing_beside(&ran);
+        self.assert_no_copies(&ran);
         assert_eq!(product.content().unwrap(), before);
         assert_eq!(process(), served_by, "{ran}");
         cuts
     }
 
     /// There are no copies, and no records of some.
-    fn assert_nothing_beside(&self, context: &dyn std::fmt::Display) {
+    fn assert_no_copies(&self, context: &dyn std::fmt::Display) {
         assert_eq!(self.leftovers(), Vec::<String>::new(), "{context}");
         let records = fs::read_dir(self.product.state_dir().join("swaps")).into_iter().flatten().flatten();
         assert_eq!(records.map(|record| record.file_name()).collect::<Vec<_>>(), Vec::<OsString>::new(), "{context}");
         self.assert_no_incomplete_point(context);
     }
 
-    /// Upgrades, and is cut off wherever `wanted` likes the point; gives how often that was.
+    /// Upgrades, and is interrupted wherever `wanted` likes the point; gives how often that was.
     pub fn there(&mut self, how: How, wanted: impl FnMut(&str) -> bool) -> usize {
         self.there_by(&[how], wanted)
     }
 
     /// The same, each time in the next of these ways; the last one again and again.
     pub fn there_by(&mut self, hows: &[How], mut wanted: impl FnMut(&str) -> bool) -> usize {
-        self.forget_old_runs();
+        self.remove_old_runs();
         let (mut cuts, mut twice) = (0, false);
         let mut next = self.upgrade();
         let ran = loop {
@@ -167,37 +168,37 @@ impl Journey {
         cuts
     }
 
-    /// What is next after an upgrade that was cut off.
+    /// What is next after an upgrade that was interrupted.
     fn after_upgrade_was_cut(&mut self, cut: &Cut, how: How) -> Tool {
         let committed = is_committed(&cut.run);
         let product = &self.product;
         if !committed && product.is_active() {
-            // A client goes on meanwhile.
+            // A client continues meanwhile.
             product.seed(3).unwrap();
         }
         wait_until_free(product, "svc-upgrade");
         if committed {
             let said = next(product, "svc-upgrade");
-            assert!(said.contains("svc-upgrade --resume"), "cut off at {}: {said}", cut.point);
+            assert!(said.contains("svc-upgrade --resume"), "interrupted at {}: {said}", cut.point);
             return product.tool("svc-upgrade").arg("--resume");
         }
         let said = next(product, "svc-upgrade");
-        let wanted = if names_room(cut, how) { "disk space" } else { "Run the same command again: svc-upgrade" };
-        assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
+        let wanted = if names_disk_space(cut, how) { "disk space" } else { "Run the same command again: svc-upgrade" };
+        assert!(said.contains(wanted), "interrupted at {}: {said}", cut.point);
         assert_eq!(product.marker(), "1.15.5");
         let stopped = has(&cut.run, "stop.started");
         if !how.in_order() && stopped && cut.point.ends_with(".json") {
             product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
         }
         if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
-            assert!(product.is_active(), "cut off at {}, it was not started again", cut.point);
+            assert!(product.is_active(), "interrupted at {}, it was not started again", cut.point);
         }
-        // What one that was killed has left is there still where the next one is cut off while it undoes that.
+        // What one that was killed has left is there still where the next one is interrupted while it undoes that.
         if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
-            assert_eq!(self.leftovers(), Vec::<String>::new(), "cut off at {}", cut.point);
+            assert_eq!(self.leftovers(), Vec::<String>::new(), "interrupted at {}", cut.point);
             let log = fs::read_to_string(cut.run.join("log")).unwrap();
-            self.assert_no_incomplete_point(&format!("cut off at {}\n{log}", cut.point));
-            self.forget_old_runs();
+            self.assert_no_incomplete_point(&format!("interrupted at {}\n{log}", cut.point));
+            self.remove_old_runs();
         }
         self.before = product.content().unwrap();
         self.upgrade()
@@ -240,7 +241,7 @@ impl Journey {
         assert_eq!(names.collect::<BTreeSet<_>>(), of_points, "{context}");
     }
 
-    /// Rolls back, and is cut off wherever `wanted` likes the point; gives how often that was.
+    /// Rolls back, and is interrupted wherever `wanted` likes the point; gives how often that was.
     pub fn back(&mut self, how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
         let product = &self.product;
         let (written, _) = items(product, &product.database(), &format!("{}-items-000002", product.name));
@@ -261,7 +262,7 @@ impl Journey {
             assert_nothing_twice(Path::new(ran.result()["run_dir"].as_str().unwrap()), &[]);
         }
         assert_back(product, &self.before);
-        self.assert_kept(&written);
+        self.assert_previous(&written);
         for command in ran.result()["discard_previous"].as_array().unwrap() {
             let mut words = command.as_str().unwrap().split(' ');
             product.tool(words.next().unwrap()).args(words).run().ok();
@@ -270,13 +271,13 @@ impl Journey {
         cuts
     }
 
-    /// What is next after a rollback that was cut off.
+    /// What is next after a rollback that was interrupted.
     fn after_rollback_was_cut(&self, cut: &Cut, how: How, first: bool) -> Tool {
         let product = &self.product;
         wait_until_free(product, "svc-rollback");
         let said = next(product, "svc-rollback");
         if is_committed(&cut.run) {
-            assert!(said.contains("svc-rollback --resume"), "cut off at {}: {said}", cut.point);
+            assert!(said.contains("svc-rollback --resume"), "interrupted at {}: {said}", cut.point);
             if first {
                 self.rollback().run().refused("run_unfinished");
                 self.upgrade().run().refused("run_unfinished");
@@ -285,24 +286,24 @@ impl Journey {
         }
         assert_eq!(product.marker(), "2.0.1");
         assert!(product.is_active());
-        // Without room for its last document nobody knows that it has ended in order.
-        let noted = how.fills().is_none() || is_noted(&cut.run);
-        let wanted = if names_room(cut, how) { "disk space" } else { "Run the same command again: svc-rollback" };
-        assert!(said.contains(wanted), "cut off at {}: {said}", cut.point);
-        let in_order = how.in_order() && noted && !cut.recovering;
+        // Without disk space for its last document nobody knows that it has ended in order.
+        let has_document = how.fills().is_none() || has_document(&cut.run);
+        let wanted = if names_disk_space(cut, how) { "disk space" } else { "Run the same command again: svc-rollback" };
+        assert!(said.contains(wanted), "interrupted at {}: {said}", cut.point);
+        let in_order = how.in_order() && has_document && !cut.recovering;
         // The next call of any script undoes what a killed one has left.
         if !in_order && cut.point.ends_with(".json") {
             self.rollback().arg("--resume").run().fails(3, "not_resumable");
         }
         if in_order || cut.point.ends_with(".json") {
             let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("clone")).collect();
-            assert_eq!(staged, Vec::<String>::new(), "cut off at {}", cut.point);
+            assert_eq!(staged, Vec::<String>::new(), "interrupted at {}", cut.point);
         }
         self.rollback()
     }
 
     /// What was written until the rollback is in what it has kept: the rows, and all but the last one's document.
-    fn assert_kept(&self, written: &BTreeSet<String>) {
+    fn assert_previous(&self, written: &BTreeSet<String>) {
         let kept = self.leftovers();
         let of = |part: &str| kept.iter().filter(|name| name.contains(part)).cloned().collect::<Vec<_>>();
         let (databases, indices) = (of("_db_"), of("-items-000002"));
@@ -328,7 +329,7 @@ impl Journey {
     }
 
     /// Every script reads all runs, and a series has hundreds.
-    fn forget_old_runs(&self) {
+    fn remove_old_runs(&self) {
         let runs = runs(&self.product);
         if runs.len() > 12 {
             // The IDs grow by the newest, also where they are ahead of the clock.
@@ -340,19 +341,19 @@ impl Journey {
 /// Whether a run has passed its point of no return.
 pub fn is_committed(run: &Path) -> bool {
     let notes = fs::read_to_string(run.join("notes.json")).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    let noted = notes.is_some_and(|notes| notes["commit"].is_string());
+    let committed = notes.is_some_and(|notes| notes["commit"].is_string());
     // A disk may have lost the notes.
-    noted || ["uninstall.started", "installer.started"].iter().any(|point| has(run, point))
+    committed || ["uninstall.started", "installer.started"].iter().any(|point| has(run, point))
 }
 
-/// Whether it had no room, and could say so in its last document: what there is no room for is named then.
-fn names_room(cut: &Cut, how: How) -> bool {
+/// Whether its disk was full, and it could say so in its last document: the document names what the space was for.
+fn names_disk_space(cut: &Cut, how: How) -> bool {
     // One that was to undo what an earlier run had left is not that run.
-    how.fills().is_some() && is_noted(&cut.run) && !cut.recovering
+    how.fills().is_some() && has_document(&cut.run) && !cut.recovering
 }
 
 /// Whether a run says how its last time has ended.
-fn is_noted(run: &Path) -> bool {
+fn has_document(run: &Path) -> bool {
     let times = journal(run).into_iter().filter(|name| name.starts_with("plan.") && name.ends_with(".json")).count();
     let document = if times == 1 { "document.json".to_owned() } else { format!("document.{times}.json") };
     run.join(document).exists()

@@ -1,11 +1,11 @@
-//! `--resume`: an upgrade and a rollback that are cut off, in every way and at every step, and gone on with.
+//! `--resume`: an upgrade and a rollback that are interrupted, in every way and at every step, and resumed.
 
 mod auto;
 mod cut;
+mod full_disk;
 mod hops;
 mod installer;
 mod journey;
 mod power;
-mod room;
 mod steps;
 mod terminal;

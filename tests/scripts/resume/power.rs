@@ -234,9 +234,9 @@ fn the_power_that_is_lost_at_twenty_moments_of_each_leaves_old_or_new() {
     let mut journey = Journey::that_loses_power("relostall");
     let how = How::Lost(Loss::Unsynced);
     let cuts = journey.there(how, moments(&THERE));
-    assert!(cuts >= 20, "cut off {cuts} times");
+    assert!(cuts >= 20, "interrupted {cuts} times");
     let cuts = journey.back(how, moments(&BACK));
-    assert!(cuts >= 20, "cut off {cuts} times");
+    assert!(cuts >= 20, "interrupted {cuts} times");
 }
 
 #[test]
@@ -245,9 +245,9 @@ fn the_power_that_both_databases_lose_too_leaves_old_or_new() {
     let mut journey = Journey::whose_databases_lose_power("relostdata");
     let how = How::Lost(Loss::Unsynced);
     let cuts = journey.there(how, moments(&["warm-snapshot", "dump", "snapshot", "finalize", "installer"]));
-    assert!(cuts >= 8, "cut off {cuts} times");
+    assert!(cuts >= 8, "interrupted {cuts} times");
     let of_data =
         ["stage-search", "stage-database", "discard-search", "discard-database", "swap-search", "swap-database", "installer"];
     let cuts = journey.back(how, moments(&of_data));
-    assert!(cuts >= 10, "cut off {cuts} times");
+    assert!(cuts >= 10, "interrupted {cuts} times");
 }

@@ -1,4 +1,4 @@
-//! Cut off at every step, one after the other, in one rehearsal, one backup, one upgrade and one rollback.
+//! Interrupted at every step, one after the other, in one rehearsal, one backup, one upgrade and one rollback.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use nix::sys::signal::Signal;
 use crate::cut::{How, in_turn, once};
 use crate::journey::Journey;
 
-/// The points at which a script is cut off by default.
+/// The points at which a script is interrupted by default.
 const SOME: [&str; 5] =
     ["dump.started", "installer.started", "stage-database.started", "swap-database.started", "restore-configuration.started"];
 
 /// The scripts that leave the service as it is. The rehearsal makes the restore point that it needs.
-const BESIDE: [&[&str]; 2] = [&["svc-rehearse", "--or-backup"], &["svc-backup"]];
+const IN_PARALLEL: [&[&str]; 2] = [&["svc-rehearse", "--or-backup"], &["svc-backup"]];
 
 /// Each wanted point once.
 pub fn each(wanted: impl Fn(&str) -> bool, seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
     move |point| {
         let now = wanted(point) && seen.insert(point.to_owned());
         if now {
-            eprintln!("cut off at {point}");
+            eprintln!("interrupted at {point}");
         }
         now
     }
@@ -31,17 +31,17 @@ fn cut_at_every_step(name: &str, how: How, options: &[&str]) {
 
 fn cut_at(name: &str, how: How, options: &[&str], wanted: fn(&str) -> bool) {
     let mut journey = Journey::new(name, options);
-    for call in BESIDE {
-        let mut beside = BTreeSet::new();
-        let cuts = journey.beside(call, how, each(wanted, &mut beside));
-        assert!(cuts + 1 >= beside.len() && !beside.is_empty(), "{call:?}, cut off {cuts} times: {beside:?}");
+    for call in IN_PARALLEL {
+        let mut points = BTreeSet::new();
+        let cuts = journey.in_parallel(call, how, each(wanted, &mut points));
+        assert!(cuts + 1 >= points.len() && !points.is_empty(), "{call:?}, interrupted {cuts} times: {points:?}");
     }
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
     let cuts = journey.there(how, each(wanted, &mut there));
     // One may have come too late.
-    assert!(cuts + 1 >= there.len() && there.len() > 1, "cut off {cuts} times: {there:?}");
+    assert!(cuts + 1 >= there.len() && there.len() > 1, "interrupted {cuts} times: {there:?}");
     let cuts = journey.back(how, each(wanted, &mut back));
-    assert!(cuts + 1 >= back.len() && back.len() > 3, "cut off {cuts} times: {back:?}");
+    assert!(cuts + 1 >= back.len() && back.len() > 3, "interrupted {cuts} times: {back:?}");
 }
 
 #[test]
@@ -50,19 +50,19 @@ fn killed_with_all_its_tools_at_some_steps_it_comes_to_its_end_and_nothing_is_lo
 }
 
 #[test]
-#[ignore = "minutes: cut off at each step"]
+#[ignore = "minutes: interrupted at each step"]
 fn killed_with_all_its_tools_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("reall", How::Killed, &[]);
 }
 
 #[test]
-#[ignore = "minutes: cut off at each step"]
+#[ignore = "minutes: interrupted at each step"]
 fn killed_alone_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("realone", How::Alone, &[]);
 }
 
 #[test]
-#[ignore = "minutes: cut off at each step"]
+#[ignore = "minutes: interrupted at each step"]
 fn with_its_script_killed_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("rebash", How::Script, &[]);
 }
@@ -73,13 +73,13 @@ fn with_its_script_killed_at_some_steps_it_comes_to_its_end_and_nothing_is_lost(
 }
 
 #[test]
-#[ignore = "minutes: cut off at each step"]
+#[ignore = "minutes: interrupted at each step"]
 fn killed_with_clones_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("reclone", How::Killed, &["--clone"]);
 }
 
 #[test]
-#[ignore = "minutes: cut off at each step, twice"]
+#[ignore = "minutes: interrupted at each step, twice"]
 fn told_to_end_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("reterm", How::Asked(Signal::SIGTERM), &[]);
     cut_at_every_step("rehup", How::Hung(Signal::SIGHUP), &[]);
@@ -96,7 +96,7 @@ fn interrupted_with_clones_while_its_tools_run_and_by_a_signal_nothing_is_lost()
 }
 
 #[test]
-#[ignore = "one more upgrade and rollback that are cut off"]
+#[ignore = "one more upgrade and rollback that are interrupted"]
 fn interrupted_with_clones_by_hup_and_alone_between_the_swaps_nothing_is_lost() {
     let mut journey = Journey::new("rehang", &["--clone"]);
     assert_eq!(journey.there(How::Hung(Signal::SIGHUP), once("installer.started")), 1);

@@ -1,4 +1,4 @@
-//! The search half: what is there, storing items, and bringing it to a shape.
+//! The search half: what is there, storing items, and migrating it to a shape.
 
 use std::collections::BTreeMap;
 

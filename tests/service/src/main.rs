@@ -1,6 +1,6 @@
 //! `svc-sample`: a small program that stands in for the real product.
 //!
-//! It keeps items, each a row in the relational database and a document in the search database, and goes on writing while it
+//! It keeps items, each a row in PostgreSQL and a document in the search database, and writes more while it
 //! runs. Its installers call `plan` and `migrate`; its unit calls `serve`.
 
 mod content;
@@ -40,7 +40,7 @@ enum Command {
     },
     /// Prints what installing a version would be (fresh, adopt, upgrade, again), or refuses; changes nothing
     Plan(Target),
-    /// Brings the content of both databases to a version's shape; reads the settings from the environment
+    /// Migrates the content of both databases to a version's shape; reads the settings from the environment
     Migrate {
         #[command(flatten)]
         target: Target,

@@ -1,4 +1,4 @@
-//! Brings the content of both databases to a version's shape, the relational half first.
+//! Migrates the content of both databases to a version's shape, the relational half first.
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -20,12 +20,12 @@ use crate::{documents, rows};
 pub const BATCH: i64 = 1000;
 
 /// Carries out a plan. With `fail_half_way` it stops in the middle of the search half, as a broken release does: the relational
-/// half is at the new shape, an index is gone, another one half filled, the aliases as before. Each half goes on from where it
+/// half is at the new shape, an index is gone, another one half filled, the aliases as before. Each half continues from where it
 /// failed when it is called again.
 pub fn migrate(settings: &Settings, plan: &Plan, to: &Version, fail_half_way: bool) -> anyhow::Result<()> {
     let own = releases::shape_of(to)?;
     let (rows_at, documents_at) = match plan {
-        Plan::Adopt | Plan::Again => return tell("The content is of this version already; nothing is altered."),
+        Plan::Adopt | Plan::Again => return tell("The content is of this version already; nothing is changed."),
         Plan::Fresh => (0, 0),
         Plan::Upgrade { rows, documents, .. } => (*rows, *documents),
     };
@@ -36,7 +36,7 @@ pub fn migrate(settings: &Settings, plan: &Plan, to: &Version, fail_half_way: bo
     }
     rows::record(&mut transaction, own, to)?;
     transaction.commit()?;
-    tell(&format!("relational database: shape {rows_at} to {own}"))?;
+    tell(&format!("PostgreSQL: shape {rows_at} to {own}"))?;
     hold()?;
     let search = Search::new(settings);
     if documents_at != own {

@@ -15,9 +15,9 @@ use crate::{documents, rows};
 pub enum Plan {
     /// Nothing is there: both databases get their first content.
     Fresh,
-    /// There is no marker, and both databases hold this version's shape, as after a rollback: nothing is altered.
+    /// There is no marker, and both databases hold this version's shape, as after a rollback: nothing is changed.
     Adopt,
-    /// This very version is installed: nothing is altered.
+    /// This very version is installed: nothing is changed.
     Again,
     /// A supported move; a half that an earlier, broken try has already moved is at the new shape.
     Upgrade { from: Version, rows: Shape, documents: Shape },
@@ -83,7 +83,7 @@ fn decide(marker: Option<Version>, to: &Version, own: Shape, rows: Half, documen
     };
     let (rows, documents) = (described(rows), described(documents));
     Err(Refusal::because(format!(
-        "The databases do not hold the content from which version {to} can be installed: the relational database holds {rows}, the \
+        "The databases do not hold the content from which version {to} can be installed: PostgreSQL holds {rows}, the \
          search database {documents}."
     )))
 }

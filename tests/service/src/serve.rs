@@ -137,7 +137,7 @@ impl Writer {
             let mut client = self.client.take().map_or_else(|| self.connect(), Ok)?;
             // An interval of 0 keeps the content still: the service runs and adds nothing.
             if self.unstored.is_none() && !self.settings.interval.is_zero() {
-                let id = rows::insert(&mut client, self.shape, 1).context("the relational database did not take an item")?;
+                let id = rows::insert(&mut client, self.shape, 1).context("PostgreSQL did not take an item")?;
                 self.unstored = rows::documents(&mut client, self.shape, id - 1, 1)?.pop();
             }
             self.client = Some(client);
@@ -171,6 +171,6 @@ impl Writer {
 
 /// A line for the unit's journal.
 fn tell(sentence: &str) {
-    // The service goes on without a journal.
+    // The service continues without a journal.
     let _ = writeln!(stderr(), "svc-sample: {sentence}");
 }

@@ -139,14 +139,14 @@ impl Ran {
         self.fails(3, code).unchanged()
     }
 
-    /// Asserts that the call altered something.
+    /// Asserts that the call changed something.
     #[track_caller]
     pub fn changed(self) -> Self {
         assert!(self.doc()["changed"] == true, "expected changed:true\n{self}");
         self
     }
 
-    /// Asserts that the call altered nothing.
+    /// Asserts that the call changed nothing.
     #[track_caller]
     pub fn unchanged(self) -> Self {
         assert!(self.doc()["changed"] == false, "expected changed:false\n{self}");

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use super::{Ran, Tool};
 use crate::wait;
 
-/// What a pipe has brought so far.
+/// What was read from a pipe so far.
 #[derive(Debug)]
 struct Reader {
     text: Arc<Mutex<Vec<u8>>>,

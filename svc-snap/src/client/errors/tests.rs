@@ -5,7 +5,8 @@ use serde_json::json;
 
 use super::*;
 
-const BEGIN: &str = "<!-- The errors of the servers, from svc-snap/src/client/errors.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
+const BEGIN: &str =
+    "<!-- The errors of the servers, from svc-snap/src/client/errors.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
 const END: &str = "<!-- to here -->\n";
 
 #[test]

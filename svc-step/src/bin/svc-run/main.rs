@@ -86,7 +86,7 @@ enum Verb {
     },
     /// The point of no return: from here on the run is resumed, not undone
     Commit {
-        /// How to go back from there, as lines; how to resume the run is said by itself
+        /// How to go back from there, as lines; the hint on resuming the run is added
         #[arg(long, default_value = "")]
         hint: String,
     },

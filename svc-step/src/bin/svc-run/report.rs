@@ -137,7 +137,7 @@ impl Total {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Previous {
-    /// The run whose name it bears: the rollback's, or that of the upgrade whose clones were taken.
+    /// The run that it is named after: the rollback's, or that of the upgrade whose clones were taken.
     pub run: String,
     /// Names in the cluster; empty before its swap.
     pub indices: Vec<String>,

@@ -96,7 +96,7 @@ impl Case {
     pub fn dump_with(&self, dump: &Path, statement: &str) -> PathBuf {
         let text = fs::read_to_string(dump).unwrap();
         let end = text.rfind("--\n-- PostgreSQL database dump complete").unwrap();
-        let path = self.dir.path().join("altered.sql");
+        let path = self.dir.path().join("changed.sql");
         fs::write(&path, format!("{}{statement}\n\n{}", &text[..end], &text[end..])).unwrap();
         path
     }

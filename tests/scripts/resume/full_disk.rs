@@ -31,7 +31,7 @@ fn full_at_every_step(
 
 #[test]
 #[ignore = "minutes: a full disk at each step, twice"]
-fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or_a_run_to_go_on_with() {
+fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or_a_run_to_resume() {
     for (name, how) in [("refull", How::Full as fn(_) -> How), ("recrowded", How::Crowded)] {
         let (there, back) = full_at_every_step(name, Product::state_dir, how);
         assert!(there.contains("installer.started") && back.contains("swap-search.started"), "{name}: {there:?} {back:?}");
@@ -39,7 +39,7 @@ fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or
 }
 
 #[test]
-fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_which_need_not_be_a_good_one() {
+fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_which_need_not_be_a_valid_one() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let id = "20260101t000000z-rollback";
