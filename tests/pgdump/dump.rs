@@ -531,8 +531,7 @@ fn only_one_valid_document_of_a_dump_is_resumed_from() {
 fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     let own = Own::new("program");
     let old = own.path("pg_dump");
-    fs::write(&old, "#!/bin/sh\necho 'pg_dump (PostgreSQL) 12.1'\n").unwrap();
-    fs::set_permissions(&old, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&old, "#!/bin/sh\necho 'pg_dump (PostgreSQL) 12.1'\n").unwrap();
     let ran = own.dump().arg("--pg-dump").arg(&old).run().refused("version_unsupported");
     let package = format!("postgresql-client-{}", own.host.postgres.version);
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
@@ -603,8 +602,7 @@ fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
     // Somebody puts a folder in the dump's place meanwhile, so that the new one cannot have its name.
     let meddling = own.path("pg_dump");
     let script = "#!/bin/sh\n[ $1 = --version ] || { mv dump.sql moved.sql; mkdir dump.sql; }\nexec pg_dump \"$@\"\n";
-    fs::write(&meddling, script).unwrap();
-    fs::set_permissions(&meddling, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&meddling, script).unwrap();
     let ran = own.dump().arg("--force").arg("--pg-dump").arg(&meddling).run();
     assert!(ran.status == 1 || ran.status == 3, "{ran}");
     ran.unchanged();

@@ -23,8 +23,7 @@ const SCRIPTS: [&str; 7] =
 fn installer_that(product: &Product, does: &str) -> PathBuf {
     let path = product.path("odd").join(format!("{}-2.0.1.run", product.name));
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, format!("#!/bin/sh\n{does}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&path, format!("#!/bin/sh\n{does}\n")).unwrap();
     path
 }
 
@@ -120,8 +119,7 @@ fn a_signal_is_heard_whatever_the_script_is_at() {
             ready.display(),
             after.display()
         );
-        fs::write(&script, text).unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        svc_tests::os::write_program(&script, text).unwrap();
         let run = Tool::program(&script).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
         let run = run.env("SVC_STATE_DIR", folder.path().join("state")).spawn();
         wait::until("the script to be on its way", A_WHILE, || ready.exists().then_some(())).unwrap();
@@ -181,8 +179,7 @@ fn own_script(folder: &Path, does: &str) -> Tool {
     let lib = svc_tests::tool::root().join("scripts/lib/script.sh");
     let text = format!("#!/bin/bash\n. '{}'\nin_run --kind mine --resumable committed\n{does}", lib.display());
     fs::create_dir_all(folder.join("own scripts")).unwrap();
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&script, text).unwrap();
     fs::write(folder.join("current-version"), "1.15.5\n").unwrap();
     let tool = Tool::program(script).env("SVC_ENVIRONMENT_FILE", folder.join("none")).env("SVC_INSTALL_DIR", folder);
     tool.env("SVC_STATE_DIR", folder.join("state"))

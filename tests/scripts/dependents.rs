@@ -1,7 +1,6 @@
 //! Units that stop along with the service: an upgrade and a rollback start them again, however they end.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::journey::{assert_back, installed};
 use svc_tests::product::Product;
@@ -60,8 +59,7 @@ fn what_stops_along_with_the_service_is_started_again() {
     // An installer, with its hook, that starts the service and nothing else.
     let hook = product.path("hooks/post-install/10-starts");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, format!("#!/bin/sh\nexec systemctl --user start {}\n", product.unit())).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&hook, format!("#!/bin/sh\nexec systemctl --user start {}\n", product.unit())).unwrap();
     upgrade().env("SVC_HOOKS_DIR", product.path("hooks")).run().ok();
     worker.assert_back_after(&mut process);
 }

@@ -1,7 +1,6 @@
 //! `svc-upgrade` over several versions: hop by hop, each with a restore point of its own; and the hooks alone.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use svc_tests::journey::{journal, point_of};
@@ -90,8 +89,8 @@ fn to_a_version_goes_by_all_hops_and_the_hooks_are_run_alone_when_that_is_asked_
 
     let hook = product.path("hooks/post-install/10-modules");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >>'{}'\n", product.path("hook.out").display())).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >>'{}'\n", product.path("hook.out").display()))
+        .unwrap();
     product.tool("svc-upgrade").arg("--hooks-only").env("SVC_HOOKS_DIR", product.path("hooks")).run().ok().changed();
     assert_eq!(fs::read_to_string(product.path("hook.out")).unwrap(), "2.0.1\n");
 }

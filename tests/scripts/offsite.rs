@@ -324,8 +324,7 @@ fn with_repository(name: &str, more: &[(&str, &str)]) -> (Product, String, impl 
     let env = settings_file(&product, more);
     let ssh = product.path("bin/ssh");
     fs::create_dir(ssh.parent().unwrap()).unwrap();
-    fs::write(&ssh, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
-    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&ssh, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
     let path = search_path([ssh.parent().unwrap().to_owned()]);
     let offsite =
         move |args: &[&str]| Tool::script("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned()).env("PATH", &path);
@@ -537,8 +536,7 @@ fn hooks_are_told_of_a_run_that_failed_and_of_no_other() {
     let hook = product.path("hooks/on-failure/10-tell");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     let does = format!("#!/bin/sh\ncat >>'{}'\necho heard\nexec svc-run status >/dev/null\n", told.display());
-    fs::write(&hook, does).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&hook, does).unwrap();
     let night = || product.tool("svc-nightly").env("SVC_HOOKS_DIR", product.path("hooks"));
     assert_silent(&night().run());
     assert!(!told.exists());

@@ -142,8 +142,7 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
 
 fn executable(path: &Path, does: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, format!("#!/bin/sh\n{does}\n")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    os::write_program(path, format!("#!/bin/sh\n{does}\n")).unwrap();
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
@@ -248,8 +247,7 @@ fn hook_that_hangs_once(product: &Product) -> PathBuf {
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     let pid = product.path("pid").display().to_string();
     let does = format!("[ -e '{pid}' ] && exit 1\necho $PPID $$ >'{pid}.partial'; mv '{pid}.partial' '{pid}'; exec sleep 600");
-    fs::write(&hook, format!("#!/bin/sh\n{does}\n")).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    os::write_program(&hook, format!("#!/bin/sh\n{does}\n")).unwrap();
     hook
 }
 

@@ -24,8 +24,7 @@ fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
         "#!/bin/sh\nsed -i 's|^ExecStart=|ExecStartPre=/bin/false\\nExecStart=|' '{}'\nsystemctl --user daemon-reload\n",
         unit.display()
     );
-    fs::write(&hook, breaks).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&hook, breaks).unwrap();
 
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", product.path("hooks")).run();
     let upgrade = upgrade.fails(1, "unit_failed").changed();
@@ -43,8 +42,7 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
     let (product, before, _) = upgraded("rbunins");
     let script = product.path("uninstall");
     let does = format!("#!/bin/sh\necho ran >>'{}.out'\nsystemctl --user start '{}'\nexit 3\n", script.display(), product.unit());
-    fs::write(&script, does).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&script, does).unwrap();
     let rollback = || product.tool("svc-rollback").arg("--uninstall").arg(format!("'{}'", script.display()));
     let ran = rollback().run().fails(3, "service_active").changed().warns("command_failed");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("svc-rollback --resume"), "{ran}");

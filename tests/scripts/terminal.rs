@@ -81,8 +81,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
         quoted(&go),
         quoted(&daemon)
     );
-    fs::write(&asking, format!("#!/bin/sh\n{asks}\n{waits}\n")).unwrap();
-    fs::set_permissions(&asking, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&asking, format!("#!/bin/sh\n{asks}\n{waits}\n")).unwrap();
     let mut terminal = Terminal::open(&product, &format!("svc-upgrade --attached {}", quoted(&asking)), &[]);
     terminal.wait_for("Which licence?");
     terminal.type_in("the large one\n");
@@ -121,8 +120,7 @@ fn an_installer_gets_nothing_of_the_settings_file_where_the_run_is_followed_eith
     product.install("1.15.5", 20).unwrap();
     let (installer, seen, settings) = (product.path("odd/termenv-2.0.1.run"), product.path("seen"), product.path("environment"));
     fs::create_dir_all(installer.parent().unwrap()).unwrap();
-    fs::write(&installer, format!("#!/bin/sh\nenv >{}\nexit 1\n", quoted(&seen))).unwrap();
-    fs::set_permissions(&installer, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&installer, format!("#!/bin/sh\nenv >{}\nexit 1\n", quoted(&seen))).unwrap();
     fs::write(&settings, "PRODUCTS_OWN=of_the_file\n").unwrap();
     let file = settings.display().to_string();
     let mut terminal =
@@ -142,8 +140,7 @@ fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_e
     let hook = product.path("hooks/post-install/10-waits");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     let waits = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go));
-    fs::write(&hook, format!("#!/bin/sh\n{waits}\n")).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&hook, format!("#!/bin/sh\n{waits}\n")).unwrap();
     let sockets = product.path("sockets");
     fs::create_dir(&sockets).unwrap();
     fs::set_permissions(&sockets, fs::Permissions::from_mode(0o700)).unwrap();
@@ -177,16 +174,15 @@ fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_
     let real = String::from_utf8(real).unwrap();
     for (name, does) in [("busctl", "echo b true".to_owned()), ("systemd-run", format!("exec {} --user \"$@\"", real.trim()))] {
         let stub = stubs.join(name);
-        fs::write(&stub, format!("#!/bin/sh\n{does}\n")).unwrap();
-        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+        svc_tests::os::write_program(&stub, format!("#!/bin/sh\n{does}\n")).unwrap();
     }
     // An installer that runs until the session has ended.
     let (begun, go) = (product.path("begun"), product.path("go"));
     let installer = product.path("odd/termscope-2.0.1.run");
     fs::create_dir_all(installer.parent().unwrap()).unwrap();
     let waits = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go));
-    fs::write(&installer, format!("#!/bin/sh\n{waits}\nexec {}\n", quoted(&product.installer("2.0.1")))).unwrap();
-    fs::set_permissions(&installer, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&installer, format!("#!/bin/sh\n{waits}\nexec {}\n", quoted(&product.installer("2.0.1"))))
+        .unwrap();
 
     let session = "session-termscope.scope";
     let typed = format!("svc-upgrade {}", quoted(&installer));

@@ -512,8 +512,7 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
     let hooks = product.path("hooks");
     let hook = hooks.join("post-install/10-modules");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >'{}'\n", product.path("hook.out").display())).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    os::write_program(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >'{}'\n", product.path("hook.out").display())).unwrap();
     let upgrade = || product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", &hooks);
     let process = main_pid(&product);
     for unsafe_path in [&hook, &hook.parent().unwrap().to_owned(), &hooks] {

@@ -4,10 +4,11 @@ use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::{Uid, User};
@@ -82,6 +83,17 @@ pub fn file(path: &Path, text: &str, mode: u32, owner: Option<&User>) -> Result<
 /// copy open for writing for a moment, and nobody can run it ("text file busy").
 pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
     run(Command::new("cp").arg("--preserve=mode").args([from, to])).map(drop)
+}
+
+/// Writes a program that is run at once, in the same way.
+pub fn write_program(path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> Result<()> {
+    let mut install = Command::new("install");
+    install.args(["--mode=755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped());
+    let mut install = install.spawn().context("cannot run install")?;
+    install.stdin.take().context("no pipe")?.write_all(text.as_ref())?;
+    let ended = install.wait()?;
+    ensure!(ended.success(), "{} could not be written: {ended}", path.as_ref().display());
+    Ok(())
 }
 
 /// `program` to be run as another user, without that user's login shell and in a folder that anybody can pass.

@@ -187,7 +187,8 @@ impl Queue {
                 left.push((Work { name: "service/check".to_owned(), command: check }, all.clone()));
             }
         }
-        for (names, keys) in [(&lists.search, &each), (&lists.any, if everywhere { &each } else { &one }), (&lists.once, &one)] {
+        // What takes the longest is among those that run once, and begins first.
+        for (names, keys) in [(&lists.once, &one), (&lists.any, if everywhere { &each } else { &one }), (&lists.search, &each)] {
             for name in names.iter().filter(|name| filter.wants(name)) {
                 let (target, module) = name.split_once("::").unwrap_or((name, ""));
                 // Several parts of names pick what has one of them, so a module is picked by what is not of it.
@@ -443,9 +444,9 @@ mod tests {
             "opensearch-2 snap::swap",
             "elasticsearch-8 unit tests",
             "opensearch-2 service/check",
+            "elasticsearch-8 pg",
+            "opensearch-2 page",
             "elasticsearch-8 snap::rate",
-            "opensearch-2 pg",
-            "elasticsearch-8 page",
         ];
         assert_eq!(told(queue(&[os2, es8], "", false).unwrap(), 2), wanted);
         // Another database has to be seen before the rest is shared out.

@@ -6,7 +6,6 @@ mod spawned;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -122,8 +121,8 @@ impl Tool {
         let real = real.unwrap_or_else(|| panic!("{name} is not on the PATH"));
         fs::create_dir_all(folder).expect("the folder of a stub can be made");
         let stub = folder.join(name);
-        fs::write(&stub, format!("#!/bin/sh\n{does}\nexec '{}' \"$@\"\n", real.display())).expect("a stub can be written");
-        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).expect("a stub can be run");
+        let text = format!("#!/bin/sh\n{does}\nexec '{}' \"$@\"\n", real.display());
+        crate::os::write_program(&stub, text).expect("a stub can be written");
         let folders = std::iter::once(folder.to_owned()).chain(env::split_paths(&inherited));
         self.env.insert("PATH".into(), env::join_paths(folders).expect("no folder of PATH has a colon in it"));
         self

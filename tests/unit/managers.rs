@@ -67,8 +67,7 @@ esac
 fn a_manager_that_falls_silent_on_dependents_ends_the_stop_before_it_begins() {
     let folder = tempfile::tempdir().unwrap();
     let fake = folder.path().join("systemctl");
-    fs::write(&fake, SILENT).unwrap();
-    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+    os::write_program(&fake, SILENT).unwrap();
     let path = format!("{}:/usr/bin:/bin", folder.path().display());
     Tool::new("svc-unit").arg("stop").env("PATH", path).run().fails(5, "manager_unreachable").unchanged();
 }
@@ -79,8 +78,7 @@ fn a_failed_start_carries_the_last_lines_of_the_journal_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let script = |name: &str, text: &str| {
         let path = folder.path().join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        os::write_program(&path, text).unwrap();
     };
     script(
         "systemctl",

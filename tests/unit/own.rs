@@ -1,6 +1,5 @@
 //! Units of the tests' own, and a systemctl that notes what it is asked.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -124,8 +123,7 @@ impl Polls {
             notes.display()
         );
         let file = folder.path().join("systemctl");
-        fs::write(&file, script).unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        svc_tests::os::write_program(&file, script).unwrap();
         Self { folder }
     }
 

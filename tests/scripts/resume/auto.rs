@@ -1,7 +1,6 @@
 //! `svc-upgrade --auto-rollback`, and what is to be typed where it was interrupted while it rolled back.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
@@ -15,8 +14,11 @@ use crate::journey::{is_committed, next, wait_until_free};
 fn asking_installer(product: &Product, version: &str, does: &str, real: &Path) -> PathBuf {
     let path = product.path("beside").join(format!("{}-{version}.run", product.name));
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, format!("#!/bin/sh\n[ \"$1\" = --accept ] || exit 64\n{does}\nexec '{}'\n", real.display())).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(
+        &path,
+        format!("#!/bin/sh\n[ \"$1\" = --accept ] || exit 64\n{does}\nexec '{}'\n", real.display()),
+    )
+    .unwrap();
     path
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -84,8 +83,7 @@ fn hooks(folder: &Path, first: &str) -> (SmallDisk, Tool) {
     for (name, does) in [("05-first", first), ("10-modules", &format!(": >'{}'", path("ran").display()))] {
         let hook = path("hooks/post-install").join(name);
         fs::create_dir_all(hook.parent().unwrap()).unwrap();
-        fs::write(&hook, format!("#!/bin/sh\ncd '{}'\n{does}\n", state.display())).unwrap();
-        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        svc_tests::os::write_program(&hook, format!("#!/bin/sh\ncd '{}'\n{does}\n", state.display())).unwrap();
     }
     fs::write(path("current-version"), "2.0.1\n").unwrap();
     fs::create_dir(&state).unwrap();

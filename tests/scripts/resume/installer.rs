@@ -1,7 +1,6 @@
 //! The installer of an upgrade: one that fails, one whose outcome is unknown, one that is still running.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use nix::sys::signal::{Signal, kill};
@@ -41,8 +40,7 @@ fn waiting_installer(product: &Product) -> PathBuf {
         real = product.installer("2.0.1").display(),
         pid = product.path("pid").display()
     );
-    fs::write(&path, does).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    svc_tests::os::write_program(&path, does).unwrap();
     path
 }
 
