@@ -77,7 +77,7 @@ cp "$pages"/fish/* "$share/fish/vendor_completions.d/"
 
 # The pages with their directories, so that their links lead somewhere.
 cd -- "$root"
-for file in README.md CONTRIBUTING.md LICENSE tests/README.md svc-snap/roles/* docs/*.md docs/benchmarks/*.md scripts/README.md scripts/examples/* svc-*/*.md schema/*; do
+for file in README.md CONTRIBUTING.md tests/README.md svc-snap/roles/* docs/*.md docs/benchmarks/*.md scripts/README.md scripts/examples/* svc-*/*.md schema/*; do
   copy 644 "$share/doc/svc-tools/${file%"${file##*/}"}" "$file"
 done
 

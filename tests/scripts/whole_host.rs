@@ -2,8 +2,9 @@
 //! as a system unit under a user of its own, and svc-tools from its own package, for products of different names.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use serde_json::Value;
 use svc_tests::debian::Debian;
@@ -177,7 +178,6 @@ impl Machine {
         let Names { database, role, search_port, listens_at, .. } = self.product;
         self.typed("systemctl start postgresql@15-main.service");
         if !self.product.login.is_empty() {
-            self.typed("localedef -i tr_TR -f UTF-8 tr_TR.UTF-8 && localedef -i de_DE -f UTF-8 de_DE.UTF-8");
             self.typed("echo \"lc_messages = 'de_DE.UTF-8'\" >> /etc/postgresql/15/main/postgresql.conf");
             self.typed("systemctl restart postgresql@15-main.service");
         }
@@ -263,11 +263,18 @@ impl Machine {
     }
 }
 
-/// The Debian package of this build, in a folder.
+/// The Debian package of this build, in a folder; it is made once.
 fn package(folder: &Path) {
-    let mut package = Command::new(root().join("scripts/package"));
-    package.args(["--dev", "--no-build", "--target-dir"]).arg(bin_dir().parent().unwrap()).arg("--out").arg(folder);
-    os::run(&mut package).unwrap();
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let programs = bin_dir();
+        let target = programs.parent().unwrap();
+        let made = target.join("package");
+        let mut package = Command::new(root().join("scripts/package"));
+        os::run(package.args(["--dev", "--no-build", "--target-dir"]).arg(target).arg("--out").arg(&made)).unwrap();
+        made
+    });
+    os::run(Command::new("cp").arg("-r").arg(made.join(".")).arg(folder)).unwrap();
 }
 
 fn shown(ran: &Output) -> String {

@@ -43,10 +43,10 @@ impl Debian {
         })
     }
 
-    /// The same with these packages, of which none is started when it is installed.
+    /// The same with these packages, of which none is started when it is installed, and with two locales where `locales` is among them.
     pub fn files_with(packages: &[&str]) -> Result<PathBuf> {
         let base = Self::files()?;
-        download::cached(&format!("debian-bookworm-{}", packages.join("-")), |dir| {
+        download::cached(&format!("debian-bookworm-2-{}", packages.join("-")), |dir| {
             os::run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join(".")).arg(dir))?;
             os::file(&dir.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n", 0o755, None)?;
             let within = |words: &[&str]| {
@@ -58,6 +58,9 @@ impl Debian {
             };
             within(&["apt-get", "update", "-q"])?;
             within(&[&["apt-get", "install", "-q", "-y", "--no-install-recommends"], packages].concat())?;
+            for locale in ["de_DE", "tr_TR"].iter().filter(|_| packages.contains(&"locales")) {
+                within(&["localedef", "-i", locale, "-f", "UTF-8", &format!("{locale}.UTF-8")])?;
+            }
             within(&["apt-get", "clean"])?;
             Ok(fs::remove_file(dir.join("usr/sbin/policy-rc.d"))?)
         })

@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(told(queue(&[os2], "--test pg --test page", false).unwrap(), 2).len(), 2, "a second host helps the first");
         let mut given_up = queue(&[os2, es8], "--test snap::swap --test pg", false).unwrap();
         assert_eq!(given_up.give_up(os2), ["snap::swap"]);
-        assert_eq!(told(given_up, 2), ["elasticsearch-8 snap::swap", "elasticsearch-8 pg"]);
+        assert_eq!(told(given_up, 2), ["elasticsearch-8 pg", "elasticsearch-8 snap::swap"]);
     }
 
     #[test]
