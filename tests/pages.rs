@@ -112,6 +112,24 @@ fn the_page_of_errors_has_every_code_once_with_its_exit_statuses() {
     }
 }
 
+#[test]
+fn every_step_that_the_programs_know_by_name_is_one_of_a_script() {
+    let scripts = ["scripts", "scripts/lib"].iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let texts: Vec<String> = scripts.flat_map(|entry| fs::read_to_string(entry.unwrap().path())).collect();
+    for step in svc_step::steps::ALL {
+        // The number of a hop is counted.
+        let name = if step == svc_step::steps::FIRST_HOP { "\"hop-$" } else { step };
+        let verbs = ["step", "check", "start", "external", "undo", "preflight"];
+        let is_begun = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_name = |word: &&str| if name == step { *word == name } else { word.starts_with(name) };
+            let at = words.iter().position(|word| is_name(word));
+            at.is_some_and(|at| words[..at].iter().any(|word| verbs.contains(word)))
+        };
+        assert!(texts.iter().flat_map(|text| text.lines()).any(is_begun), "no script has the step {step}");
+    }
+}
+
 /// What a heading is called in a link.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();

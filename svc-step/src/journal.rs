@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::document::{Document, Warning};
 use crate::reporter::shell_quoted;
+use crate::steps;
 
 /// A file of a journal larger than this is none of ours.
 const LARGEST: u64 = 256 * 1024 * 1024;
@@ -284,8 +285,8 @@ impl Journal {
     #[must_use]
     pub fn notes(&self) -> Notes {
         read_json(&self.dir.join("notes.json")).unwrap_or_else(|| {
-            let stops_committed = self.script() == "svc-rollback" && self.has_begun("stop");
-            let committed = stops_committed || self.has_begun("installer") || self.has_begun("uninstall");
+            let stops_committed = self.script() == "svc-rollback" && self.has_begun(steps::STOP);
+            let committed = stops_committed || self.has_begun(steps::INSTALLER) || self.has_begun(steps::UNINSTALL);
             Notes { commit: committed.then(String::new), ..Notes::default() }
         })
     }
@@ -341,7 +342,7 @@ impl Journal {
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.
     #[must_use]
     pub fn has_changed_the_service(&self) -> bool {
-        self.notes().commit.is_some() && !self.has_begun("way")
+        self.notes().commit.is_some() && !self.has_begun(steps::WAY)
     }
 
     /// Whether an undo is to be run. `failed`: the run did not end well.

@@ -30,6 +30,7 @@ pub mod secret;
 pub mod settings;
 pub mod signals;
 pub mod status;
+pub mod steps;
 pub mod swaps;
 pub mod table;
 pub mod tool;

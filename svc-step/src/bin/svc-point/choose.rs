@@ -10,6 +10,7 @@ use serde::Serialize;
 use svc_step::journal::{self, Journal};
 use svc_step::reporter::shell_quoted;
 use svc_step::retention::duration;
+use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{self, About, BackupDir, SUMS, State};
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
 
 /// The newest upgrade whose installer was started.
 pub(crate) fn last_upgrade(state_dir: &Path) -> Option<Journal> {
-    journal::runs_of(state_dir, "svc-upgrade").find(|run| run.has_begun("installer"))
+    journal::runs_of(state_dir, "svc-upgrade").find(|run| run.has_begun(steps::INSTALLER))
 }
 
 /// Where the restore point of a run was to be made: in the directory that was set at that time.
@@ -168,7 +169,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
 fn refuse_after_attempt(call: &Call, upgrade: &Journal) -> Result<(), Failure> {
     let outer = upgrade.plan().parent;
     for run in journal::runs_of(call.state_dir(), "svc-upgrade").take_while(|run| run != upgrade) {
-        let is_attempt = run.attempts().iter().any(|one| one.step == "new" || one.step == "way");
+        let is_attempt = run.attempts().iter().any(|one| one.step == steps::NEW || one.step == steps::WAY);
         let is_same_upgrade = outer.is_some() && run.plan().parent == outer;
         if is_attempt && !is_same_upgrade {
             let (id, before) = (run.id(), upgrade.id());

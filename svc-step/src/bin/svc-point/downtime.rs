@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::journal::{self, Journal};
+use svc_step::steps;
 
 /// A part of a rollback's downtime.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -24,7 +25,10 @@ pub fn parts(state_dir: &Path, version: Option<&str>, has_pg_unit: bool) -> Vec<
     let mut runs = journal::runs(state_dir);
     runs.retain(|run| matches!(&*run.script(), "svc-rollback" | "svc-upgrade"));
     let restart = has_pg_unit.then_some("restart-database");
-    let steps = ["stop", "uninstall", "swap-search", "swap-database"].into_iter().chain(restart).chain(["installer", "start"]);
+    let steps = [steps::STOP, steps::UNINSTALL, steps::SWAP_SEARCH, steps::SWAP_DATABASE]
+        .into_iter()
+        .chain(restart)
+        .chain([steps::INSTALLER, steps::START]);
     let part = |step: &str| {
         let seen = |run: &Journal| Some((took(step, version, &run.attempt(step)?.document?)?, run.id().to_owned()));
         let (ms, run_id) = runs.iter().find_map(seen).unzip();
@@ -38,9 +42,9 @@ fn took(step: &str, version: Option<&str>, document: &Document<Value>) -> Option
     let result = |path: &str| document.at(path);
     let is_of_version = || Some(result("/argv/0")?.as_str()?.ends_with(&format!("-{}.run", version?)));
     let shows = match step {
-        "installer" => is_of_version() == Some(true),
+        steps::INSTALLER => is_of_version() == Some(true),
         // If the unit was so already, nothing took any time.
-        "stop" | "start" => document.changed == Some(true),
+        steps::STOP | steps::START => document.changed == Some(true),
         _ => true,
     };
     // Until the unit is active: from then on the service is available, and is only watched.
@@ -48,7 +52,7 @@ fn took(step: &str, version: Option<&str>, document: &Document<Value>) -> Option
         let (active, requested) = (result("/after/active_enter_epoch_ms")?.as_u64()?, result("/requested_epoch_ms")?.as_u64()?);
         active.checked_sub(requested).filter(|ms| *ms > 0)
     };
-    let is_start = step == "start";
+    let is_start = step == steps::START;
     (document.ok && shows).then(|| is_start.then(until_active).flatten().unwrap_or(document.duration_ms))
 }
 

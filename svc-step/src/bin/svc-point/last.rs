@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::document::{Document, Time};
 use svc_step::journal::{self, Journal};
+use svc_step::steps;
 use svc_step::{Failure, Status, file};
 
 use crate::choose::older;
@@ -100,7 +101,7 @@ pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
 
 /// The last rehearsal that has chosen its restore point and is not running.
 pub fn rehearsal(state_dir: &Path) -> Option<LastRehearsal> {
-    let mut runs = journal::runs_of(state_dir, "svc-rehearse").filter(|run| run.has_begun("point"));
+    let mut runs = journal::runs_of(state_dir, "svc-rehearse").filter(|run| run.has_begun(steps::POINT));
     runs.find_map(|run| of_rehearsal(&run))
 }
 

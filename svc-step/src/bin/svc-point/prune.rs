@@ -13,6 +13,7 @@ use svc_step::common::DryRun;
 use svc_step::journal::{self, Journal};
 use svc_step::lock::Lock;
 use svc_step::retention::{self, Item, Limit, Reason, Retention};
+use svc_step::steps;
 use svc_step::{Call, Failure, Status, StepResult};
 
 use crate::choose::{folder_of, last_upgrade};
@@ -197,7 +198,7 @@ impl<'a> Needs<'a> {
     fn of(state_dir: &'a Path, points: &'a Path, oldest_first: &[Journal]) -> Self {
         let ended_well = oldest_first.iter().filter(|run| run.is_ok());
         let ended_well = ended_well.map(|run| (run.script(), run.id().to_owned())).collect();
-        let is_rehearsal = |run: &&Journal| run.script() == "svc-rehearse" && run.has_begun("point");
+        let is_rehearsal = |run: &&Journal| run.script() == "svc-rehearse" && run.has_begun(steps::POINT);
         let last_rehearsal = oldest_first.iter().rfind(is_rehearsal).cloned();
         Self { state_dir, points, ended_well, last_upgrade: last_upgrade(state_dir), last_rehearsal }
     }

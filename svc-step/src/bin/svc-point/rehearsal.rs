@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, Received};
 use svc_step::journal::{Attempt, Journal};
 use svc_step::settings::variable;
+use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::downtime::{self, Part};
@@ -161,7 +162,7 @@ struct Times {
 
 fn times(run: &Journal) -> Result<Times, Failure> {
     let attempts = run.attempts();
-    let is_staging = |one: &&Attempt| matches!(&*one.step, "stage-search" | "stage-database");
+    let is_staging = |one: &&Attempt| matches!(&*one.step, steps::STAGE_SEARCH | steps::STAGE_DATABASE);
     let staging: Vec<&Attempt> = attempts.iter().filter(is_staging).collect();
     let end = |one: &&Attempt| Some(one.begun_ms.saturating_add(one.document.as_ref()?.duration_ms));
     let first = attempts.iter().map(|one| one.begun_ms).min();

@@ -11,6 +11,7 @@ use svc_step::file::{self, Existing};
 use svc_step::journal::Journal;
 use svc_step::run_id::{RunId, snapshot_name};
 use svc_step::settings::ServiceArg;
+use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::delete::refused;
@@ -66,23 +67,23 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     let journal = Journal::at(call.state_dir().join("runs").join(&id));
     // A run that did not come to make it, or was refused, has nothing to remove.
     if !journal
-        .attempt("point")
+        .attempt(steps::POINT)
         .is_some_and(|point| point.document.is_none_or(|document| document.ok || document.changed != Some(false)))
     {
         return Ok(removed);
     }
     // All of it was there and is in another directory now, or on a disk that is not mounted: its snapshot may be that of a valid point.
-    if !dir.exists() && journal.is_done("unit-after") {
+    if !dir.exists() && journal.is_done(steps::UNIT_AFTER) {
         return Ok(removed);
     }
     let keeps_valid = args.kind == Kind::Nightly;
-    let dump = keeps_valid && journal.is_done("dump");
+    let dump = keeps_valid && journal.is_done(steps::DUMP);
     let snapshot = keeps_valid
-        && journal.is_done("snapshot")
-        && (journal.is_done("verify-snapshot") || !journal.has_begun("verify-snapshot"));
+        && journal.is_done(steps::SNAPSHOT)
+        && (journal.is_done(steps::VERIFY_SNAPSHOT) || !journal.has_begun(steps::VERIFY_SNAPSHOT));
     let keeps = (dump || snapshot) && dir.exists();
     if keeps {
-        keep(call, &journal, &dir, [(dump, "dump", "pgdump.json"), (snapshot, "snapshot", "snapshot.json")], args.dry)?;
+        keep(call, &journal, &dir, [(dump, steps::DUMP, "pgdump.json"), (snapshot, steps::SNAPSHOT, "snapshot.json")], args.dry)?;
         let what = [(dump, "The dump is valid and kept."), (snapshot, "The snapshot is valid and kept.")];
         let what: Vec<&str> = what.iter().filter(|(is_kept, _)| *is_kept).map(|(_, sentence)| *sentence).collect();
         removed.message = Some(format!("{} See {}, which is no restore point.", what.join(" "), dir.display()));
@@ -107,7 +108,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
 
 /// One that the run has not begun, or that was refused, does not exist.
 fn delete_snapshot(args: &RemoveArgs, call: &Call, journal: &Journal, removed: &mut Removed) -> Result<(), Failure> {
-    let Some(attempt) = journal.attempt("snapshot") else { return Ok(()) };
+    let Some(attempt) = journal.attempt(steps::SNAPSHOT) else { return Ok(()) };
     if attempt.document.is_some_and(|document| document.changed == Some(false)) {
         return Ok(());
     }

@@ -20,6 +20,7 @@ use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::line_secrets::without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
+use svc_step::steps;
 use svc_step::work::{Lost, Work};
 
 use super::begin::SHORTLY;
@@ -56,7 +57,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     {
         return outcome;
     }
-    if run.private_lost && step.name == "installer" {
+    if run.private_lost && step.name == steps::INSTALLER {
         let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
         return Err(Failure::usage("options_invalid", "The installer has arguments, which are kept nowhere.")
             .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))));
@@ -84,7 +85,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
 fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(run.dir().join("log"));
     let log = log.map_err(|error| run.journal_full(&Failure::io("write the log", &run.dir().join("log"), &error)))?;
-    let private = if step.name == "installer" { run.private.len() } else { 0 };
+    let private = if step.name == steps::INSTALLER { run.private.len() } else { 0 };
     // This program, also where a newer one has been installed in its place meanwhile; `ps` shows it under its name.
     let mut holder = Command::new("/proc/self/exe");
     holder.arg0("svc-run").arg("hold").arg("--files").arg(files).args(["--private", &private.to_string()]);
@@ -167,7 +168,7 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
     let output = with_ending(files, "out");
     // An installer may repeat its arguments in words of its own.
     let causes =
-        if status == 0 || (step.name == "installer" && !run.private.is_empty()) { Vec::new() } else { last_lines(&output) };
+        if status == 0 || (step.name == steps::INSTALLER && !run.private.is_empty()) { Vec::new() } else { last_lines(&output) };
     let document = Document {
         ok: status == 0,
         // One that failed may have changed anything.
@@ -204,7 +205,7 @@ pub fn complete(run: &Run, step: &Step) {
 
 /// Removes what an installer printed whose holder did not live to take its arguments out of that: nobody knows them now. It has ended.
 pub fn remove_unredacted(run: &Journal) {
-    let lost = run.attempt("installer").filter(|one| one.kind == Kind::External && one.exit_status.is_none());
+    let lost = run.attempt(steps::INSTALLER).filter(|one| one.kind == Kind::External && one.exit_status.is_none());
     let Some(output) = lost.map(|one| with_ending(&one.files, "out")).filter(|output| output.exists()) else { return };
     if run.plans().iter().any(|plan| plan.arguments.iter().any(|word| word.contains(REDACTED))) {
         let _ = fs::write(output, redact::REMOVED);

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::document::{Document, ErrorPart};
 use svc_step::journal::{self, Journal};
+use svc_step::steps;
 use svc_step::{Failure, Status};
 
 use super::query::state_dir;
@@ -53,7 +54,7 @@ pub fn previous(asked: Option<&str>) -> ExitCode {
 fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
     let state_dir = state_dir();
     let runs = asked.map_or_else(|| journal::runs(&state_dir), |asked| journal::named(&state_dir, asked).into_iter().collect());
-    let swapped = |run: &Journal| run.script() == "svc-rollback" && run.has_begun("swap-search");
+    let swapped = |run: &Journal| run.script() == "svc-rollback" && run.has_begun(steps::SWAP_SEARCH);
     let Some(rollback) = runs.into_iter().find(swapped) else {
         let which = asked.map(|asked| format!(" {asked}")).unwrap_or_default();
         return Err(Failure::not_found(

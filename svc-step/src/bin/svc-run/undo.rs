@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use svc_step::Status;
 use svc_step::document::Document;
 use svc_step::journal::Undo;
+use svc_step::steps;
 
 use super::external;
 use super::protocol::{Options, Step};
@@ -71,6 +72,6 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
 
 /// What an undo that is a whole run (a rollback) has restored, for the last hint.
 pub fn rolled_back(run: &Run) -> Option<Result<String, Option<String>>> {
-    let document: Document<serde_json::Value> = run.journal().attempt("rollback")?.document?;
+    let document: Document<serde_json::Value> = run.journal().attempt(steps::ROLLBACK)?.document?;
     Some(if document.ok { Ok(document.text("/version")?) } else { Err(document.error.and_then(|error| error.hint)) })
 }

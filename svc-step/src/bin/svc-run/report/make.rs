@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 use svc_step::document::{Document, ErrorPart, Warning};
 use svc_step::journal::{Attempt, Journal, Kind, Notes};
+use svc_step::steps;
 
 use super::{Hop, Outcome, RunResult, StepLine, Total};
 
@@ -104,7 +105,7 @@ fn document_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Document<V
 /// From when to when the service was down, in milliseconds since 1970; without an end where the run has not started it again. The
 /// request to stop may have been made by a step that was interrupted; then the one after it only saw since when the unit was inactive.
 pub fn downtime(attempts: &[Attempt]) -> Option<(u64, Option<u64>)> {
-    let stops = || attempts.iter().filter(|one| one.step == "stop");
+    let stops = || attempts.iter().filter(|one| one.step == steps::STOP);
     let requested = stops().find_map(|stop| stop.document.as_ref()?.number("/requested_epoch_ms"));
     let seen = || {
         let mut later = stops().filter(|stop| stop.attempt > 1);
@@ -113,14 +114,14 @@ pub fn downtime(attempts: &[Attempt]) -> Option<(u64, Option<u64>)> {
     let down = requested.or_else(seen)?;
     // A run that failed before its own start was undone by `start-again`.
     let active = |step| document_of(attempts, step)?.number("/after/active_enter_epoch_ms");
-    let up = active("start").or_else(|| active("start-again"));
+    let up = active(steps::START).or_else(|| active(steps::START_AGAIN));
     Some((down, up.filter(|up| down <= *up)))
 }
 
 /// An upgrade has read it; a rollback clears it; the first hop has it from its own run.
 fn from_version(attempts: &[Attempt]) -> Option<String> {
     let of = |step, key| document_of(attempts, step)?.text(key);
-    of("present", "/version").or_else(|| of("hop-1", "/from_version")).or_else(|| of("clear", "/version"))
+    of(steps::PRESENT, "/version").or_else(|| of(steps::FIRST_HOP, "/from_version")).or_else(|| of(steps::CLEAR, "/version"))
 }
 
 /// Each hop once, by its newest document.
@@ -144,16 +145,16 @@ fn hops(attempts: &[Attempt]) -> Vec<Hop> {
 /// What the swaps have replaced, as their documents say it. Where none has begun, or all of it was undone, nothing was replaced.
 fn name_previous(result: &mut RunResult, attempts: &[Attempt], undone: bool) {
     let begun = |step| newest(attempts, step).is_some();
-    if undone || (result.previous.is_some() && !begun("swap-search") && !begun("swap-database")) {
+    if undone || (result.previous.is_some() && !begun(steps::SWAP_SEARCH) && !begun(steps::SWAP_DATABASE)) {
         result.previous = None;
         result.swap_back.clear();
         result.discard_previous.clear();
     }
     let Some(previous) = &mut result.previous else { return };
     let swapped = |step| document_of(attempts, step).filter(|document| document.ok);
-    let indices = swapped("swap-search").and_then(|swap| swap.at("/indices")?.as_array()).into_iter().flatten();
+    let indices = swapped(steps::SWAP_SEARCH).and_then(|swap| swap.at("/indices")?.as_array()).into_iter().flatten();
     previous.indices = indices.filter_map(|index| index.get("previous")?.as_str().map(ToOwned::to_owned)).collect();
-    previous.databases = swapped("swap-database").and_then(|swap| swap.text("/previous/name")).into_iter().collect();
+    previous.databases = swapped(steps::SWAP_DATABASE).and_then(|swap| swap.text("/previous/name")).into_iter().collect();
 }
 
 /// What this call has changed, not what an earlier one of the same run has.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::reporter::shell_quoted;
+use svc_step::steps;
 
 use super::{State, StatusResult, pending, steps};
 use crate::end::NOTHING_CHANGED;
@@ -110,8 +111,8 @@ impl<'a> Runs<'a> {
             return None;
         }
         let last_hop = || of("svc-upgrade").find(|other| other.plan().parent.as_deref() == Some(run.id())).cloned();
-        let run = if run.has_begun("hop-1") { last_hop()? } else { run.clone() };
-        if !run.has_begun("installer") {
+        let run = if run.has_begun(steps::FIRST_HOP) { last_hop()? } else { run.clone() };
+        if !run.has_begun(steps::INSTALLER) {
             return None;
         }
         if let Some(back) = self.rolled_back_by(&run) {
@@ -124,8 +125,9 @@ impl<'a> Runs<'a> {
                 format!("Its rollback has begun. To continue it:\n  svc-rollback --resume {id}")
             });
         }
-        let later =
-            of("svc-upgrade").find(|other| other.has_begun("installer")).filter(|later| later.id() > run.id() && !run.is_ok())?;
+        let later = of("svc-upgrade")
+            .find(|other| other.has_begun(steps::INSTALLER))
+            .filter(|later| later.id() > run.id() && !run.is_ok())?;
         Some(format!("A later upgrade has begun since:\n  svc-upgrade --status {}", later.id()))
     }
 
@@ -147,7 +149,7 @@ impl<'a> Runs<'a> {
             Some(outer) => hops(&outer),
             None => match run.committed_hint() {
                 Some(hint) => hint,
-                None if run.has_begun("hop-1") => hops(run),
+                None if run.has_begun(steps::FIRST_HOP) => hops(run),
                 // What is complete then is not undone.
                 None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
                     again::hint(&run.plan())
@@ -166,7 +168,7 @@ fn has_outlived(run: &Journal) -> bool {
 
 /// Whether a run has passed its point of no return; of several hops, the first hop may have.
 fn is_committed(run: &Journal) -> bool {
-    run.notes().commit.is_some() || run.has_begun("hop-1")
+    run.notes().commit.is_some() || run.has_begun(steps::FIRST_HOP)
 }
 
 /// The ID of the restore point that a run has made or restored, in whatever directory that was then.
