@@ -18,10 +18,10 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
     [a, b]
 }
 
-fn killed(gate: &Gate, tool: Spawned, number: usize) {
+fn killed(gate: &Gate, tool: Spawned) {
     let mut tool = tool;
     wait::until("the chosen request", svc_tests::wait::HANG, || (gate.is_closed() || !tool.is_running()).then_some(())).unwrap();
-    assert!(gate.is_closed(), "it did not come to its request {number}: {:?}", gate.changes());
+    assert!(gate.is_closed(), "it did not come to the chosen request: {:?}", gate.changes());
     tool.signal(Signal::SIGKILL);
     assert_eq!(tool.wait().status, 137);
 }
@@ -99,7 +99,7 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
     for (side, number) in [(Side::After, 1), (Side::Before, 2), (Side::After, 2), (Side::Before, 3), (Side::After, 4)] {
         n += 1;
         let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
-        killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(n)]).env("SVC_SEARCH_URL", gate.url()).spawn(), number);
+        killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(n)]).env("SVC_SEARCH_URL", gate.url()).spawn());
         let blocked = sandbox.settings(&a)["block"] == "true";
         // The next call, of whatever run, takes the block off; the same run begins again.
         let again = sandbox.run(&["clone", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
@@ -115,16 +115,16 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{side:?} {number}");
     }
     // Its own removal takes the block off too.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
-    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_block/write", Side::After);
+    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn());
     sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_verified");
     // That block is no part of a backup.
     sandbox.run(&["create", "blocked"]).refused("index_blocked").unchanged();
     sandbox.run(&["discard", "--run", &run_id(50)]).ok().changed();
     assert_eq!(sandbox.content(), content);
     // A clone that is taken back has removed what an earlier one left all the same.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(4, Side::After);
-    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).spawn(), 4);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_settings", Side::After);
+    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).spawn());
     assert_eq!(sandbox.copies().len(), 2);
     let dry = sandbox.run(&["clone", "--run-id", &run_id(51), "--dry-run"]).ok().unchanged();
     assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 1 + 4, "{dry}");
@@ -135,7 +135,7 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     // A connection that breaks at a clone, whether the server made it or not: what is missing is asked for again.
     for side in [Side::Before, Side::After] {
-        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, side).hanging_up();
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_clone/", side).hanging_up();
         let clone = sandbox.tool(&["clone"]).env("SVC_SEARCH_URL", gate.url()).run().ok().changed();
         assert_eq!((sandbox.copies().len(), sandbox.content()), (2, content.clone()), "{side:?}");
         sandbox.from(&["discard"], &clone).ok();
@@ -148,8 +148,8 @@ fn a_clone_takes_off_no_block_outside_its_scope() {
     let [a, b] = ["a", "b"].map(|name| sandbox.simple(name, 3));
     let clone = |scope: &str, run: usize| sandbox.tool(&["clone", "--run-id", &run_id(run)]).env("SVC_INDICES", scope);
     let blocked = || [&a, &b].map(|name| sandbox.settings(name)["block"] == "true");
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
-    killed(&gate, clone(&format!("{a},{b}"), 70).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_block/write", Side::After);
+    killed(&gate, clone(&format!("{a},{b}"), 70).env("SVC_SEARCH_URL", gate.url()).spawn());
     assert_eq!(blocked(), [true, true]);
 
     clone(&b, 70).run().refused("name_in_use").unchanged();
@@ -183,8 +183,8 @@ fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
     let live = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     assert_eq!(sandbox.run(&["health"]).ok().result()["copies"], json!([]));
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
-    killed(&gate, sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn(), 1);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_restore", Side::After);
+    killed(&gate, sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn());
     assert_eq!(sandbox.copies().len(), 1);
     let health = sandbox.run(&["health"]).ok();
     let copy = health.result()["copies"][0].clone();

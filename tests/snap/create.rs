@@ -362,7 +362,7 @@ fn a_server_that_falls_silent_while_a_snapshot_is_waited_for_does_not_keep_a_sig
 fn a_request_that_is_lost_without_waiting_is_6_too_with_an_unknown_outcome() {
     let sandbox = Sandbox::new("lost");
     sandbox.simple("docs", 2);
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before).hanging_up();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("PUT /_snapshot/", Side::Before).hanging_up();
     let lost = sandbox.tool(&["create", "s", "--no-wait"]).env("SVC_SEARCH_URL", gate.url()).run().fails(6, "outcome_unknown");
     assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
     assert_eq!((gate.changes().len(), sandbox.snapshots().len()), (1, 0));

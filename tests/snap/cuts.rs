@@ -257,7 +257,7 @@ fn a_way_back_that_fails_says_how_it_is_resumed() {
     let created = sandbox.create("s1");
     let run = run_id(300);
     let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
-    Gate::kill_at(&sandbox.search.url, 2, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    Gate::kill_on(&sandbox.search.url, "/_clone/", Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
     let back = ["swap", "--run", &run, "--back"];
     let plan = sandbox.tool(&back).args(["--dry-run"]).run().ok().unchanged();
     let methods: Vec<_> = plan.result()["plan"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
@@ -282,13 +282,18 @@ fn an_index_that_a_client_made_during_an_interrupted_swap_is_kept_and_reported()
     let staged = sandbox.from(&["stage"], &created).ok();
     let swap = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text());
     // At the exchange.
-    Gate::kill_at(&sandbox.search.url, 3, Side::After, swap);
+    Gate::kill_on(&sandbox.search.url, "POST /_aliases", Side::After, swap);
     let health = sandbox.run(&["health"]).ok().warns("swap_unfinished");
     let run = staged.result()["run"].as_str().unwrap();
     assert!(health.doc()["warnings"].to_string().contains(&format!("svc-snap swap --run {run} finishes it")), "{health}");
     sandbox.ask("PUT", &format!("/{live}/_doc/late?refresh=true"), Some(json!({"from": "a client"})));
     // Its copy is known although the answer to the removal of what it is of is lost.
-    Gate::kill_at(&sandbox.search.url, 3, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    Gate::kill_on(
+        &sandbox.search.url,
+        "POST /_aliases",
+        Side::After,
+        sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()),
+    );
     let finished = sandbox.from(&["swap"], &staged).ok();
     let conflicting = finished.result()["indices"][0]["conflicts"][0].as_str().unwrap().to_owned();
     assert_eq!(sandbox.count(&conflicting), 1);
@@ -371,7 +376,7 @@ fn a_swap_whose_time_is_over_before_its_exchange_is_undone_and_its_document_begi
     let copies = sandbox.copies();
     // The limit is over at the second request. On a slow machine it may be over before: then a longer one is.
     let cut = [12, 60, 300].into_iter().find_map(|seconds| {
-        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::Before);
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_clone/", Side::Before);
         let swap = sandbox.tool(&["swap", "--from", "-", "--timeout", &format!("{seconds}s")]);
         let mut swap = swap.stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
         wait::until("the chosen request", LONG, || (gate.is_closed() || !swap.is_running()).then_some(())).unwrap();
@@ -472,7 +477,7 @@ fn another_run_at_the_same_indices_is_turned_away() {
     sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_block/write", Side::Before);
     let tool = sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
     wait::until("the first request", LONG, || gate.is_closed().then_some(())).unwrap();
     sandbox.from(&["swap"], &staged).fails(8, "locked").unchanged();

@@ -202,7 +202,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
 #[test]
 fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     let sandbox = nightly("cut", &["n1", "n2", "n3", "n4"]);
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::Before).hanging_up();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/n2", Side::Before).hanging_up();
     let cut = pruning(&sandbox, &gate).run().fails(6, "outcome_unknown").changed();
     let outcomes =
         ["deleted", "unknown", "planned"].iter().zip(["n1", "n2", "n3"]).map(|(outcome, name)| of(name, outcome, "max_age"));
@@ -210,7 +210,7 @@ fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     assert_eq!(names(&sandbox), ["n2", "n3", "n4"]);
     assert_eq!(cut.result()["deleted_count"], 1);
     // Only the answer is lost: that shows, and it continues.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/n2", Side::After).hanging_up();
     let whole = pruning(&sandbox, &gate).run().ok().changed();
     assert_eq!(whole.result()["deleted_count"], 2);
     assert_eq!(names(&sandbox), ["n4"]);
@@ -225,8 +225,8 @@ fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     for name in ["n5", "n6"] {
         take(&sandbox, name, "nightly");
     }
-    Gate::kill_at(&sandbox.search.url, 1, Side::After, sandbox.tool(&ALL_BUT_ONE));
-    let signalled = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    Gate::kill_on(&sandbox.search.url, "DELETE ", Side::After, sandbox.tool(&ALL_BUT_ONE));
+    let signalled = Gate::to(&sandbox.search.url).unwrap().close_on("DELETE ", Side::Before);
     let ended = pruning(&sandbox, &signalled).spawn();
     wait::until("the second removal", LONG, || signalled.is_closed().then_some(())).unwrap();
     ended.signal(Signal::SIGTERM);

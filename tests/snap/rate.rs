@@ -477,10 +477,10 @@ fn what_may_take_hours_ends_on_a_signal_and_says_what_continues_by_itself() {
         assert!(hint.contains("continues by itself") && hint.contains(what), "{ran}");
     };
     sandbox.run(&["create", "s1", "--no-wait"]).ok();
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("DELETE ", Side::Before);
     let ran = interrupted(&["delete", "s1", "--cancel"], gate.url(), &|| gate.is_closed());
     continues(&ran, "the removal of the snapshot s1");
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::Before);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_cleanup", Side::Before);
     let ran = interrupted(&["cleanup"], gate.url(), &|| gate.is_closed());
     continues(&ran, "the cleanup of the repository");
 

@@ -136,7 +136,7 @@ fn held_direct(sandbox: &Sandbox) -> (String, Gate, Spawned) {
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     sandbox.ask("DELETE", &format!("/{docs}"), None);
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After);
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_restore", Side::After);
     let tool = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn();
     sandbox.ask("GET", &format!("/_cluster/health/{docs}?wait_for_status=green&timeout=60s"), None);
     wait::until("the held answer", LONG, || gate.is_closed().then_some(())).unwrap();

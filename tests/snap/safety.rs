@@ -65,7 +65,7 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     };
     // The restore itself, which the server continues alone.
     sandbox.fill(&docs, 10, 15);
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(2, Side::After).hanging_up();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_restore", Side::After).hanging_up();
     let lost = restore("close", &gate).fails(6, "outcome_unknown").changed();
     assert_eq!(gate.changes().len(), 2, "nothing is opened again: {:?}", gate.changes());
     assert_eq!(state(&lost, "indices", "index", &docs), "in_progress");
@@ -82,7 +82,7 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     assert_eq!(sandbox.count(&docs), 15);
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found");
     // The deletion before it.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, Side::After).hanging_up();
+    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("DELETE ", Side::After).hanging_up();
     let lost = restore("delete", &gate).fails(6, "outcome_unknown");
     assert!(lost.doc()["changed"].is_null(), "{lost}");
     assert_eq!(state(&lost, "indices", "index", &docs), "in_progress");
@@ -113,7 +113,7 @@ fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is
     sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     for (side, run) in [(Side::After, "20261120t070001z-test"), (Side::Before, "20261120t070002z-test")] {
-        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(1, side).hanging_up();
+        let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_restore", side).hanging_up();
         let tool = sandbox.tool(&["stage", "--from", "-", "--run-id", run]).stdin(created.text());
         let lost = tool.env("SVC_SEARCH_URL", gate.url()).run().fails(6, "outcome_unknown");
         assert_eq!(sandbox.copies(), Vec::<String>::new(), "{lost}");

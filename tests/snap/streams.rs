@@ -157,7 +157,7 @@ fn what_a_client_made_while_an_interrupted_restore_in_place_had_deleted_it_is_no
     let args = ["restore", "s1", "--in-place", "--on-conflict", "delete", "--run-id", run];
     // Without the counts of a document.
     sandbox.remove_state();
-    Gate::kill_at(&sandbox.search.url, 2, Side::Before, sandbox.tool(&args));
+    Gate::kill_on(&sandbox.search.url, "/_restore", Side::Before, sandbox.tool(&args));
     assert_eq!(sandbox.search.request("GET", &format!("/{docs}"), None).unwrap().0, 404);
     sandbox.fill(&docs, 100, 102);
     sandbox.tool(&args).run().ok().changed();

@@ -263,7 +263,7 @@ fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_
         let staged = tool(&["stage", "s1"]).run().ok();
         let run = staged.result()["run"].as_str().unwrap();
         // Its clone behind the exchange.
-        Gate::kill_at(&sandbox.search.url, 5, Side::Before, tool(&["swap", "--run", run]));
+        Gate::kill_on(&sandbox.search.url, "POST /svc-staged-", Side::Before, tool(&["swap", "--run", run]));
         let set = setting()["action.auto_create_index"].clone();
         assert_eq!(set, format!("-{docs},{}", was.as_str().unwrap_or("+sb*,+x*")));
         // Many clones start at once meanwhile.

@@ -378,6 +378,13 @@ impl Gate {
         self
     }
 
+    /// The same at the first of them whose method and path hold that.
+    pub fn close_on(self, holds: &str, side: Side) -> Self {
+        let holds = holds.to_owned();
+        self.rule(move |line| changes_something(line) && line.contains(&holds), Act::Close(side), 0, 1);
+        self
+    }
+
     /// Hangs up at the chosen request instead of closing: a connection that breaks once.
     pub fn hanging_up(self) -> Self {
         with(&self.state, |state| {
@@ -420,13 +427,24 @@ impl Gate {
         gate
     }
 
+    /// The same at the first request that changes something and whose method and path hold that.
+    #[track_caller]
+    pub fn kill_on(url: &str, holds: &str, side: Side, tool: Tool) -> Self {
+        let (gate, ran) = Self::to(url).expect("a port is free").close_on(holds, side).killing(tool);
+        assert!(ran.status == 137, "the tool did not come to {holds}: {:?}\n{ran}", gate.changes());
+        gate
+    }
+
     /// The same for a tool that may end before it has come to the chosen request; its status says which it was.
     #[track_caller]
     pub fn kill_or_end(url: &str, number: usize, side: Side, tool: Tool) -> (Self, Ran) {
-        let gate = Self::to(url).expect("a port is free").close_at(number, side);
-        let spawned = tool.env("SVC_SEARCH_URL", gate.url()).spawn();
-        let ran = spawned.interrupted("the chosen request", (Signal::SIGKILL, false), |_| gate.is_closed());
-        (gate, ran)
+        Self::to(url).expect("a port is free").close_at(number, side).killing(tool)
+    }
+
+    fn killing(self, tool: Tool) -> (Self, Ran) {
+        let spawned = tool.env("SVC_SEARCH_URL", self.url()).spawn();
+        let ran = spawned.interrupted("the chosen request", (Signal::SIGKILL, false), |_| self.is_closed());
+        (self, ran)
     }
 
     /// The gate as the address of a search database.
