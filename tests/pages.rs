@@ -44,7 +44,8 @@ const MAKERS: [(&str, u8); 24] = [
 ];
 
 /// Statuses of codes that are no literal where their failure or warning is made.
-const OTHERS: [(&str, u8); 8] = [
+const OTHERS: [(&str, u8); 9] = [
+    ("undo_failed", 9),
     ("failed", 1),
     ("service_active", 3),
     ("service_inactive", 3),
@@ -73,6 +74,8 @@ fn codes() -> BTreeMap<String, String> {
             }
         }
     }
+    // A warning of a run says itself that a person must read it.
+    found.entry("undo_failed").or_default().remove(&0);
     for (code, status) in OTHERS {
         found.entry(code).or_default().insert(status);
     }

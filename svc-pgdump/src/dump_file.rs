@@ -63,7 +63,7 @@ impl DumpFile {
         let program = if compression == Compression::Gzip { "gunzip -k" } else { "zstd -dk" };
         let message =
             format!("{} is compressed in one piece, and cannot be loaded over several connections.", self.path.display());
-        Err(Failure::refused("dump_invalid", message).hint(format!(
+        Err(Failure::refused("file_invalid", message).hint(format!(
             "Decompress it, and restore the result: {program} {}",
             shell_quoted(&[self.path.display().to_string()])
         )))

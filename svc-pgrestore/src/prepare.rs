@@ -260,7 +260,7 @@ fn properties(
             let message =
                 format!("{database} is closed, as a failed --in-place leaves it: its properties are not what they were.");
             let open = format!("ALTER DATABASE {} CONNECTION LIMIT -1", escape_identifier(database));
-            return Err(Failure::refused("postgres_refused", message)
+            return Err(Failure::refused("not_swappable", message)
                 .hint(format!("Restore the dump that it was given again; or open the database: {open}.")));
         }
         call.warn("not_restored", format!("{missing}: those of the live database {database} are used."));

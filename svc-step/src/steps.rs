@@ -41,9 +41,13 @@ pub const UNIT_AFTER: &str = "unit-after";
 pub const ROLLBACK: &str = "rollback";
 /// The first of its hops; the others have the same name with another number.
 pub const FIRST_HOP: &str = "hop-1";
+/// The restart of PostgreSQL in a rollback.
+pub const RESTART_DATABASE: &str = "restart-database";
+/// The installer of the version before, found by an upgrade.
+pub const PREVIOUS_INSTALLER: &str = "previous-installer";
 
 /// All of them.
-pub const ALL: [&str; 20] = [
+pub const ALL: [&str; 22] = [
     INSTALLER,
     UNINSTALL,
     STOP,
@@ -64,4 +68,6 @@ pub const ALL: [&str; 20] = [
     UNIT_AFTER,
     ROLLBACK,
     FIRST_HOP,
+    RESTART_DATABASE,
+    PREVIOUS_INSTALLER,
 ];

@@ -6,14 +6,12 @@ use serde::Deserialize;
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::journal::Journal;
 use svc_step::settings::Product;
+use svc_step::steps;
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::current::Current;
 use crate::installer::{self, Installer};
 use crate::version::Version;
-
-/// The step of an upgrade that has found the installer of the version before.
-const PREVIOUS: &str = "previous-installer";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -90,7 +88,7 @@ fn place(args: &FindArgs, upgrade: Option<&Path>, name: &str) -> PathBuf {
 
 /// Where an upgrade has found the installer of the version before.
 fn seen_by(run: &Path) -> Option<PathBuf> {
-    let document = Journal::at(run).attempt(PREVIOUS)?.document.filter(|document| document.ok)?;
+    let document = Journal::at(run).attempt(steps::PREVIOUS_INSTALLER)?.document.filter(|document| document.ok)?;
     document.text("/path").map(PathBuf::from)
 }
 

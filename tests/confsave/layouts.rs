@@ -12,7 +12,7 @@ fn both_layouts_are_refused_until_one_is_named_and_neither_is_not_found() {
     save().run().fails(4, "file_not_found").unchanged();
     fs::write(site.yaml(), SHIPPED).unwrap();
     fs::write(site.conf(), SHIPPED_CONF).unwrap();
-    save().run().refused("file_exists");
+    save().run().refused("options_invalid");
     save().args(["--layout", "conf"]).run().ok();
     save().args(["--layout", "yaml"]).run().ok();
     assert_eq!(text(site.path("svc.conf")), SHIPPED_CONF);
@@ -28,7 +28,7 @@ fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
     let save = site.tool("save").arg("--to").arg(site.path("svc.conf")).run().ok();
     fs::write(site.conf(), SHIPPED_CONF).unwrap();
     fs::write(site.yaml(), SHIPPED).unwrap();
-    site.tool("diff").arg(site.path("svc.conf")).run().refused("file_exists");
+    site.tool("diff").arg(site.path("svc.conf")).run().refused("options_invalid");
     let ran = site.tool("diff").args(["--from", "-"]).stdin(save.text()).run().ok();
     assert_eq!(paths(&ran.result()["changed"]), ["database.host"]);
     let base = site.write("base.conf", SHIPPED_CONF);

@@ -165,7 +165,7 @@ fn what_others_compress_in_one_piece_is_loaded_after_the_command_of_the_hint() {
         let stage = |path: &Path| {
             case.tool().arg("stage").arg(path).args(["--run-id", &format!("20300101t000000z-foreign-{suffix}")]).run()
         };
-        let refused = stage(&path).refused("dump_invalid");
+        let refused = stage(&path).refused("file_invalid");
         let (_, command) = refused.doc()["error"]["hint"].as_str().unwrap().split_once(": ").unwrap();
         piped(&["sh", "-c", command], b"");
         let ran = stage(&path.with_extension("")).ok();

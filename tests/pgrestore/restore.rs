@@ -829,7 +829,7 @@ fn term_during_an_in_place_load_is_told_and_the_same_command_fixes_it() {
     // A dump that knows no properties does not take those of a closed database for its own.
     let other = case.dir.path().join("other.sql");
     fs::copy(&dump, &other).unwrap();
-    let ran = case.tool().arg(&other).run().fails(3, "postgres_refused").unchanged();
+    let ran = case.tool().arg(&other).run().fails(3, "not_swappable").unchanged();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&format!("ALTER DATABASE {}", identifier(&case.database))));
     // The same name again, with the cause fixed; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();

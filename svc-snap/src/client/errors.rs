@@ -103,7 +103,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that folder (path.repo).",
         "svc-snap configure --location DIR adds a folder to path.repo, then restart the server; other types than fs may need a plugin on every node.")
         .on(&["repository_exception"], &["path.repo", "repository type"]),
-    Rule::new(Status::Invalid, "repository_damaged",
+    Rule::new(Status::Invalid, "repository_changed_elsewhere",
         "Something else than this server has written to the repository's folder.",
         "Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again.")
         .on(&["repository_exception", "snapshot_exception"],

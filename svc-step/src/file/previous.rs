@@ -32,7 +32,7 @@ impl Previous {
                 Ok(_) => {}
             }
         }
-        Err(Failure::refused("file_exists", format!("Too many former files are kept beside {}.", path.display()))
+        Err(Failure::refused("file_exists", format!("Too many previous files are beside {}.", path.display()))
             .hint("Remove those that nobody needs."))
     }
 

@@ -24,7 +24,7 @@ pub struct Part {
 pub fn parts(state_dir: &Path, version: Option<&str>, has_pg_unit: bool) -> Vec<Part> {
     let mut runs = journal::runs(state_dir);
     runs.retain(|run| matches!(&*run.script(), "svc-rollback" | "svc-upgrade"));
-    let restart = has_pg_unit.then_some("restart-database");
+    let restart = has_pg_unit.then_some(steps::RESTART_DATABASE);
     let steps = [steps::STOP, steps::UNINSTALL, steps::SWAP_SEARCH, steps::SWAP_DATABASE]
         .into_iter()
         .chain(restart)

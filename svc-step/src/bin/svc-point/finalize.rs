@@ -156,6 +156,7 @@ fn unfinished(dir: &Path, failure: Failure) -> Failure {
     }
     let message = format!("The restore point {} could not be finalized: {failure}", dir.display());
     Failure::new(failure.status, &failure.code, message)
+        .retryable(failure.retryable)
         .hint(failure.hint.unwrap_or_else(|| "Check the disk space of SVC_BACKUP_DIR.".to_owned()))
         .cause(failure.causes.join("; "))
 }

@@ -181,7 +181,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") => {
             "Repair the index (GET /_cluster/allocation/explain)."
         }
-        ("file_exists", _) if error.hint.as_deref().is_some_and(|hint| hint.contains("--force")) => {
+        ("file_exists", "svc-confsave.save") if error.hint.as_deref().is_some_and(|hint| hint.contains("--force")) => {
             "Move the copy to another place, then resume the run."
         }
         _ => return error.hint.clone(),

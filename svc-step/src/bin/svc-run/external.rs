@@ -59,7 +59,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     }
     if run.private_lost && step.name == steps::INSTALLER {
         let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
-        return Err(Failure::usage("options_invalid", "The installer has arguments, which are kept nowhere.")
+        return Err(Failure::usage("options_invalid", "The installer has arguments, which are written nowhere.")
             .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))));
     }
     if file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED) {
@@ -74,15 +74,29 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     super::step::tell_begin(run, &files);
     let ended = hold(run, step, &files, lock).and_then(|()| outcome(run, step, &files));
-    if ended.as_ref().is_err_and(|failure| failure.code == NOT_BEGUN) {
-        let _ = fs::remove_file(with_ending(&files, "started"));
-        undos.into_iter().for_each(|undos| run.withdraw_commit(undos));
+    ended.map_err(|stop| {
+        if !stop.begun {
+            let _ = fs::remove_file(with_ending(&files, "started"));
+            undos.into_iter().for_each(|undos| run.withdraw_commit(undos));
+        }
+        stop.failure
+    })
+}
+
+/// The failure of a command, and whether it was begun: else it has changed nothing.
+struct Stop {
+    failure: Failure,
+    begun: bool,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self { failure, begun: true }
     }
-    ended
 }
 
 /// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
-fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure> {
+fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Stop> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(run.dir().join("log"));
     let log = log.map_err(|error| run.journal_full(&Failure::io("write the log", &run.dir().join("log"), &error)))?;
     let private = if step.name == steps::INSTALLER { run.private.len() } else { 0 };
@@ -106,7 +120,7 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Failure>
     loop {
         match holder.ended(Duration::from_millis(50)) {
             Ok(Some(ended)) => return ended.map(drop).map_err(|error| not_begun(step, &error)),
-            Ok(None) if run.signal().is_some() => return Err(still_running(step, files)),
+            Ok(None) if run.signal().is_some() => return Err(still_running(step, files).into()),
             Ok(None) => {}
             Err(Lost) => return Err(not_begun(step, &std::io::Error::other("nobody waited for its holder"))),
         }
@@ -118,26 +132,24 @@ fn still_running(step: &Step, files: &Path) -> Failure {
         .hint(format!("Wait until it has ended; it prints to {}.", with_ending(files, "out").display()))
 }
 
-/// Of nothing else that can happen to a command.
-const NOT_BEGUN: &str = "internal";
-
-fn not_begun(step: &Step, error: &std::io::Error) -> Failure {
-    Failure::failed(NOT_BEGUN, format!("The command of the step {} was not begun.", step.name)).cause(error.to_string())
+fn not_begun(step: &Step, error: &std::io::Error) -> Stop {
+    let message = format!("The command of the step {} was not begun.", step.name);
+    Stop { failure: Failure::failed("internal", message).cause(error.to_string()), begun: false }
 }
 
 /// What became of the command, by what its holder has written.
-fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Failure> {
+fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Stop> {
     let status = fs::read_to_string(with_ending(files, "rc")).ok().and_then(|text| text.trim().parse::<i32>().ok());
     match status {
         Some(status) => {
             let document = write_document(run, step, files, status);
             run.say(&format!("{}: ended with status {status}", step.name));
-            check_outcome(run, step, &document)
+            Ok(check_outcome(run, step, &document)?)
         }
-        None if is_running(&run.state_dir) => Err(still_running(step, files)),
+        None if is_running(&run.state_dir) => Err(still_running(step, files).into()),
         None if with_ending(files, "out").exists() => {
             remove_unredacted(run.journal());
-            Err(unknown(run, step))
+            Err(unknown(run, step).into())
         }
         None => Err(not_begun(step, &std::io::Error::other("its holder ended before it"))),
     }

@@ -82,7 +82,7 @@ pub fn value(run: &Journal, step: &str, path: &str) -> Result<Vec<String>, Failu
 }
 
 fn absent(file: &Path, path: &str) -> Failure {
-    Failure::not_found("file_not_found", format!("{} has no {path}.", file.display()))
+    Failure::not_found("options_invalid", format!("{} has no {path}.", file.display()))
         .hint("Read the page of the tool for its fields.")
 }
 
