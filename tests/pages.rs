@@ -126,7 +126,7 @@ fn every_step_that_the_programs_know_by_name_is_one_of_a_script() {
         let is_begun = |line: &str| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let is_name = |word: &&str| if name == step { *word == name } else { word.starts_with(name) };
-            let at = words.iter().position(|word| is_name(word));
+            let at = words.iter().position(is_name);
             at.is_some_and(|at| words[..at].iter().any(|word| verbs.contains(word)))
         };
         assert!(texts.iter().flat_map(|text| text.lines()).any(is_begun), "no script has the step {step}");
