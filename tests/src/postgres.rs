@@ -71,10 +71,12 @@ impl Postgres {
 
     fn settings(&self) -> String {
         let (socket_dir, port) = (self.socket_dir.display(), self.port);
-        // Nothing here has to survive a power cut, so nothing waits for the disk.
+        // Nothing here has to survive a power cut, so nothing waits for the disk; and what a killed server leaves of its shared memory
+        // is in its own directory.
         format!(
             "listen_addresses = '127.0.0.1'\nport = {port}\nunix_socket_directories = '{socket_dir}'\n\
-             max_prepared_transactions = 5\nmax_connections = 200\nfsync = off\nsynchronous_commit = off\nfull_page_writes = off\n\
+             max_prepared_transactions = 5\nmax_connections = 200\ndynamic_shared_memory_type = mmap\n\
+             fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n\
              timezone = 'UTC'\nlog_timezone = 'UTC'\n"
         )
     }
