@@ -68,7 +68,9 @@ fn codes() -> BTreeMap<String, String> {
             for behind in text.split(maker).skip(1) {
                 let literal = behind.trim_start().trim_start_matches('"');
                 let end = literal.find(|sign: char| !sign.is_ascii_lowercase() && sign != '_').unwrap_or(literal.len());
-                if literal[..end].contains('_') || ["internal", "locked", "timeout", "conflict"].contains(&&literal[..end]) {
+                if literal[..end].contains('_')
+                    || ["internal", "locked", "timeout", "conflict", "interrupted"].contains(&&literal[..end])
+                {
                     found.entry(&literal[..end]).or_default().insert(status);
                 }
             }
@@ -82,7 +84,7 @@ fn codes() -> BTreeMap<String, String> {
     let shown = |statuses: BTreeSet<u8>| statuses.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     let mut all: BTreeMap<String, String> =
         found.into_iter().map(|(code, statuses)| (code.to_owned(), shown(statuses))).collect();
-    all.insert("interrupted".to_owned(), "128+n".to_owned());
+    all.entry("interrupted".to_owned()).and_modify(|statuses| *statuses += ", 128+n").or_insert_with(|| "128+n".to_owned());
     all
 }
 

@@ -324,9 +324,8 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
     let installer = product.path("odd/rbdiscard-1.15.5.run");
     fs::create_dir_all(installer.parent().unwrap()).unwrap();
     let real = product.installer("1.15.5");
-    fs::write(&installer, format!("#!/bin/sh\n[ -e '{}' ] && exec '{}'\nexit 1\n", product.path("go").display(), real.display()))
-        .unwrap();
-    fs::set_permissions(&installer, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\n[ -e '{}' ] && exec '{}'\nexit 1\n", product.path("go").display(), real.display());
+    os::write_program(&installer, text).unwrap();
     let failed = product.tool("svc-rollback").arg("--discard-current").arg("--installer").arg(installer).run();
     failed.fails(1, "command_failed").changed();
     let again = || product.tool("svc-rollback").arg("--resume");

@@ -1,7 +1,6 @@
 //! `svc-rollback`: which restore point it goes back to, and what it finds out, says and refuses before and after.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -179,8 +178,7 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
     for name in ["named", "beside", "here"] {
         fs::create_dir(path(name)).unwrap();
         let installer = path(name).join("svc-1.15.5.run");
-        fs::write(&installer, "#!/bin/sh\n").unwrap();
-        fs::set_permissions(installer, fs::Permissions::from_mode(0o755)).unwrap();
+        svc_tests::os::write_program(&installer, "#!/bin/sh\n").unwrap();
     }
     // An upgrade as far as it is read: its preflight had found the installer beside the new one.
     let id = "20260101t000000z-upgrade-2.0.1";

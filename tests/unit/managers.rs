@@ -42,10 +42,8 @@ fn the_manager_of_another_user_is_refused() {
 fn a_user_without_rights_is_told_to_use_sudo() {
     let folder = tempfile::tempdir().unwrap();
     let fake = folder.path().join("systemctl");
-    fs::write(&fake, WITHOUT_RIGHTS).unwrap();
-    for path in [folder.path(), &fake] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    os::write_program(&fake, WITHOUT_RIGHTS).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let user = os::system_user("svc-unit-test").unwrap();
     for step in ["stop", "restart"] {
         let tool = Tool::new("svc-unit").arg(step).env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));

@@ -87,7 +87,7 @@ fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
     unit.waits_in("active");
     polls.wait();
     fs::write(&end, "").unwrap();
-    spawned.wait().fails(1, "unit_failed").changed();
+    says(&spawned.wait().fails(1, "unit_failed").changed(), "started but did not stay active");
 }
 
 #[test]
@@ -108,6 +108,6 @@ fn an_answer_that_comes_when_the_unit_has_died_is_somebody_elses() {
         let ran = tool.run();
         // Had it not asked at all, nobody would ever be answered.
         let _ = TcpStream::connect(listener.local_addr().unwrap());
-        ran.fails(1, "unit_failed").changed();
+        says(&ran.fails(1, "unit_failed").changed(), "started but did not stay active");
     });
 }

@@ -58,10 +58,10 @@ fn a_unit_that_dies_at_once_was_not_started() {
     let ran = unit.start().run().fails(1, "unit_failed").changed().warns("not_checked");
     assert_eq!((after(&ran, "active_state"), after(&ran, "result")), (&json!("failed"), &json!("exit-code")));
     assert_eq!((after(&ran, "exec_main_code"), after(&ran, "exec_main_status")), (&json!("exited"), &json!(7)));
-    says(&ran, "exit status 7");
+    says(&ran, "did not start: it is failed (exit-code, exit status 7)");
     // A program that is not there at all.
     let unit = Own::new("no-program", "Type=exec\nExecStart=/nonexistent/program");
-    unit.start().run().fails(1, "unit_failed");
+    says(&unit.start().run().fails(1, "unit_failed"), "did not start");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_unit_that_dies_after_three_seconds_did_not_hold() {
     let unit = Own::new("short", "ExecStart=/bin/sh -c 'sleep 3; exit 3'");
     // As long as it is watched where nobody says how long.
     let ran = unit.tool("start").run().fails(1, "unit_failed").changed();
-    says(&ran, "exit status 3");
+    says(&ran, "started but did not stay active: it is failed (exit-code, exit status 3)");
     assert_eq!((after(&ran, "active_state"), after(&ran, "exec_main_status")), (&json!("failed"), &json!(3)));
     // A failed unit is started again; one that nobody watches counts as started: it is the settling that finds it out.
     let ran = unit.tool("start").args(["--settle", "0"]).run().ok().changed();
@@ -79,7 +79,8 @@ fn a_unit_that_dies_after_three_seconds_did_not_hold() {
 #[test]
 fn a_unit_that_is_started_again_and_again_did_not_hold_although_it_is_active_most_of_the_time() {
     let unit = Own::with("loop", "StartLimitIntervalSec=0", &format!("{SHORT}\nRestart=always\nRestartSec=10ms"));
-    unit.tool("start").args(["--settle", "4s"]).run().fails(1, "unit_failed").changed();
+    let ran = unit.tool("start").args(["--settle", "4s"]).run().fails(1, "unit_failed").changed();
+    says(&ran, "started but did not stay active");
     assert!(unit.systemd.property(&unit.name, "NRestarts").unwrap() != "0");
     // Waiting counts from the start after each restart, and gives up.
     let ran = unit.tool("wait").args(["--settle", "4s", "--timeout", "5s"]).run().fails(6, "timeout").unchanged();
