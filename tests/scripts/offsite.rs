@@ -356,8 +356,24 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
     fs::rename(&point, product.path(&id)).unwrap();
     offsite(&["fetch", &id]).run().fails(4, "point_not_found").unchanged();
     fs::rename(product.path(&id), &point).unwrap();
+    // restic cannot write the new tags, and says nothing but a warning.
+    offsite(&["push"]).stub(&product.path("stub"), "restic", "case $* in tag*) exit ;; esac").run().fails(5, "offsite_failed");
+    assert!(!product.state_dir().join("offsite.json").exists());
     offsite(&["push"]).run().ok().changed();
     assert_eq!((copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[]))), (vec![id.clone()], 1));
+    // A server that only takes new files (as `rclone serve restic --append-only` does it): what had the first tag stays there too.
+    let far = product.path("far away/restic");
+    let keeps = format!(
+        "case $* in tag*) cp -aT '{0}/snapshots' '{0}/kept'; restic.real \"$@\"; cp -an '{0}/kept/.' '{0}/snapshots'; exit ;; \
+         forget*) echo 'Fatal: blob not removed, server response: 403 Forbidden (403)' >&2; exit 1 ;; esac",
+        far.display()
+    );
+    symlink("/usr/bin/restic", product.path("bin/restic.real")).unwrap();
+    for _ in 0..2 {
+        let ran = offsite(&["push"]).stub(&product.path("stub"), "restic", &keeps).run().ok().changed();
+        assert!(ran.doc()["warnings"].as_array().unwrap().is_empty(), "{ran}");
+    }
+    assert_eq!((copies(&offsite(&["list"]).run()).len(), restic_snapshots(&offsite(&[]))), (3, 5));
 
     // Of a directory that has another name, no fetch would find the copy.
     let renamed = product.path("renamed \"point");

@@ -20,6 +20,8 @@ use svc_step::{Call, Failure, restic};
 #[derive(Debug, Clone, Deserialize)]
 struct Snapshot {
     id: String,
+    /// The ID that it had before it got other tags.
+    original: Option<String>,
     time: Timestamp,
     hostname: String,
     #[serde(default)]
@@ -43,6 +45,11 @@ pub struct Copy {
 }
 
 impl Snapshot {
+    /// Whether it is the one that restic printed this ID of, whole or shortened, perhaps with other tags since.
+    fn was(&self, id: &str) -> bool {
+        [Some(&self.id), self.original.as_ref()].into_iter().flatten().any(|one| one.starts_with(id))
+    }
+
     fn has(&self, tag: &str) -> bool {
         self.tags.iter().any(|other| other == tag)
     }

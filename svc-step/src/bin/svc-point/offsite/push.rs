@@ -17,7 +17,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::{Accept, Call, Failure, Received, StepResult};
 
-use super::{LOST_FOUND, literal, run as restic, snapshots, unverified};
+use super::{LOST_FOUND, Snapshot, literal, run as restic, snapshots, unverified};
 use crate::last::{self, OffsiteCopy};
 use crate::point::{self, About, BackupDir};
 use crate::space::result;
@@ -185,7 +185,7 @@ fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, p
     backup.extend(paths.iter().flatten().map(String::as_str));
     // What earlier calls have left that were killed: their locks, and what they could not verify.
     restic(call, &["unlock", "--quiet"], &failed)?;
-    remove_unverified(call, service, &host, &failed)?;
+    remove_unverified(call, service, &host, &copies);
 
     let before = repository.map(generation).transpose()?;
     let attempt = call.effects().attempt();
@@ -197,10 +197,8 @@ fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, p
         Ok(ended) => ended,
         Err(failure) => {
             attempt.happened();
-            if failure.signal.is_none()
-                && let Err(failure) = remove_unverified(call, service, &host, &failed)
-            {
-                call.warn("not_removed", format!("The incomplete copy is removed by the next push only: {failure}"));
+            if failure.signal.is_none() {
+                remove_unverified(call, service, &host, &copies);
             }
             return Err(failure);
         }
@@ -212,6 +210,12 @@ fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, p
             .hint("svc-offsite restic version")
     })?;
     restic(call, &["tag", "--quiet", "--set", &verified, &summary.snapshot_id], &failed)?;
+    // restic ends with 0 also if it could not write the snapshot with the new tags, or not remove the one with the old.
+    let tagged = snapshots(call, &verified, Some(&host), &failed)?;
+    if !tagged.iter().any(|copy| copy.was(&summary.snapshot_id)) {
+        return Err(Failure::unavailable("offsite_failed", format!("{failed}: restic has not marked the copy as verified."))
+            .hint(shell_quoted(&["svc-offsite", "push", &args.point])));
+    }
     let copied_at = Timestamp::now();
     pushed.copied_at = Some(copied_at.into());
     let record = OffsiteCopy { point_id: id, copied_at, made_at: made_at(pushed) };
@@ -245,16 +249,24 @@ fn busy(point: &str) -> Failure {
         .hint(format!("To copy it again:\n  {again}"))
 }
 
-fn remove_unverified(call: &Call, service: &str, host: &str, failed: &str) -> Result<(), Failure> {
-    let left = snapshots(call, &unverified(service), Some(host), failed)?;
-    if left.is_empty() {
-        return Ok(());
+/// Removes what was not verified, but for what a server that only takes new files (append-only) has kept of a verified copy. What stays is
+/// no copy, so that a push goes on.
+fn remove_unverified(call: &Call, service: &str, host: &str, copies: &[Snapshot]) {
+    let failed = "What earlier pushes could not verify is still in the restic repository";
+    let removed = snapshots(call, &unverified(service), Some(host), failed).and_then(|mut left| {
+        left.retain(|one| !copies.iter().any(|copy| copy.was(&one.id)));
+        if left.is_empty() {
+            return Ok(());
+        }
+        let ids = left.iter().map(|one| one.id.as_str());
+        let attempt = call.effects().attempt();
+        restic(call, &["forget", "--quiet"].into_iter().chain(ids).collect::<Vec<_>>(), failed)?;
+        attempt.happened();
+        Ok(())
+    });
+    if let Err(failure) = removed {
+        call.warn("not_removed", failure.message);
     }
-    let ids = left.iter().map(|one| one.id.as_str());
-    let attempt = call.effects().attempt();
-    restic(call, &["forget", "--quiet"].into_iter().chain(ids).collect::<Vec<_>>(), failed)?;
-    attempt.happened();
-    Ok(())
 }
 
 /// The names of the repository's `index-N`.
