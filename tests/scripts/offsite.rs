@@ -197,7 +197,8 @@ fn typed(env: &[(String, String)], has: &str, dir: &Path, id: &str) -> String {
     let path = search_path([root().join("scripts")]).into_string().unwrap();
     let env: Vec<(String, String)> = env.iter().cloned().chain([("PATH".to_owned(), path)]).collect();
     let block = page::transcripts("docs/backups.md").unwrap().into_iter().find(|block| block.contains(has)).unwrap();
-    page::bash(&block.replace("20261121t021703z-backup-nightly", id), &env, dir)
+    let root = env.iter().find(|(key, _)| key == "FETCHED").map_or("/var/backups", |(_, root)| root);
+    page::bash(&block.replace("20261121t021703z-backup-nightly", id).replace("/var/backups", root), &env, dir)
         .unwrap_or_else(|error| panic!("{has}: {error:#}"))
 }
 
@@ -498,6 +499,28 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
     symlink("/usr/bin/restic", product.path("stub/restic.real")).unwrap();
     let damaged = damaged.run().fails(7, "point_invalid");
     assert!(!damaged.doc()["error"]["hint"].as_str().unwrap().contains("is complete"), "{damaged}");
+}
+
+#[test]
+fn a_restore_point_that_was_removed_here_is_fetched_beside_the_repository_in_use() {
+    let (product, before) = installed("offgone");
+    let env = settings_file(&product, &[]);
+    let dir = product.path("documents");
+    fs::create_dir(&dir).unwrap();
+    let point = point_of(&product.tool("svc-backup").run().ok());
+    typed(&env, "svc-offsite push", &dir, "");
+    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    let id = point.file_name().unwrap().to_str().unwrap();
+    product.tool("svc-backup").args(["--delete", id]).run().ok();
+    assert!(!point.exists());
+    // Where the repository is that is in use, it is not put.
+    let fetch = Tool::script("svc-offsite").args(["fetch", id]).envs(env.iter().cloned());
+    fetch.run().refused("file_exists").unchanged();
+    let may_write = product.host.search.repo_root.display().to_string();
+    let env: Vec<_> = env.into_iter().chain([("FETCHED".to_owned(), may_write)]).collect();
+    typed(&env, "register --readonly --replace", &dir, id);
+    assert_back(&product, &before);
+    product.tool("svc-backup").run().ok();
 }
 
 #[test]
