@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::json;
 use svc_tests::disk::SmallDisk;
-use svc_tests::journey::undone_where;
+use svc_tests::journey::{running, undone_where};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
@@ -204,8 +204,7 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
             folder.path().join("own scripts/mine").display()
         );
         assert_eq!(ran.doc()["error"]["hint"], again, "{ran}");
-        let steps: Vec<&str> =
-            ran.result()["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+        let steps = ran.steps();
         assert!(steps.contains(&"back") && !steps.contains(&"installer") && !folder.path().join("ran").exists(), "{steps:?}");
         let resumed = Tool::new("svc-run").arg("refuse-unfinished").arg("mine");
         resumed
@@ -226,8 +225,7 @@ fn the_document_of_an_earlier_step_is_named_by_that_step() {
         folder.path().join("kept").display()
     );
     let ran = own_script(folder.path(), &does).run().ok();
-    let steps: Vec<&str> = ran.result()["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
-    assert_eq!(steps, ["made", "shown", "other", "kept"]);
+    assert_eq!(ran.steps(), ["made", "shown", "other", "kept"]);
     assert!(fs::read_to_string(folder.path().join("kept")).unwrap().contains("\"mine.make/1\""));
 }
 
@@ -245,7 +243,7 @@ fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed() {
         .fails(1, "command_failed");
     let id = ran.doc()["run_id"].as_str().unwrap();
     let wanted = format!("\n  '{}' --resume {id} --rerun-installer\nLook.", folder.path().join("own scripts/mine").display());
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().ends_with(&wanted), "{ran}");
+    assert!(ran.hint().ends_with(&wanted), "{ran}");
 }
 
 #[test]
@@ -274,7 +272,7 @@ fn what_stays_of_a_run_that_failed_is_told() {
     let inner = inner.path().join("own scripts/mine");
     let calls = format!("undo back -- svc-version current\nstep inner -- '{}'\n", inner.display());
     let ran = own_script(folder.path(), &calls).may_be_killed().run();
-    let hint = ran.doc()["error"]["hint"].as_str().unwrap_or_default();
+    let hint = ran.hint();
     assert!(ran.status == 1 && hint.contains("Run by hand what is left to be undone:\n  svc-run recover"), "{ran}");
     // Killed there, it is told by what undoes the rest.
     let killed = format!(
@@ -356,7 +354,7 @@ fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repa
         tool.env("SVC_BACKUP_DIR", folder.path().join("backups")).env("SVC_INSTALL_DIR", folder.path())
     };
     let refused = tool(Tool::script("svc-backup")).run().refused("run_unfinished");
-    assert!(refused.doc()["error"]["hint"].as_str().unwrap().ends_with(":\n  svc-backup --ignore-unfinished"), "{refused}");
+    assert!(refused.hint().ends_with(":\n  svc-backup --ignore-unfinished"), "{refused}");
     // The unfinished one is what there is to say, and not that another was refused for it.
     let status = tool(Tool::new("svc-run")).arg("status").run();
     assert!(status.stdout.starts_with("svc-upgrade 20260101t000000z-upgrade"), "{status}");
@@ -498,8 +496,7 @@ fn however_many_restore_points_are_named_none_is_deleted_where_one_is_not_there(
 
 #[test]
 fn what_a_step_shows_to_people_fits_80_columns_and_ends_with_the_verdict() {
-    let product = Product::new("sctable").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("sctable");
     let backup = product.tool("svc-backup").run().ok();
     let point = backup.result()["restore_point"].as_str().unwrap().to_owned();
     let (snapshot, saved) = (format!("{point}/snapshot.json"), format!("{point}/confsave.json"));
@@ -526,8 +523,7 @@ fn what_a_step_shows_to_people_fits_80_columns_and_ends_with_the_verdict() {
 
 #[test]
 fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
-    let product = Product::new("scstatus").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("scstatus");
     for status in [9, 3, 8] {
         let installer = installer_that(&product, &format!("exit {status}"));
         let ran = product.tool("svc-upgrade").arg("--ignore-unfinished").arg(&installer).run().fails(1, "command_failed");
@@ -538,8 +534,7 @@ fn an_installers_own_status_is_never_taken_for_one_of_the_contract() {
 
 #[test]
 fn an_installer_gets_the_callers_umask_and_environment_and_no_lock_of_ours() {
-    let product = Product::new("scumask").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("scumask");
     let (out, settings) = (product.path("seen"), product.path("environment"));
     fs::write(&settings, "SVC_KEEP_RUNS=77\nPRODUCTS_OWN=of_the_file\n").unwrap();
     let does = format!("{{ umask; env; ls -l /proc/self/fd; }} >'{}'; exit 1", out.display());
@@ -563,8 +558,7 @@ fn an_installer_gets_the_callers_umask_and_environment_and_no_lock_of_ours() {
 
 #[test]
 fn what_a_run_did_not_make_it_does_not_remove() {
-    let product = Product::new("sckeep").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("sckeep");
     let id = "20260101t000000z-x";
     let foreign = product.backup_dir().join(id);
     fs::create_dir_all(&foreign).unwrap();
@@ -575,8 +569,7 @@ fn what_a_run_did_not_make_it_does_not_remove() {
 
 #[test]
 fn a_run_id_that_is_taken_or_none_is_refused_and_the_other_runs_journal_stays() {
-    let product = Product::new("scid").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("scid");
     let backup = product.tool("svc-backup").run().ok();
     let id = backup.doc()["run_id"].as_str().unwrap().to_owned();
     let kept = product.state_dir().join("runs").join(&id).join("document.json");
@@ -590,8 +583,7 @@ fn a_run_id_that_is_taken_or_none_is_refused_and_the_other_runs_journal_stays() 
 
 #[test]
 fn every_call_has_an_id_of_its_own_and_every_run_a_greater_one_than_all_before_also_where_the_clock_went_back() {
-    let product = Product::new("scgrow").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("scgrow");
     let id = |ran: &Ran| ran.doc()["run_id"].as_str().unwrap().to_owned();
     let refused: BTreeSet<String> =
         (0..4).map(|_| id(&product.tool("svc-upgrade").args(["--resume", "20260101t000000z-x"]).run())).collect();
@@ -604,8 +596,7 @@ fn every_call_has_an_id_of_its_own_and_every_run_a_greater_one_than_all_before_a
 
 #[test]
 fn whoever_stops_listening_stops_no_run() {
-    let product = Product::new("scpipe").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("scpipe");
     let script = svc_tests::tool::root().join("scripts/svc-backup");
     let folders = std::env::join_paths(
         std::iter::once(svc_tests::tool::bin_dir()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
@@ -626,8 +617,7 @@ fn whoever_stops_listening_stops_no_run() {
 
 #[test]
 fn no_secret_of_a_url_or_an_installers_argument_is_written_anywhere() {
-    let product = Product::new("scsecret").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("scsecret");
     let installer = installer_that(&product, "echo \"$@ ${1#*=}\"; exit 1");
     // Of such a password nothing stays either, although the sign ends it.
     let url = product.host.search.url.replace("://", "://bob:x@h1dd3n@");
@@ -670,8 +660,7 @@ fn where_the_point_of_no_return_cannot_be_recorded_the_service_runs_again() {
 
 #[test]
 fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
-    let product = Product::new("scoutlive").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("scoutlive");
     let (begun, go) = (product.path("begun"), product.path("go"));
     let does = format!("touch '{}'; until [ -e '{}' ]; do sleep 0.1; done", begun.display(), go.display());
     let does = does + "; rm \"$SVC_BACKUP_DIR\"/*-upgrade-*/SHA256SUMS; exit 1";
@@ -682,9 +671,7 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
     assert_eq!(ran.status, 143, "{ran}");
     let error = &ran.doc()["error"];
     assert!(error["message"].as_str().unwrap().contains("The step installer is still running."), "{ran}");
-    let steps = ran.result()["steps"].as_array().unwrap();
-    let installer = steps.iter().find(|step| step["step"] == "installer").unwrap();
-    assert_eq!(installer["changed"], serde_json::Value::Null, "{ran}");
+    assert_eq!(ran.step("installer")["changed"], serde_json::Value::Null, "{ran}");
     product.tool("svc-backup").run().fails(8, "external_running").unchanged();
 
     fs::write(&go, "").unwrap();
@@ -700,15 +687,14 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
 
     // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is changed.
     let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");
-    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    let hint = ran.hint();
     assert!(hint.starts_with("It was to be rolled back, and that failed too.\n"), "{ran}");
     assert!(hint.contains("To go back to the version before:\n  svc-rollback"), "{ran}");
 }
 
 #[test]
 fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
-    let product = Product::new("scgroup").unwrap();
-    product.install("1.15.5", 5).unwrap();
+    let product = running("scgroup");
     // The dump waits for a lock, so both steps have begun, and the run has not ended, whenever the signal comes.
     let (postgres, database) = (&product.host.postgres, product.database());
     let mut holder = postgres.administrator("psql");
@@ -798,19 +784,15 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     let last = product.backup_dir().join("20260101t000000z-backup-manual");
     fs::create_dir(&last).unwrap();
     fs::write(last.join("scsetup_db.backup.sql"), vec![0; 1 << 20]).unwrap();
-    let active = host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let active = product.process();
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).envs(search_env(&server.search));
     let ran = upgrade.env("SVC_BACKUP_REPO", &location).run().fails(3, "out_of_space").unchanged();
     drop(disk);
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("SVC_BACKUP_DIR"), "{ran}");
-    let verdict = |name: &str| {
-        let checks = ran.result()["preflight"].as_array().unwrap();
-        checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no {name}\n{ran}")).clone()
-    };
-    assert_eq!(verdict("search")["verdict"], "warn", "{ran}");
-    assert!(verdict("search")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert!(ran.hint().contains("SVC_BACKUP_DIR"), "{ran}");
+    assert_eq!(ran.check("search")["verdict"], "warn", "{ran}");
+    assert!(ran.check("search")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
     // Indices that take no writes would end an installer half-way.
-    assert_eq!((&verdict("space")["verdict"], &ran.result()["preflight_total"]["fail"]), (&"fail".into(), &1.into()), "{ran}");
-    assert!(verdict("space")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
-    assert_eq!(host.systemd.property(&product.unit(), "MainPID").unwrap(), active);
+    assert_eq!((&ran.check("space")["verdict"], &ran.result()["preflight_total"]["fail"]), (&"fail".into(), &1.into()), "{ran}");
+    assert!(ran.check("space")["message"].as_str().unwrap().contains("flood stage"), "{ran}");
+    assert_eq!(product.process(), active);
 }

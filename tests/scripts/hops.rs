@@ -31,7 +31,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     assert_eq!(of("ok"), [true, false], "{ran}");
     assert_eq!(of("version"), ["1.15.5", "2.0.1"], "{ran}");
     assert!(hops.iter().all(|hop| PathBuf::from(hop["restore_point"].as_str().unwrap()).join("SHA256SUMS").exists()), "{ran}");
-    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    let hint = ran.hint();
     // The hop that failed is resumed by the run of all hops.
     let resumed: Vec<&str> = hint.split("--resume ").skip(1).filter_map(|rest| rest.split_whitespace().next()).collect();
     let all = ran.doc()["run_id"].as_str().unwrap();
@@ -49,7 +49,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
         .args(["--to", "2.0.1", "--auto-rollback", "--from-dir"])
         .arg(product.path("installers/failing"));
     let auto = auto.run().fails(1, "command_failed");
-    let hint = auto.doc()["error"]["hint"].as_str().unwrap();
+    let hint = auto.hint();
     assert!(
         hint.contains("The hops that are left are an upgrade of their own") && !hint.contains("svc-upgrade --resume"),
         "{auto}"
@@ -57,11 +57,10 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     assert!(product.is_active() && product.marker() == "1.15.5");
 
     // A way that is not supported is found before the first hop.
-    let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
-    let before = process();
+    let before = product.process();
     let odd = product.tool("svc-upgrade").arg(product.installer("2.0.1")).arg(product.installer("1.15.5")).run();
     odd.refused("version_unsupported");
-    assert_eq!(process(), before);
+    assert_eq!(product.process(), before);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::Value;
 use svc_tests::host::Host;
 use svc_tests::installed::Installed;
-use svc_tests::journey::{assert_back, runs};
+use svc_tests::journey::{assert_back, running, runs};
 use svc_tests::product::Product;
 use svc_tests::tool::root;
 
@@ -63,8 +63,7 @@ fn nights(product: &Product) -> Vec<Value> {
 
 #[test]
 fn cron_makes_a_restore_point_every_night_and_rehearses_without_a_word() {
-    let product = Product::new("everynight").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("everynight");
     let installed = Installed::new(&product.path("machine"), &product.env()).unwrap();
     let all_is_well = |nights: &[Value]| {
         assert!(nights.iter().all(|night| night["ok"] == true), "{nights:#?}");

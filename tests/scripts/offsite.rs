@@ -13,24 +13,13 @@ use serde_json::{Value, json};
 use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
 use svc_tests::installed::PRODUCTS_OWN;
-use svc_tests::journey::{assert_back, installed, once_free, point_of, runs, signal_at};
+use svc_tests::journey::{assert_back, installed, once_free, point_of, running, runs, signal_at};
 use svc_tests::os::free_ports;
 use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
 use svc_tests::tool::{Ran, Tool, root, search_path};
 use svc_tests::wait;
-
-/// A service that runs and writes all the time.
-fn running(name: &str) -> Product {
-    let product = Product::new(name).unwrap();
-    product.install("1.15.5", 100).unwrap();
-    product
-}
-
-fn process(product: &Product) -> String {
-    product.host.systemd.property(&product.unit(), "MainPID").unwrap()
-}
 
 fn quiesced_backup(product: &Product) -> Tool {
     product.tool("svc-backup").arg("--quiesce")
@@ -104,25 +93,25 @@ fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
         ("svc-snap", "case $* in create*_manual*) exit 1 ;; esac"),
         ("svc-point", "case $* in finalize*) exit 1 ;; esac"),
     ] {
-        let before = process(&product);
+        let before = product.process();
         let ran = quiesced_backup(&product).stub(&stub, tool, does).run().fails(1, "no_document");
-        assert!(product.is_active() && process(&product) != before, "{tool}: {ran}");
+        assert!(product.is_active() && product.process() != before, "{tool}: {ran}");
         assert!(ran.result()["downtime_ms"].as_u64().is_some_and(|downtime| downtime > 0), "{tool}: {ran}");
         fs::remove_dir_all(&stub).unwrap();
     }
-    let before = process(&product);
+    let before = product.process();
     let (_, ran) = signal_at(&product, quiesced_backup(&product), (Signal::SIGTERM, false), "dump.started");
-    assert!(product.is_active() && process(&product) != before, "{ran}");
+    assert!(product.is_active() && product.process() != before, "{ran}");
     // Also where a tool that is told to end does not.
-    let before = process(&product);
+    let before = product.process();
     let stuck = "case $* in *--dry-run*) ;; *) trap '' TERM; kill -TERM $PPID; exec sleep 600 ;; esac";
     let ran = quiesced_backup(&product).stub(&stub, "svc-pgdump", stuck).run();
-    assert!(ran.status == 143 && product.is_active() && process(&product) != before, "{ran}");
+    assert!(ran.status == 143 && product.is_active() && product.process() != before, "{ran}");
     fs::remove_dir_all(&stub).unwrap();
     // One that cannot be stopped runs on, and one that does not start at once is started by what undoes the stop: then the point is complete.
-    let before = process(&product);
+    let before = product.process();
     quiesced_backup(&product).stub(&stub, "svc-unit", "case $1 in stop) exit 1 ;; esac").run().fails(1, "no_document");
-    assert_eq!(process(&product), before);
+    assert_eq!(product.process(), before);
     let once = format!("case $1 in start) [ -e '{0}' ] || {{ touch '{0}'; exit 1; }} ;; esac", product.path("tried").display());
     let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &once).run().fails(1, "no_document");
     assert!(product.is_active() && point_of(&ran).join("SHA256SUMS").exists(), "{ran}");
@@ -131,11 +120,11 @@ fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
     let point = point_of(&ran);
     assert!(!point.exists());
     // A disk that is full only then.
-    let before = process(&product);
+    let before = product.process();
     let disk = SmallDisk::at(&product.backup_dir(), 40).unwrap();
     let fills = format!("case $1 in stop) cat /dev/zero > '{}/full' 2>&- ;; esac", product.backup_dir().display());
     let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &fills).run().fails(1, "out_of_space");
-    assert!(product.is_active() && process(&product) != before, "{ran}");
+    assert!(product.is_active() && product.process() != before, "{ran}");
     drop(disk);
     fs::remove_dir_all(&stub).unwrap();
     // Killed at once with all that it has begun: the next call of any script starts it.
@@ -146,23 +135,23 @@ fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
     assert_eq!((fs::read_dir(product.backup_dir()).unwrap().count(), snapshots(&product)), (1, 1));
 
     // What is found before the stop stops nothing.
-    let before = process(&product);
+    let before = product.process();
     let down = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
     quiesced_backup(&product).env(down.0, down.1).run().fails(5, "search_unreachable").unchanged();
     let night = quiesced_night(&product).env(down.0, down.1).run();
     assert!(night.status == 5 && night.stdout.is_empty(), "{night}");
     let left = PathBuf::from(document_of(&product, "-backup-nightly")["result"]["incomplete_point"].as_str().unwrap());
     assert!(left.join("offundo_db.backup.sql").exists());
-    assert_eq!(process(&product), before);
+    assert_eq!(product.process(), before);
 }
 
 #[test]
 fn a_night_that_cannot_be_of_one_moment_is_made_and_somebody_is_told() {
     let product = running("offwarm");
-    let before = process(&product);
+    let before = product.process();
     let does = "case $* in space*) exit 1 ;; esac";
     let ran = quiesced_night(&product).stub(&product.path("stub"), "svc-point", does).run();
-    assert!(ran.status == 9 && process(&product) == before && ran.stderr.contains("svc-nightly: warning: "), "{ran}");
+    assert!(ran.status == 9 && product.process() == before && ran.stderr.contains("svc-nightly: warning: "), "{ran}");
     let night = document_of(&product, "-backup-nightly");
     assert_eq!((&night["ok"], &night["warnings"][0]["code"]), (&json!(true), &json!("not_quiesced")), "{night}");
 }
@@ -472,7 +461,7 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
         (&json!("file_exists"), &json!(is_moved)),
         "{stopped}"
     );
-    assert!(stopped.doc()["error"]["hint"].as_str().unwrap().contains("Move it away"), "{stopped}");
+    assert!(stopped.hint().contains("Move it away"), "{stopped}");
     fs::remove_file(held.join("index.latest")).unwrap();
     once_free(fetch).ok().changed();
     let names =
@@ -498,7 +487,7 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
     let damaged = fetch().stub(&product.path("stub"), "restic", does);
     symlink("/usr/bin/restic", product.path("stub/restic.real")).unwrap();
     let damaged = damaged.run().fails(7, "point_invalid");
-    assert!(!damaged.doc()["error"]["hint"].as_str().unwrap().contains("is complete"), "{damaged}");
+    assert!(!damaged.hint().contains("is complete"), "{damaged}");
 }
 
 #[test]

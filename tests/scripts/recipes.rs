@@ -94,7 +94,7 @@ fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resum
     let to_continue = format!("\n  '{}' --resume {}\n", script.display(), run.file_name().unwrap().to_string_lossy());
     assert!(status.stdout.contains(&to_continue), "{status}");
     let ran = once_free(|| own().arg("--resume")).ok();
-    let snapshots = ran.result()["steps"].as_array().unwrap().iter().filter(|step| step["step"] == "snapshot").count();
+    let snapshots = ran.steps().into_iter().filter(|step| *step == "snapshot").count();
     assert_eq!(snapshots, 1, "{ran}");
     assert!(product.is_active());
 }

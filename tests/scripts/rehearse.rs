@@ -36,10 +36,6 @@ fn rehearse(product: &Product) -> Tool {
     product.tool("svc-rehearse")
 }
 
-fn main_pid(product: &Product) -> String {
-    product.host.systemd.property(&product.unit(), "MainPID").unwrap()
-}
-
 fn document(file: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
@@ -49,7 +45,7 @@ fn id(path: &Path) -> String {
 }
 
 fn has_step(ran: &Ran, name: &str) -> bool {
-    ran.result()["steps"].as_array().unwrap().iter().any(|step| step["step"] == name)
+    ran.steps().contains(&name)
 }
 
 /// A copy of a restore point, made later than it.
@@ -95,12 +91,12 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     let damaged = later(&point, "20990102t000000z-backup-nightly");
     damage::flip_a_byte(&damaged.join("version.json")).unwrap();
     let before = product.content().unwrap();
-    let process = main_pid(&product);
+    let process = product.process();
 
     let (ran, written) = while_a_client_writes(&product, alias, rehearse(&product));
     let ran = ran.ok().unchanged().warns("not_quiesced");
     assert_no_trace(&product);
-    assert_eq!(main_pid(&product), process);
+    assert_eq!(product.process(), process);
     let mut now = product.content().unwrap();
     assert_eq!(now.indices["rhgood-probe-1"].documents.len() as u64, written);
     now.indices.insert("rhgood-probe-1".to_owned(), before.indices["rhgood-probe-1"].clone());
@@ -163,12 +159,12 @@ fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
         let upgrade = product.tool("svc-upgrade").arg("--rehearse").arg(product.installer("2.0.1"));
         upgrade.env_remove("SVC_INSTALLER_DIR").dir(product.path(""))
     };
-    let process = main_pid(&product);
+    let process = product.process();
 
     // No restore point is there, so one is made; killed when both databases are staged.
     let (cut, _) = signal_at(&product, upgrade(), (Signal::SIGKILL, true), "swap-search-possible.started");
     assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
-    assert_eq!(main_pid(&product), process);
+    assert_eq!(product.process(), process);
     let ran = once_free(upgrade).ok();
     let ran = ran.warns("run_recovered");
     assert!(ran.stdout.contains(&format!("What the run {} had left was undone first.", id(&cut))), "{ran}");
@@ -187,11 +183,11 @@ fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     assert!(found["downtime_known_ms"].as_u64().unwrap() > 0 && found["staging_ms"].as_u64().unwrap() > 0, "{ran}");
 
     damage::flip_a_blob(&product.repository_dir()).unwrap();
-    let process = main_pid(&product);
+    let process = product.process();
     let ran = upgrade().run().fails(7, "restore_failed").unchanged();
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().starts_with("Nothing was changed."), "{ran}");
+    assert!(ran.hint().starts_with("Nothing was changed."), "{ran}");
     assert!(!has_step(&ran, "stop") && !has_step(&ran, "warm-snapshot"), "{ran}");
-    assert_eq!(main_pid(&product), process);
+    assert_eq!(product.process(), process);
     assert_no_trace(&product);
     assert_back(&product, &before);
 }

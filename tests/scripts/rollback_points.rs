@@ -28,7 +28,7 @@ fn after_a_unit_that_dies_at_once_everything_is_as_before_the_upgrade() {
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", product.path("hooks")).run();
     let upgrade = upgrade.fails(1, "unit_failed").changed();
     let point = point_of(&upgrade).file_name().unwrap().to_string_lossy().into_owned();
-    let hint = upgrade.doc()["error"]["hint"].as_str().unwrap();
+    let hint = upgrade.hint();
     assert!(hint.contains("svc-rollback") && hint.contains(&point), "{upgrade}");
     assert_eq!(product.marker(), "2.0.1");
 
@@ -44,7 +44,7 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
     svc_tests::os::write_program(&script, does).unwrap();
     let rollback = || product.tool("svc-rollback").arg("--uninstall").arg(format!("'{}'", script.display()));
     let ran = rollback().run().fails(3, "service_active").changed().warns("command_failed");
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("svc-rollback --resume"), "{ran}");
+    assert!(ran.hint().contains("svc-rollback --resume"), "{ran}");
     assert!(product.is_active(), "what failed left it running, and it is not stopped over that");
     product.tool("svc-rollback").arg("--resume").run().ok().changed().warns("command_failed");
     assert_eq!(fs::read_to_string(script.with_extension("out")).unwrap(), "ran\n");
@@ -54,12 +54,10 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
 #[test]
 fn a_restore_point_that_is_damaged_incomplete_or_of_another_version_is_refused_before_anything_is_touched() {
     let (product, _, upgrade) = upgraded("rbdamaged");
-    let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
-    let running = process();
+    let running = product.process();
     let rollback = || product.tool("svc-rollback");
     let other = rollback().arg("--installer").arg(product.installer("1.14.2")).run().refused("installer_invalid");
-    let steps = other.result()["steps"].as_array().unwrap();
-    assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{other}");
+    assert!(!other.steps().iter().any(|step| step.starts_with("stage-")), "{other}");
     let sums = point_of(&upgrade).join("SHA256SUMS");
     fs::rename(&sums, product.path("sums")).unwrap();
     rollback().run().fails(4, "point_not_found").unchanged();
@@ -68,7 +66,7 @@ fn a_restore_point_that_is_damaged_incomplete_or_of_another_version_is_refused_b
     rollback().run().fails(7, "dump_invalid").unchanged();
     damage::flip_a_byte(&point_of(&upgrade).join("snapshot.json")).unwrap();
     rollback().run().fails(7, "point_invalid").unchanged();
-    assert_eq!((process(), product.marker()), (running, "2.0.1".to_owned()));
+    assert_eq!((product.process(), product.marker()), (running, "2.0.1".to_owned()));
 }
 
 #[test]
@@ -77,7 +75,7 @@ fn without_an_upgrade_nothing_is_chosen_by_itself_and_the_points_are_listed() {
     let backup = product.tool("svc-backup").run().ok();
     let id = point_of(&backup).file_name().unwrap().to_string_lossy().into_owned();
     let ran = product.tool("svc-rollback").run().fails(4, "point_not_found").unchanged();
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&id), "{ran}");
+    assert!(ran.hint().contains(&id), "{ran}");
 }
 
 #[test]
@@ -109,7 +107,7 @@ fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_o
     }
     journey::finalize(&moved);
     let refused = product.tool("svc-rollback").arg(&moved).run().refused("other_server");
-    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--other-server"), "{refused}");
+    assert!(refused.hint().contains("--other-server"), "{refused}");
     assert!(product.is_active() && product.marker() == "2.0.1");
 
     // Killed before its point of no return, it leaves nothing: the next call removes what it has staged.
@@ -223,13 +221,11 @@ fn what_cannot_be_kept_is_given_up_only_with_the_option_and_the_question_comes_b
     let (product, before, _) = upgraded("rbred");
     // As a broken upgrade may leave one.
     product.host.search.ask("PUT", "/rbred-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
-    let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
-    let running = process();
+    let running = product.process();
     let refused = product.tool("svc-rollback").run().refused("indices_red");
-    assert!(refused.doc()["error"]["hint"].as_str().unwrap().contains("--discard-current"), "{refused}");
-    let steps = refused.result()["steps"].as_array().unwrap();
-    assert!(!steps.iter().any(|step| step["step"].as_str().unwrap().starts_with("stage-")), "{refused}");
-    assert_eq!((process(), product.marker()), (running, "2.0.1".to_owned()));
+    assert!(refused.hint().contains("--discard-current"), "{refused}");
+    assert!(!refused.steps().iter().any(|step| step.starts_with("stage-")), "{refused}");
+    assert_eq!((product.process(), product.marker()), (running, "2.0.1".to_owned()));
     product.tool("svc-rollback").arg("--discard-current").run().ok().changed();
     assert_back(&product, &before);
 }
@@ -245,7 +241,7 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
     let attempt = product.tool("svc-upgrade").arg("/not/there.run").run().unchanged();
     let refused = product.tool("svc-rollback").run().refused("not_resumable").unchanged();
     let id = upgrade.doc()["run_id"].as_str().unwrap();
-    let hint = refused.doc()["error"]["hint"].as_str().unwrap();
+    let hint = refused.hint();
     assert!(
         hint.contains(attempt.doc()["run_id"].as_str().unwrap()) && hint.ends_with(&format!("svc-rollback {id}")),
         "{refused}"
@@ -258,13 +254,7 @@ fn a_configuration_that_was_changed_after_the_upgrade_is_reported() {
 fn a_dry_run_changes_nothing_and_names_every_command_and_the_commands_do_the_same_when_they_are_typed() {
     let (product, before, _) = upgraded("rbdry");
     let ran = product.tool("svc-rollback").arg("--dry-run").talks().run().ok().unchanged();
-    let room: Vec<&str> = ran.result()["preflight"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|check| check["check"] == "snapshot" || check["check"] == "dump")
-        .map(|check| check["message"].as_str().unwrap())
-        .collect();
+    let room = ["snapshot", "dump"].map(|check| ran.check(check)["message"].as_str().unwrap());
     assert!(room.len() == 2 && room[0].contains(" indices of ") && room[1].contains(" free in "), "{ran}");
     let plan: Vec<&str> = ran.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     let at = |wanted: &str| {

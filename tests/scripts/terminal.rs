@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
-use svc_tests::journey::{assert_back, installed, journal};
+use svc_tests::journey::{assert_back, installed, journal, running};
 use svc_tests::product::Product;
 use svc_tests::terminal::{A_WHILE, Terminal, ended, player};
 use svc_tests::wait;
@@ -60,8 +60,7 @@ fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
 
 #[test]
 fn a_run_that_is_followed_ends_with_its_document_and_status() {
-    let product = Product::new("termfollow").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("termfollow");
     let typed = format!("svc-upgrade {}; echo status $?", quoted(&product.path("termfollow-2.0.2.run")));
     let mut terminal = Terminal::open(&product, &typed, &[]);
     terminal.wait();
@@ -116,8 +115,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
 
 #[test]
 fn an_installer_gets_nothing_of_the_settings_file_where_the_run_is_followed_either() {
-    let product = Product::new("termenv").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("termenv");
     let (installer, seen, settings) = (product.path("odd/termenv-2.0.1.run"), product.path("seen"), product.path("environment"));
     fs::create_dir_all(installer.parent().unwrap()).unwrap();
     svc_tests::os::write_program(&installer, format!("#!/bin/sh\nenv >{}\nexit 1\n", quoted(&seen))).unwrap();
@@ -165,8 +163,7 @@ fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_e
 
 #[test]
 fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_in_it() {
-    let product = Product::new("termscope").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("termscope");
     // logind is not here, so its word is played; the scopes, the session's and the one that the run makes, are systemd's.
     let stubs = product.path("stubs");
     fs::create_dir(&stubs).unwrap();

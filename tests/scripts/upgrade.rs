@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::journey::{journal, newest_run, undone_where};
+use svc_tests::journey::{journal, newest_run, running, undone_where};
 use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
 use svc_tests::{os, wait};
@@ -27,14 +27,9 @@ fn step(run_dir: &Path, name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-fn main_pid(product: &Product) -> String {
-    product.host.systemd.property(&product.unit(), "MainPID").unwrap()
-}
-
 #[test]
 fn an_upgrade_leaves_the_new_version_running_and_a_complete_restore_point() {
-    let product = Product::new("upgood").unwrap();
-    product.install("1.15.5", 500).unwrap();
+    let product = running("upgood");
 
     let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok().changed();
     assert_eq!(product.marker(), "2.0.1");
@@ -80,8 +75,7 @@ fn an_upgrade_leaves_the_new_version_running_and_a_complete_restore_point() {
 
 #[test]
 fn a_run_directory_tells_the_whole_story_and_holds_no_secret() {
-    let product = Product::new("upstory").unwrap();
-    product.install("1.15.5", 50).unwrap();
+    let product = running("upstory");
     let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
     let run_dir = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
 
@@ -125,20 +119,19 @@ fn a_run_directory_tells_the_whole_story_and_holds_no_secret() {
 fn an_unsupported_path_is_refused_and_the_service_never_notices() {
     let product = Product::new("uppath").unwrap();
     product.install("1.14.2", 20).unwrap();
-    let process = product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let process = product.process();
 
     let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
     ran.refused("version_unsupported");
-    assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
+    assert_eq!(product.process(), process);
     assert_eq!(product.marker(), "1.14.2");
     assert!(!product.backup_dir().exists());
 }
 
 #[test]
 fn a_configuration_that_a_rollback_could_not_put_back_ends_the_upgrade_before_the_stop() {
-    let product = Product::new("upconf").unwrap();
-    product.install("1.15.5", 20).unwrap();
-    let process = product.host.systemd.property(&product.unit(), "MainPID").unwrap();
+    let product = running("upconf");
+    let process = product.process();
     let folder = product.install_dir().join("conf");
     os::run(Command::new("mount").args(["--bind"]).args([&folder, &folder])).unwrap();
     os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
@@ -149,7 +142,7 @@ fn a_configuration_that_a_rollback_could_not_put_back_ends_the_upgrade_before_th
         checks.iter().filter(|one| one["verdict"] == "fail").map(|one| one["check"].as_str().unwrap()).collect();
     assert_eq!(failed, ["configuration-restorable"], "{ran}");
     ran.unchanged();
-    assert_eq!(product.host.systemd.property(&product.unit(), "MainPID").unwrap(), process);
+    assert_eq!(product.process(), process);
     assert_eq!(product.marker(), "1.15.5");
 }
 
@@ -161,7 +154,7 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
         return svc_tests::skip("an upgrade of a service with a data stream: this distribution has none at all");
     }
     product.install("1.15.5", 20).unwrap();
-    let running = main_pid(&product);
+    let running = product.process();
     let template = json!({"index_patterns": ["upway-logs"], "data_stream": {}, "priority": 500});
     search.ask("PUT", "/_index_template/upway-logs", Some(&template)).unwrap();
     let document = json!({"@timestamp": "2026-11-20T00:00:00Z"});
@@ -177,7 +170,7 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
     let failed = checks.iter().find(|check| check["verdict"] == "fail").unwrap();
     assert_eq!(failed["check"], "rollback-snapshot", "{refused}");
     assert_eq!(
-        (main_pid(&product), product.marker(), refused.result()["restore_point"].clone()),
+        (product.process(), product.marker(), refused.result()["restore_point"].clone()),
         (running, "1.15.5".to_owned(), Value::Null)
     );
     let left = search.ask("GET", "/_snapshot/upway_backup/_all", None).unwrap();
@@ -189,8 +182,7 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
 
 #[test]
 fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
-    let product = Product::new("uppreflight").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("uppreflight");
     let ran = product
         .tool("svc-upgrade")
         .arg(product.installer("2.0.1"))
@@ -232,8 +224,7 @@ fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
 
 #[test]
 fn a_wrong_installer_name_and_a_missing_installer_are_refused() {
-    let product = Product::new("upname").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("upname");
     let odd = product.path("setup-2.0.1.bin");
     fs::copy(product.installer("2.0.1"), &odd).unwrap();
     product.tool("svc-upgrade").arg(&odd).run().refused("installer_invalid");
@@ -243,12 +234,11 @@ fn a_wrong_installer_name_and_a_missing_installer_are_refused() {
 
 #[test]
 fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
-    let product = Product::new("upfolder").unwrap();
-    product.install("1.15.5", 20).unwrap();
-    let process = main_pid(&product);
+    let product = running("upfolder");
+    let process = product.process();
     fs::write(product.backup_dir(), "in the way").unwrap();
     let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("permission_denied");
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("SVC_BACKUP_DIR"), "{ran}");
+    assert!(ran.hint().contains("SVC_BACKUP_DIR"), "{ran}");
     // The other checks are made all the same.
     let checks = ran.result()["preflight"].as_array().unwrap();
     let verdict = |name: &str| checks.iter().find(|check| check["check"] == name).map(|check| check["verdict"].clone());
@@ -257,7 +247,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     let lost = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_DATABASE", "updown_none");
     let ran = lost.run().fails(3, "permission_denied").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("2 checks"), "{ran}");
-    assert_eq!(main_pid(&product), process);
+    assert_eq!(product.process(), process);
 }
 
 /// One at a time makes an index that is red, or looks at all that there are.
@@ -269,11 +259,11 @@ fn red_indices() -> MutexGuard<'static, ()> {
 /// What the service's databases hold stays as it is, and the service runs again: it was stopped for a backup that then failed.
 fn fails_after_the_stop(product: &Product, before: &Content, status: i32, code: &str) {
     product.tool("svc-unit").arg("start").run().ok();
-    let process = main_pid(product);
+    let process = product.process();
     let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(status, code);
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("Nothing was changed."), "{ran}");
+    assert!(ran.hint().contains("Nothing was changed."), "{ran}");
     assert_eq!(step(&newest_run(product), "stop")["changed"], true, "{ran}");
-    assert_ne!(main_pid(product), process, "the service was not stopped, so this shows nothing");
+    assert_ne!(product.process(), process, "the service was not stopped, so this shows nothing");
     assert!(product.is_active());
     assert_eq!(product.marker(), "1.15.5");
     let points = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
@@ -333,8 +323,7 @@ fn a_dump_that_fails_after_the_stop_changes_nothing_and_the_service_runs_again()
 
 #[test]
 fn a_signal_that_ends_a_tool_before_the_run_has_noticed_it_is_no_failure_of_the_tool() {
-    let product = Product::new("uphup").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("uphup");
     // What a loaded machine makes of a HUP to the whole process group: the tool is gone, and svc-run gets it later.
     let gone = "case $* in *'--layout conf --to'*) (sleep 0.3; kill -HUP $PPID) & kill -HUP $$ ;; esac";
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).may_be_killed();
@@ -350,7 +339,7 @@ fn a_service_that_is_started_while_it_is_backed_up_is_not_upgraded() {
     // As a timer or a colleague does it.
     let starts = "case $* in *'--kind upgrade'*) svc-unit start --settle 0 >&2 ;; esac";
     let (product, ran) = undone_where("upstarted", ("svc-snap", starts), "not_quiesced");
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("Nothing was changed."), "{ran}");
+    assert!(ran.hint().contains("Nothing was changed."), "{ran}");
     assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), 0, "a restore point of no one moment is left");
 }
 
@@ -375,13 +364,12 @@ fn a_snapshot_that_fails_after_the_stop_changes_nothing_and_the_service_runs_aga
 #[test]
 fn an_index_that_cannot_be_allocated_is_found_before_the_stop() {
     let _alone = red_indices();
-    let product = Product::new("upred").unwrap();
-    product.install("1.15.5", 50).unwrap();
-    let process = main_pid(&product);
+    let product = running("upred");
+    let process = product.process();
     product.host.search.ask("PUT", "/upred-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
     product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(7, "indices_red").unchanged();
     assert_eq!(product.marker(), "1.15.5");
-    assert_eq!(main_pid(&product), process);
+    assert_eq!(product.process(), process);
     assert!(!product.backup_dir().exists());
 }
 
@@ -411,8 +399,7 @@ fn a_signal_between_the_stop_and_the_installer_starts_the_service_again() {
 
 #[test]
 fn a_second_run_at_the_same_time_is_locked_out() {
-    let product = Product::new("uplock").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("uplock");
     let lock = product.state_dir().join("lock");
     let mut holder =
         Command::new("flock").arg(&lock).args(["sleep", "600"]).stdout(Stdio::null()).process_group(0).spawn().unwrap();
@@ -430,8 +417,7 @@ fn a_second_run_at_the_same_time_is_locked_out() {
 
 #[test]
 fn a_dry_run_leaves_everything_as_it_is_and_prints_the_commands_that_do_the_same_when_they_are_typed() {
-    let product = Product::new("updry").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("updry");
     let runs = fs::read_dir(product.state_dir().join("runs")).unwrap().count();
     let dry_run = || product.tool("svc-upgrade").args(["--dry-run", "--installer-arg"]);
     // As short as it is, it is in every path.
@@ -460,8 +446,7 @@ fn a_dry_run_leaves_everything_as_it_is_and_prints_the_commands_that_do_the_same
 #[test]
 fn the_snapshot_of_an_upgrade_goes_without_the_throttle_where_the_search_database_is_the_services_alone() {
     let _alone = red_indices();
-    let product = Product::new("uprate").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("uprate");
     let create = |settings: &[(&str, &str)]| {
         let tool = product.tool("svc-upgrade").args(["--dry-run"]).arg(product.installer("2.0.1")).talks();
         let ran = tool.envs(settings.iter().copied()).run().ok();
@@ -479,8 +464,7 @@ fn the_snapshot_of_an_upgrade_goes_without_the_throttle_where_the_search_databas
 
 #[test]
 fn a_backup_of_a_running_service_says_that_it_was_not_quiesced() {
-    let product = Product::new("upbackup").unwrap();
-    product.install("1.15.5", 200).unwrap();
+    let product = running("upbackup");
     let ran = product.tool("svc-backup").args(["--because", "a look at it"]).run().ok().changed();
     let point = PathBuf::from(ran.result()["restore_point"].as_str().unwrap());
     let about: Value = serde_json::from_str(&fs::read_to_string(point.join("restore-point.json")).unwrap()).unwrap();
@@ -492,12 +476,11 @@ fn a_backup_of_a_running_service_says_that_it_was_not_quiesced() {
 
 #[test]
 fn an_installer_that_fails_names_the_way_back() {
-    let product = Product::new("uphalf").unwrap();
-    product.install("1.15.5", 50).unwrap();
+    let product = running("uphalf");
     let ran = product.tool("svc-upgrade").arg(product.failing_installer()).run();
     assert_eq!(ran.status, 1, "{ran}");
     let point = ran.result()["restore_point"].as_str().unwrap();
-    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+    let hint = ran.hint();
     assert!(hint.contains("svc-rollback") && hint.contains(Path::new(point).file_name().unwrap().to_str().unwrap()), "{ran}");
     // By its name svc-rollback would take it once more although that was done already.
     assert!(!hint.contains(&format!("svc-rollback {point}")) && !hint.contains(&format!("svc-rollback '{point}")), "{ran}");
@@ -507,14 +490,13 @@ fn an_installer_that_fails_names_the_way_back() {
 
 #[test]
 fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_version() {
-    let product = Product::new("uphook").unwrap();
-    product.install("1.15.5", 20).unwrap();
+    let product = running("uphook");
     let hooks = product.path("hooks");
     let hook = hooks.join("post-install/10-modules");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
     os::write_program(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >'{}'\n", product.path("hook.out").display())).unwrap();
     let upgrade = || product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_HOOKS_DIR", &hooks);
-    let process = main_pid(&product);
+    let process = product.process();
     for unsafe_path in [&hook, &hook.parent().unwrap().to_owned(), &hooks] {
         fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o777)).unwrap();
         upgrade().run().refused("permission_denied");
@@ -527,7 +509,7 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
     }
     upgrade().run().refused("name_in_use");
     fs::remove_file(&alike).unwrap();
-    assert_eq!((main_pid(&product), product.marker()), (process, "1.15.5".to_owned()));
+    assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));
     upgrade().run().ok();
     assert_eq!(fs::read_to_string(product.path("hook.out")).unwrap(), "2.0.1\n");
 }

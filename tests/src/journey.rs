@@ -10,6 +10,13 @@ use crate::product::{Content, Product};
 use crate::tool::{Ran, Tool};
 use crate::wait;
 
+/// 1.15.5, which runs and writes.
+pub fn running(name: &str) -> Product {
+    let product = Product::new(name).unwrap();
+    product.install("1.15.5", 50).unwrap();
+    product
+}
+
 /// 1.15.5 with items, customised, quiet; and all that it holds.
 pub fn installed(name: &str) -> (Product, Content) {
     let product = Product::new(name).unwrap();
@@ -28,8 +35,7 @@ pub fn upgraded(name: &str) -> (Product, Content, Ran) {
 /// Installed, and an upgrade that fails with 1 and `code`, where what a tool `does` is in its way; the service runs again as before.
 #[track_caller]
 pub fn undone_where(name: &str, (tool, does): (&str, &str), code: &str) -> (Product, Ran) {
-    let product = Product::new(name).unwrap();
-    product.install("1.15.5", 50).unwrap();
+    let product = running(name);
     let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1"));
     let ran = upgrade.stub(&product.path("stub"), tool, does).run().fails(1, code);
     assert!(product.is_active() && product.marker() == "1.15.5", "{ran}");

@@ -236,6 +236,11 @@ impl Product {
         self.host.systemd.is_active(&self.unit())
     }
 
+    /// The process of its unit: another one after each start.
+    pub fn process(&self) -> String {
+        self.host.systemd.property(&self.unit(), "MainPID").unwrap()
+    }
+
     pub fn content(&self) -> Result<Content> {
         let pattern = format!("{}-*", self.name);
         let mut indices = content::documents(&self.host.search.url, &pattern)?;

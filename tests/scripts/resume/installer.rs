@@ -64,14 +64,14 @@ fn an_installer_whose_outcome_is_unknown_is_not_run_again_by_itself() {
         kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
     let unknown = resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
-    let hint = unknown.doc()["error"]["hint"].as_str().unwrap();
+    let hint = unknown.hint();
     assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer") && !hint.contains("To continue"), "{unknown}");
     fs::write(product.path("go"), "").unwrap();
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
     // Not while the service runs: what it writes is in no restore point.
     product.tool("svc-unit").arg("start").run().ok();
     let active = again().run().refused("service_active");
-    assert!(active.doc()["error"]["hint"].as_str().unwrap().contains("svc-unit stop"), "{active}");
+    assert!(active.hint().contains("svc-unit stop"), "{active}");
     product.tool("svc-unit").arg("stop").run().ok();
     // What the run knows already is refused, and not recorded: the run can still be resumed.
     let told_twice = again().arg(&installer).run();
@@ -110,7 +110,7 @@ fn an_installer_whose_holder_is_killed_keeps_everything_else_out_also_the_rollba
     let pids: Vec<i32> = pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
     kill(Pid::from_raw(pids[0]), Signal::SIGKILL).unwrap();
     let ran = script.wait().fails(8, "external_running");
-    assert!(ran.result()["steps"].as_array().unwrap().iter().all(|step| step["step"] != "rollback"), "{ran}");
+    assert!(!ran.steps().contains(&"rollback"), "{ran}");
     product.tool("svc-rollback").run().fails(8, "external_running").unchanged();
     kill(Pid::from_raw(pids[1]), Signal::SIGKILL).unwrap();
     resume(&product, "svc-upgrade").fails(3, "outcome_unknown");

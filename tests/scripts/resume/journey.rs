@@ -94,8 +94,7 @@ impl Journey {
     /// was.
     pub fn in_parallel(&self, call: &[&str], how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
         let product = &self.product;
-        let process = || product.host.systemd.property(&product.unit(), "MainPID").unwrap();
-        let (before, served_by) = (product.content().unwrap(), process());
+        let (before, served_by) = (product.content().unwrap(), product.process());
         let mut cuts = 0;
         let ran = loop {
             let script = product.tool(call[0]).args(call[1..].iter().copied());
@@ -122,7 +121,7 @@ impl Journey {
         };
         self.assert_no_copies(&ran);
         assert_eq!(product.content().unwrap(), before);
-        assert_eq!(process(), served_by, "{ran}");
+        assert_eq!(product.process(), served_by, "{ran}");
         cuts
     }
 

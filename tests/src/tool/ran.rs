@@ -85,6 +85,37 @@ impl Ran {
         &self.doc()["result"]
     }
 
+    /// The names of a run's steps, in their order.
+    pub fn steps(&self) -> Vec<&str> {
+        let steps = self.result()["steps"].as_array().unwrap_or_else(|| panic!("no steps\n{self}"));
+        steps.iter().filter_map(|step| step["step"].as_str()).collect()
+    }
+
+    /// A run's step of that name.
+    #[track_caller]
+    pub fn step(&self, name: &str) -> &Value {
+        let steps = self.result()["steps"].as_array().unwrap_or_else(|| panic!("no steps\n{self}"));
+        steps.iter().find(|step| step["step"] == name).unwrap_or_else(|| panic!("no step {name}\n{self}"))
+    }
+
+    /// What a check of the preflight has found.
+    #[track_caller]
+    pub fn check(&self, name: &str) -> &Value {
+        let checks = self.result()["preflight"].as_array().unwrap_or_else(|| panic!("no preflight\n{self}"));
+        checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no check {name}\n{self}"))
+    }
+
+    /// The checks of the preflight that have failed.
+    pub fn failed_checks(&self) -> Vec<&str> {
+        let checks = self.result()["preflight"].as_array().unwrap_or_else(|| panic!("no preflight\n{self}"));
+        checks.iter().filter(|check| check["verdict"] == "fail").filter_map(|check| check["check"].as_str()).collect()
+    }
+
+    /// What helps, of a failed call.
+    pub fn hint(&self) -> &str {
+        self.doc()["error"]["hint"].as_str().unwrap_or_else(|| panic!("no hint\n{self}"))
+    }
+
     /// How its indices stand, in the document of a step that stages, swaps or restores.
     pub fn states(&self) -> Vec<String> {
         let indices = self.result()["indices"].as_array().cloned().unwrap_or_default();
