@@ -1,14 +1,16 @@
 //! restic with the off-site repository of the settings: the only program that gets every variable of the settings file.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::failure::Failure;
+use crate::secret::Secret;
 use crate::settings::{others, setting, variable};
 
 /// restic, without a command.
 ///
 /// # Errors
-/// `SVC_OFFSITE` is not set (2), or the settings file cannot be read.
+/// `SVC_OFFSITE` is not set (2), the settings file cannot be read, or the password's file is missing (4) or open to others (3).
 pub fn command() -> Result<Command, Failure> {
     let (repository, password_file) = (setting("SVC_OFFSITE"), setting("SVC_OFFSITE_PASSWORD_FILE"));
     if repository.is_empty() {
@@ -22,6 +24,7 @@ pub fn command() -> Result<Command, Failure> {
     }
     restic.envs(others()?).env("RESTIC_REPOSITORY", repository);
     if !password_file.is_empty() {
+        Secret::whole_file("password", Path::new(&password_file))?;
         restic.env("RESTIC_PASSWORD_FILE", password_file);
     }
     Ok(restic)

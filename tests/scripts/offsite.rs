@@ -319,7 +319,7 @@ fn with_repository(name: &str, more: &[(&str, &str)]) -> (Product, String, impl 
     let offsite =
         move |args: &[&str]| Tool::script("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned()).env("PATH", &path);
     assert_eq!(offsite(&["restic", "init"]).talks().run().status, 0);
-    let point = point_of(&product.tool("svc-backup").run().ok());
+    let point = point_of(&product.tool("svc-backup").arg("--kind=nightly").run().ok());
     (product, point.file_name().unwrap().to_str().unwrap().to_owned(), offsite)
 }
 
@@ -396,12 +396,14 @@ fn what_is_copied_last_by_rest_is_not_the_newest_copy_if_its_restore_point_is_ol
     let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let then = second();
     wait::until("the next second", wait::HANG, || (second() > then).then_some(())).unwrap();
-    let newer = point_of(&product.tool("svc-backup").run().ok());
-    for point in [newer.to_str().unwrap(), &older] {
+    let [manual, newer] =
+        ["manual", "nightly"].map(|kind| point_of(&product.tool("svc-backup").args(["--kind", kind]).run().ok()));
+    for point in [manual.to_str().unwrap(), newer.to_str().unwrap(), &older] {
         offsite(&["push", point]).run().ok().changed();
     }
-    let newer = newer.file_name().unwrap().to_str().unwrap();
-    assert_eq!(copies(&offsite(&["list"]).run()), [newer]);
+    // Only those of nights go.
+    let [manual, newer] = [&manual, &newer].map(|point| point.file_name().unwrap().to_str().unwrap());
+    assert_eq!(copies(&offsite(&["list"]).run()), [manual, newer]);
     let record: Value = serde_json::from_slice(&fs::read(product.state_dir().join("offsite.json")).unwrap()).unwrap();
     assert_eq!(record["point_id"], newer);
     server.kill().unwrap();
@@ -415,7 +417,7 @@ fn two_hosts_in_one_restic_repository_leave_the_copies_of_each_other_alone() {
     let sftp = format!("sftp:backup@vault:{}/restic", far.display());
     let (product, id, offsite) = with_repository("offtwo", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &sftp)]);
     let point = product.backup_dir().join(&id);
-    let tag = format!("offtwo,{id}");
+    let tag = format!("offtwo,{id},kind-nightly");
     let other = ["restic", "backup", "--quiet", "--host", "other", "--tag", &tag, point.to_str().unwrap()];
     assert_eq!(offsite(&other).talks().run().status, 0);
     for _ in 0..2 {
@@ -585,10 +587,13 @@ fn hooks_are_told_of_a_run_that_failed_and_of_no_other() {
     lock.unlock().unwrap();
     assert!(!told.exists());
     signal_at(&product, night(), (Signal::SIGKILL, true), "dump.started");
+    let status = product.tool("svc-nightly").arg("--status").run();
+    assert!(!status.stdout.contains("Nothing was changed") && status.stdout.contains("svc-run recover"), "{status}");
     let recover = || product.tool("svc-run").args(["recover", "--silent"]).env("SVC_HOOKS_DIR", product.path("hooks"));
     assert_silent(&once_free(recover));
     let killed: Value = serde_json::from_str(&fs::read_to_string(&told).unwrap()).unwrap();
-    assert_eq!((killed["error"]["code"].as_str(), killed["schema"].as_str()), (Some("interrupted"), Some("svc-backup.run/1")));
+    assert_eq!((killed["error"]["code"].as_str(), killed["schema"].as_str()), (Some("interrupted"), Some("svc-nightly.run/1")));
+    assert!(!killed["error"]["hint"].as_str().unwrap().contains("Nothing was changed"), "{killed}");
     // A run that could not begin, and one that only shows what it would do.
     fs::remove_file(&told).unwrap();
     night().arg("--dry-run").env("SVC_PG_ADMIN", "nobody").talks().run();

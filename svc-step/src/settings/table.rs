@@ -94,7 +94,7 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_OFFSITE_KEEP",
                 Nothing,
-                "Which copies stay in the restic repository: options of restic forget (--keep-daily 14 --keep-weekly 8); else all",
+                "Which copies of nightly restore points stay: options of restic forget (--keep-daily 14 --keep-weekly 8); else all",
             ),
             of(
                 "SVC_OFFSITE_TIMEOUT",

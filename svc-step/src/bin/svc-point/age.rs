@@ -55,7 +55,7 @@ fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
         Some((point, age)) => format!("The newest valid restore point, {}, is {} old.", point.id, hours(age)),
     };
     let hint = "To see how the last night went:\n  svc-nightly --status";
-    checked(args, age, "point_too_old", hint, Age { point: newest, summary, ..Age::default() })
+    checked(args, age, hint, Age { point: newest, summary, ..Age::default() })
 }
 
 fn of_offsite_copy(args: &AgeArgs, call: &Call) -> StepResult<Age> {
@@ -65,15 +65,15 @@ fn of_offsite_copy(args: &AgeArgs, call: &Call) -> StepResult<Age> {
         None => format!("No off-site copy is recorded in {}.", call.state_dir().display()),
         Some((copy, age)) => format!("The restore point of the last off-site copy, {}, is {} old.", copy.point_id, hours(age)),
     };
-    checked(args, age, "point_too_old", "To make one:\n  svc-offsite push", Age { offsite: copy, summary, ..Age::default() })
+    checked(args, age, "To make one:\n  svc-offsite push", Age { offsite: copy, summary, ..Age::default() })
 }
 
-fn checked(args: &AgeArgs, age: Option<Duration>, code: &str, hint: &str, mut result: Age) -> StepResult<Age> {
+fn checked(args: &AgeArgs, age: Option<Duration>, hint: &str, mut result: Age) -> StepResult<Age> {
     result.age_ms = age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
     if age.is_some_and(|age| age <= args.max_age) {
         return Ok(result);
     }
-    Err(Stopped::with(Failure::invalid(code, result.summary.clone()).hint(hint), result))
+    Err(Stopped::with(Failure::invalid("point_too_old", result.summary.clone()).hint(hint), result))
 }
 
 fn hours(age: Duration) -> String {

@@ -1,11 +1,12 @@
 //! Off-site copies: a restore point and the directory of the snapshot repository as one snapshot of restic, tagged with the service's name
-//! and the restore point's ID once it is verified, and with `unverified-NAME` in place of the name until then.
+//! the restore point's ID and its kind once it is verified, and with `unverified-NAME` in place of the name until then.
 
 pub mod copies;
 pub mod fetch;
 pub mod push;
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -14,7 +15,7 @@ use svc_step::child::{self, Captured};
 use svc_step::document::Time;
 use svc_step::line_secrets::sentence_without_secrets;
 use svc_step::run_id::RunId;
-use svc_step::{Call, Failure, restic};
+use svc_step::{Call, Failure, Status, restic};
 
 /// A snapshot of restic, as `restic snapshots --json` prints it.
 #[derive(Debug, Clone, Deserialize)]
@@ -36,7 +37,7 @@ pub struct Copy {
     pub point_id: String,
     /// The host that it was made on.
     pub host: String,
-    /// When the restore point was made; RFC 3339, UTC.
+    /// When the restore point was made, or so many seconds later as there are older copies of it; RFC 3339, UTC.
     pub made_at: Time,
     /// Whether it holds the directory of the snapshot repository too.
     pub has_repository: bool,
@@ -83,12 +84,22 @@ impl Snapshot {
 /// How the sentence begins of a list that failed.
 const NOT_LISTED: &str = "The off-site copies cannot be listed";
 
+/// What restic says of a repository that another one is writing to; for how long that is waited for, and how often it is tried.
+const LOCKED: &str = "already locked";
+const LOCKED_FOR: Duration = Duration::from_secs(15 * 60);
+const LOCKED_POLL: Duration = Duration::from_secs(10);
+
 /// A file system has it at its top, where the snapshot repository may be.
 const LOST_FOUND: &str = "lost+found";
 
 /// A path as a pattern of restic's that matches it alone.
 fn literal(path: &str) -> String {
     path.chars().flat_map(|letter| ['\\', letter].into_iter().skip(usize::from(!"\\*?[".contains(letter)))).collect()
+}
+
+/// The tag of the copies of restore points of a kind.
+fn of_kind(kind: &str) -> String {
+    format!("kind-{kind}")
 }
 
 /// The tag of what is not verified yet.
@@ -117,20 +128,69 @@ fn snapshots(call: &Call, tag: &str, host: Option<&str>, failed: &str) -> Result
 fn run(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
     let mut command = restic::command()?;
     call.reporter().detail(&format!("restic {}", args.join(" ")));
-    let ended = child::capture(call, command.args(args))?;
-    if ended.status.success() {
-        return Ok(ended);
-    }
-    let stderr = sentence_without_secrets(&ended.stderr);
-    let lines = || stderr.lines().filter(|line| !line.trim().is_empty());
-    let said = lines().find(|line| line.starts_with("Fatal: ")).or_else(|| lines().next_back()).unwrap_or_default();
+    let begun = Instant::now();
+    let (ended, stderr) = loop {
+        let ended = child::capture(call, command.args(args)).map_err(|failure| match failure.status {
+            Status::Timeout => failure.hint("Set SVC_OFFSITE_TIMEOUT; the next push continues with what was copied."),
+            _ => failure,
+        })?;
+        if ended.status.success() {
+            return Ok(ended);
+        }
+        let stderr = sentence_without_secrets(&ended.stderr);
+        // Another host prunes or checks it.
+        if !stderr.contains(LOCKED) || begun.elapsed() > LOCKED_FOR {
+            break (ended, stderr);
+        }
+        call.pause(LOCKED_POLL)?;
+    };
     let status = ended.status.code().map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
-    let failure =
-        Failure::unavailable("offsite_failed", format!("{failed}: restic ended with {status}: {}.", said.trim_end_matches('.')));
-    let hint = if stderr.contains("already locked") {
+    let failure = Failure::unavailable("offsite_failed", format!("{failed}: restic ended with {status}: {}.", reason(&stderr)));
+    let hint = if stderr.contains(LOCKED) {
         "If no other restic uses that repository:\n  svc-offsite restic unlock"
     } else {
-        "Check SVC_OFFSITE, its storage and its password, then run the same command again:\n  svc-offsite list"
+        "Check SVC_OFFSITE, its storage and its password. To see whether it can be reached:\n  svc-offsite list"
     };
-    Err(failure.hint(hint).cause(lines().collect::<Vec<_>>().join("\n")))
+    Err(failure.hint(hint).cause(stderr))
+}
+
+/// What restic says that is wrong: a line of its own, and the last one of a program that it has started, such as ssh.
+fn reason(stderr: &str) -> String {
+    let lines =
+        || stderr.lines().map(str::trim).filter(|line| !line.is_empty() && !line.contains(" returned error, retrying after "));
+    let (program, own): (Vec<&str>, Vec<&str>) = lines().partition(|line| line.starts_with("subprocess "));
+    let said = own.iter().find(|line| line.starts_with("Fatal: ")).or_else(|| own.first()).copied();
+    let said = said.into_iter().chain(program.last().copied()).map(|line| line.trim_end_matches('.'));
+    said.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_restic_prints_the_reason_is_told() {
+        let retry = "Remove(<snapshot/9dc1522822>) returned error, retrying after 552.330144ms: blob not removed, server response: \
+                     403 Forbidden (403)";
+        for (stderr, expected) in [
+            (
+                "unable to create lock in backend: repository is already locked by PID 1395 on vm by root (UID 0, GID 0)\n\
+                 lock was created at 2026-11-26 02:08:11 (2.152152701s ago)\nstorage ID 33b07c0c\n\
+                 the `unlock` command can be used to remove stale locks\n",
+                "unable to create lock in backend: repository is already locked by PID 1395 on vm by root (UID 0, GID 0)",
+            ),
+            (
+                "subprocess ssh: Host key verification failed.\nFatal: unable to open repository at sftp:a@b:/x: \
+                 unable to start the sftp session, error: EOF\n",
+                "Fatal: unable to open repository at sftp:a@b:/x: unable to start the sftp session, error: EOF; \
+                 subprocess ssh: Host key verification failed",
+            ),
+            (
+                &format!("{retry}\nunable to remove <snapshot/9dc1522822> from the repository\nruntime.goexit\n"),
+                "unable to remove <snapshot/9dc1522822> from the repository",
+            ),
+        ] {
+            assert_eq!(reason(stderr), expected);
+        }
+    }
 }

@@ -266,7 +266,7 @@ pub fn stamp(id: &str) -> Option<Timestamp> {
 }
 
 /// The kind that a run ID says: `20261120t020003z-backup-nightly`, `20261120t020003z-upgrade-2.0.1`.
-fn kind_of(id: &str) -> Option<String> {
+pub fn kind_of(id: &str) -> Option<String> {
     let name = id.parse::<RunId>().ok()?.as_str().get(17..)?.to_owned();
     let name = name.strip_prefix("backup-").unwrap_or(&name);
     ["manual", "nightly", "upgrade"].into_iter().find(|kind| name.starts_with(kind)).map(str::to_owned)

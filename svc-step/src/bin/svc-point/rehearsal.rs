@@ -67,6 +67,8 @@ pub struct Rehearsal {
     pub downtime_not_known: Vec<String>,
     /// An estimate of a rollback's whole time: before the stop, and the downtime as far as it is known.
     pub total_known_ms: u64,
+    /// The same as a sentence.
+    pub summary: String,
 }
 
 /// An index that was staged.
@@ -149,9 +151,11 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         downtime_not_known: parts.iter().filter(|part| part.ms.is_none()).map(|part| part.step.clone()).collect(),
         downtime_parts: parts,
         total_known_ms: times.before_stop_ms.saturating_add(downtime_known_ms),
+        summary: String::new(),
     };
-    call.reporter().detail(&rehearsal.sentence());
-    Ok(rehearsal)
+    let summary = rehearsal.sentence();
+    call.reporter().detail(&summary);
+    Ok(Rehearsal { summary, ..rehearsal })
 }
 
 /// How long the run has taken.

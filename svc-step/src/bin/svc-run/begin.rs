@@ -13,7 +13,7 @@ use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Plan, numbered};
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
-use svc_step::{Failure, settings};
+use svc_step::{Failure, deadline, settings};
 
 use super::run::{Caller, Run, disk_space_hint};
 use super::supervise::SuperviseArgs;
@@ -59,6 +59,12 @@ pub fn begin(
         return Err(
             Failure::usage("options_invalid", message).hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG"))
         );
+    }
+    for name in ["SVC_TIMEOUT", "SVC_OFFSITE_TIMEOUT"] {
+        let limit = settings::setting(name);
+        if let (false, Err(error)) = (limit.is_empty(), deadline::parse(&limit)) {
+            return Err(Failure::usage("settings_invalid", format!("{name}: {error}.")).hint(format!("Set {name}, or unset it.")));
+        }
     }
     if args.dry_run {
         if args.resume.is_some() {

@@ -208,6 +208,8 @@ pub fn summary(document: &Document<RunResult>) -> Option<String> {
         "svc-rollback" if result.version.is_some() => format!("rolled back from {from} to {to}"),
         _ => "ended well".to_owned(),
     }];
+    let found = result.rehearsal.as_ref().and_then(|rehearsal| rehearsal.get("summary")?.as_str());
+    lines.extend(found.map(str::to_owned));
     let downtime: Option<u64> =
         if result.hops.is_empty() { result.downtime_ms } else { result.hops.iter().map(|hop| hop.downtime_ms).sum() };
     lines.extend(downtime.map(|ms| format!("the service was down for {}", duration(ms))));

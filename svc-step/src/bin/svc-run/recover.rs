@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use svc_step::document::Document;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Notes, Undo};
-use svc_step::{Failure, settings};
+use svc_step::{Failure, settings, steps};
 
 use super::end::{as_before, own_steps};
 use super::report::{self, Outcome, RunResult};
@@ -52,7 +52,7 @@ pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Rec
     for journal in journal::runs(state_dir) {
         external::remove_unredacted(&journal);
         let needed = journal.left_to_undo();
-        if !needed.is_empty() {
+        if !needed.is_empty() || is_killed(&journal) {
             let id = journal.id().to_owned();
             let (left, document) = one(journal.clone(), state_dir, caller, verbose)?;
             recovered
@@ -64,10 +64,20 @@ pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Rec
                 document.is_none_or(|document| document.ok && document.changed != Some(false))
             };
             recovered.changed |= needed.iter().any(changed);
-            if left.is_empty() { recovered.undone.push(id) } else { recovered.left.extend(left) }
+            match left.is_empty() {
+                true if needed.is_empty() => {}
+                true => recovered.undone.push(id),
+                false => recovered.left.extend(left),
+            }
         }
     }
     Ok(())
+}
+
+/// Whether nobody has told yet that a run was killed which is not to be resumed.
+fn is_killed(journal: &Journal) -> bool {
+    let is_resumed = || journal.notes().commit.is_some() || journal.has_begun(steps::FIRST_HOP);
+    journal.last_document().is_none() && !is_resumed() && !journal.script().is_empty()
 }
 
 /// What [`all`] would run, for a dry run.
@@ -86,9 +96,12 @@ fn one(
     verbose: bool,
 ) -> Result<(Vec<String>, Option<Document<RunResult>>), Failure> {
     let plan = journal.plan();
+    let nothing_left = journal.left_to_undo().is_empty();
     let (was_killed, was_ok) = (journal.last_document().is_none(), journal.is_ok());
     let run = Run::new(plan.script.clone(), journal, state_dir.to_owned(), caller.clone(), false, verbose, false);
-    run.say(&format!("what the run {} has left is undone", run.id));
+    if !nothing_left {
+        run.say(&format!("what the run {} has left is undone", run.id));
+    }
     run.adopt_undos();
     // Its script has ended: no signal ends an undo.
     run.close(false);
@@ -112,8 +125,11 @@ fn one(
         status: 1,
         started: Timestamp::now(),
         code: "interrupted".to_owned(),
-        message: "The run was killed, and a later call has undone what it had done.".to_owned(),
-        undone: own_steps(&run),
+        message: match nothing_left {
+            true => "The run was killed.".to_owned(),
+            false => "The run was killed, and a later call has undone what it had done.".to_owned(),
+        },
+        undone: if nothing_left { Vec::new() } else { own_steps(&run) },
         ..Outcome::default()
     };
     let notes = run.state().notes.clone();

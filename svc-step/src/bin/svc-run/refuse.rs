@@ -93,7 +93,7 @@ pub fn recover(caller: &Caller, silent: bool) -> ExitCode {
     });
     let recover::Recovered { undone, changed, left, documents } = recovered;
     documents.iter().for_each(|killed| hooks::on_failure(killed, &caller.environment));
-    if !undone.is_empty() {
+    if !undone.is_empty() || !documents.is_empty() {
         super::supervise::metrics();
     }
     match &ended {

@@ -1,4 +1,4 @@
-//! `copies`: the off-site copies. `prune-copies`: those go that `SVC_OFFSITE_KEEP` does not keep.
+//! `copies`: the off-site copies. `prune-copies`: those of nightly restore points go that `SVC_OFFSITE_KEEP` does not keep.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use svc_step::common::DryRun;
 use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use super::{Copy, NOT_LISTED, run as restic, snapshots};
+use super::{Copy, NOT_LISTED, of_kind, run as restic, snapshots};
 
 /// Arguments of `svc-point copies`.
 #[derive(Debug, clap::Args)]
@@ -25,6 +25,9 @@ pub struct CopiesArgs {
     service: ServiceArg,
 }
 
+/// How the sentence begins of a check that found nothing out.
+const NOT_CHECKED: &str = "The restic repository cannot be checked";
+
 /// The verified off-site copies of a service.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Copies {
@@ -36,11 +39,12 @@ pub(crate) fn run(args: &CopiesArgs, call: &Call) -> StepResult<Copies> {
     let found = snapshots(call, &args.service.name, args.host.as_deref(), NOT_LISTED)?;
     let copies = Copies { copies: found.iter().filter_map(super::Snapshot::copy).collect() };
     if args.check
-        && let Err(failure) = restic(call, &["check"], "The restic repository is not valid")
+        && let Err(failure) = restic(call, &["check"], NOT_CHECKED)
     {
         let is_damage = failure.causes.iter().any(|cause| cause.contains("repository contains errors"));
         let damaged = || {
-            let damaged = Failure::invalid("repository_damaged", failure.message.clone());
+            let message = failure.message.replace(NOT_CHECKED, "The restic repository is damaged");
+            let damaged = Failure::invalid("repository_damaged", message);
             let hint = "What restic says of it, and what helps:\n  svc-offsite restic check\n  svc-offsite restic rebuild-index";
             damaged.hint(hint).cause(failure.causes.join("\n"))
         };
@@ -54,7 +58,8 @@ pub(crate) fn run(args: &CopiesArgs, call: &Call) -> StepResult<Copies> {
 #[command(after_help = "Example:
   svc-point prune-copies --keep '--keep-daily 14 --keep-weekly 8'
 
-Only copies of this host and of this service are removed.")]
+Only copies of nightly restore points of this host and of this service are removed. Any other one:
+  svc-offsite restic forget ID")]
 pub struct PruneCopiesArgs {
     /// `SVC_OFFSITE_KEEP`
     #[arg(long, value_name = "OPTIONS", env = "SVC_OFFSITE_KEEP", allow_hyphen_values = true)]
@@ -76,7 +81,8 @@ pub struct PrunedCopies {
 
 pub(crate) fn prune(args: &PruneCopiesArgs, call: &Call) -> StepResult<PrunedCopies> {
     let host = Call::host();
-    let mut forget = vec!["forget", "--quiet", "--tag", &args.service.name, "--host", &host, "--group-by", "host"];
+    let nightly = format!("{},{}", args.service.name, of_kind("nightly"));
+    let mut forget = vec!["forget", "--quiet", "--tag", &nightly, "--host", &host, "--group-by", "host"];
     forget.extend(args.keep.split_whitespace());
     forget.push("--prune");
     let plan = vec![Action::command(["restic"].into_iter().chain(forget.iter().copied()))];

@@ -17,7 +17,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::{Accept, Call, Failure, Received, StepResult};
 
-use super::{LOST_FOUND, Snapshot, literal, run as restic, snapshots, unverified};
+use super::{LOST_FOUND, Snapshot, literal, of_kind, run as restic, snapshots, unverified};
 use crate::last::{self, OffsiteCopy};
 use crate::point::{self, About, BackupDir};
 use crate::space::result;
@@ -162,7 +162,8 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
 
 fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, pushed: &mut Pushed) -> Result<(), Failure> {
     let (host, service, id) = (Call::host(), args.dir.service(), pushed.point_id.clone());
-    let (new, verified) = (format!("{},{id}", unverified(service)), format!("{service},{id}"));
+    let kind = of_kind(&point::kind_of(&id).unwrap_or_default());
+    let (new, verified) = (format!("{},{id},{kind}", unverified(service)), format!("{service},{id},{kind}"));
     let failed = format!("The restore point {id} was not copied off-site");
     let copies = if args.dry.dry_run { Ok(Vec::new()) } else { snapshots(call, service, Some(&host), &failed) };
     let copies = copies.map_err(|failure| never_initialised(call, failure))?;
@@ -250,7 +251,7 @@ fn busy(point: &str) -> Failure {
 }
 
 /// Removes what was not verified, but for what a server that only takes new files (append-only) has kept of a verified copy. What stays is
-/// no copy, so that a push goes on.
+/// no copy, and keeps none from being made.
 fn remove_unverified(call: &Call, service: &str, host: &str, copies: &[Snapshot]) {
     let failed = "What earlier pushes could not verify is still in the restic repository";
     let removed = snapshots(call, &unverified(service), Some(host), failed).and_then(|mut left| {

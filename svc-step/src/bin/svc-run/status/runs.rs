@@ -8,7 +8,7 @@ use svc_step::journal::{self, Attempt, Journal, Kind};
 use svc_step::reporter::shell_quoted;
 use svc_step::steps;
 
-use super::{State, StatusResult, pending, steps};
+use super::{Pending, State, StatusResult, pending, steps};
 use crate::end::NOTHING_CHANGED;
 use crate::run::with_ending;
 use crate::{again, external};
@@ -37,8 +37,10 @@ impl<'a> Runs<'a> {
         };
         let newest = self.runs.iter().filter(chosen).find(|run| !is_refused(run)).or_else(|| self.runs.iter().find(chosen))?;
         // One that was killed and has left nothing tells nothing that an older one, which is not finished, would not tell better.
-        let is_nothing =
-            newest.last_document().is_none() && !is_committed(newest) && pending(newest).is_empty() && !newest.is_running();
+        let is_nothing = newest.last_document().is_none()
+            && !is_committed(newest)
+            && self.pending_within(newest).is_empty()
+            && !newest.is_running();
         if !newest.is_ok() && !is_nothing {
             return Some(newest.clone());
         }
@@ -86,7 +88,7 @@ impl<'a> Runs<'a> {
         StatusResult {
             run: run.id().to_owned(),
             run_dir: run.dir().display().to_string(),
-            undo: if rests { pending(run) } else { Vec::new() },
+            undo: if rests { self.pending_within(run) } else { Vec::new() },
             steps: steps(&run.attempts(), is_running, external.as_deref()),
             downtime_ms: last.as_ref().and_then(|document| document.number("/downtime_ms")),
             script: plan.script,
@@ -95,6 +97,11 @@ impl<'a> Runs<'a> {
             message,
             next,
         }
+    }
+
+    /// What would be undone first, of the run and of those that it has called, the newest first.
+    fn pending_within(&self, run: &Journal) -> Vec<Pending> {
+        self.runs.iter().filter(|other| other.is_within(run.id())).flat_map(pending).collect()
     }
 
     /// The files of the external command that is running, where it is this run's, or one of a run that this one called.
@@ -154,10 +161,17 @@ impl<'a> Runs<'a> {
                 None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
                     again::hint(&run.plan())
                 }
+                None if has_changed(run) => again::hint(&run.plan()),
                 None => format!("{NOTHING_CHANGED} {}", again::hint(&run.plan())),
             },
         }
     }
+}
+
+/// Whether a step of a run may have changed something.
+fn has_changed(run: &Journal) -> bool {
+    let changed = |one: &Attempt| one.document.as_ref().is_none_or(|document| document.changed != Some(false));
+    run.attempts().iter().any(|one| one.kind != Kind::Check && changed(one))
 }
 
 /// Whether an external command has ended when its run was not there any more.
