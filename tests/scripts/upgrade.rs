@@ -247,7 +247,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     product.install("1.15.5", 20).unwrap();
     let process = main_pid(&product);
     fs::write(product.backup_dir(), "in the way").unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("permission_denied");
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("file_exists");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("SVC_BACKUP_DIR"), "{ran}");
     // The other checks are made all the same.
     let checks = ran.result()["preflight"].as_array().unwrap();
@@ -255,7 +255,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     assert_eq!((verdict("backup-directory"), verdict("database")), (Some("fail".into()), Some("pass".into())), "{ran}");
     // With another one that fails, this one is still the first that is told of.
     let lost = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_DATABASE", "updown_none");
-    let ran = lost.run().fails(3, "permission_denied").unchanged();
+    let ran = lost.run().fails(3, "file_exists").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("2 checks"), "{ran}");
     assert_eq!(main_pid(&product), process);
 }
