@@ -47,6 +47,11 @@ impl Failure {
         Self::new(Status::Failed, code, message)
     }
 
+    /// A fault of the tool's, or of the machine's (1).
+    pub fn fault(message: impl Into<String>) -> Self {
+        Self::failed("failed", message)
+    }
+
     /// A bad command line or `--from` document (2).
     pub fn usage(code: &str, message: impl Into<String>) -> Self {
         Self::new(Status::Usage, code, message)
@@ -184,7 +189,7 @@ impl From<anyhow::Error> for Failure {
         match error.downcast::<Self>() {
             Ok(failure) => failure,
             Err(error) => {
-                let mut failure = Self::failed("failed", sentence(&error.to_string()));
+                let mut failure = Self::fault(sentence(&error.to_string()));
                 failure.causes = error.chain().skip(1).map(ToString::to_string).collect();
                 failure
             }

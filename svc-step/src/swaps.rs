@@ -83,7 +83,7 @@ pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> 
     let plan = Document::new(call.tool(), step, run.as_str(), call.started_at());
     let plan = Document { ok: false, changed: None, result: Some(result), ..plan };
     let text = serde_json::to_string(&plan)
-        .map_err(|error| Failure::failed("internal", "The plan cannot be written as JSON.").cause(error.to_string()))?;
+        .map_err(|error| Failure::fault("The plan cannot be written as JSON.").cause(error.to_string()))?;
     file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
 }
 

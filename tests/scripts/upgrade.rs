@@ -236,7 +236,7 @@ fn a_wrong_installer_name_and_a_missing_installer_are_refused() {
     product.install("1.15.5", 20).unwrap();
     let odd = product.path("setup-2.0.1.bin");
     fs::copy(product.installer("2.0.1"), &odd).unwrap();
-    product.tool("svc-upgrade").arg(&odd).run().refused("installer_invalid");
+    product.tool("svc-upgrade").arg(&odd).run().refused("file_invalid");
     product.tool("svc-upgrade").arg(product.path("upname-2.0.2.run")).run().fails(4, "file_not_found").unchanged();
     assert!(product.is_active());
 }
