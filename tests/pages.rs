@@ -44,11 +44,9 @@ const MAKERS: [(&str, u8); 24] = [
 ];
 
 /// Statuses of codes that are no literal where their failure or warning is made.
-const OTHERS: [(&str, u8); 9] = [
+const OTHERS: [(&str, u8); 7] = [
     ("undo_failed", 9),
     ("failed", 1),
-    ("service_active", 3),
-    ("service_inactive", 3),
     ("point_too_old", 7),
     ("not_swappable", 0),
     ("repository_damaged", 0),
@@ -68,9 +66,7 @@ fn codes() -> BTreeMap<String, String> {
             for behind in text.split(maker).skip(1) {
                 let literal = behind.trim_start().trim_start_matches('"');
                 let end = literal.find(|sign: char| !sign.is_ascii_lowercase() && sign != '_').unwrap_or(literal.len());
-                if literal[..end].contains('_')
-                    || ["internal", "locked", "timeout", "conflict", "interrupted"].contains(&&literal[..end])
-                {
+                if literal[..end].contains('_') || ["locked", "timeout", "conflict", "interrupted"].contains(&&literal[..end]) {
                     found.entry(&literal[..end]).or_default().insert(status);
                 }
             }

@@ -26,6 +26,7 @@ const FRAME: usize = 1024 * 1024;
 /// How a dump is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "svc-pgdump.Compression")]
 pub enum Compression {
     /// Zstandard: quick, and small
     Zstd,

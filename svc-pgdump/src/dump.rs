@@ -169,7 +169,7 @@ fn write(
         let writer = scope.spawn(move || writer::write(pieces, file, args.compress));
         let passed = running.pieces(call, |piece| {
             examiner.feed(&piece, &mut |_| ());
-            send.send(piece).map_err(|_| Failure::failed("internal", "The dump's file takes no more."))?;
+            send.send(piece).map_err(|_| Failure::fault("The dump's file takes no more."))?;
             progress.set(examiner.size_bytes(), total);
             if examiner.tables().len() != tables_count {
                 tables_count = examiner.tables().len();
@@ -183,7 +183,7 @@ fn write(
         let written = joined(writer)?.map_err(fault);
         match passed {
             // Of a signal or the time limit that is the reason; else a file that takes no more.
-            Err(failure) if failure.code != "internal" => Err(failure),
+            Err(failure) if failure.code != "failed" => Err(failure),
             Err(failure) => Err(written.err().unwrap_or(failure)),
             Ok(running) => Ok((running, written?)),
         }

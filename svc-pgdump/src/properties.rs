@@ -131,6 +131,6 @@ impl Properties {
 
     pub fn to_text(&self) -> Result<String, Failure> {
         let text = serde_json::to_string_pretty(self);
-        text.map(|text| text + "\n").map_err(|error| Failure::failed("internal", error.to_string()))
+        text.map(|text| text + "\n").map_err(|error| Failure::fault(error.to_string()))
     }
 }

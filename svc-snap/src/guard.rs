@@ -25,7 +25,7 @@ pub(crate) fn lock_name(server: &Server) -> (&'static str, String) {
 pub(crate) fn refuse_outside<T: AsRef<str>>(scope: &Scope, names: impl IntoIterator<Item = T>) -> Result<(), Failure> {
     let outside: Vec<T> = names.into_iter().filter(|name| !scope.contains(name.as_ref())).collect();
     let hint = "Widen the scope with --scope (SVC_INDICES) if they are.";
-    refuse_any("index_not_in_scope", "Not the service's own indices", &outside, hint)
+    refuse_any("options_invalid", "Not the service's own indices", &outside, hint)
 }
 
 /// Refuses names that are needed for `what` and that are there already (3).

@@ -238,7 +238,7 @@ impl Call {
     /// A result that cannot be written as JSON is a bug of ours; the document has everything else.
     fn without_result(&self, step: &str, dry_run: bool, error: &serde_json::Error) -> Finished {
         self.step::<()>(step, dry_run, |_| {
-            Err(Failure::failed("internal", "The result cannot be written as JSON.").cause(error.to_string()).into())
+            Err(Failure::fault("The result cannot be written as JSON.").cause(error.to_string()).into())
         })
     }
 

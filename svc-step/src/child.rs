@@ -65,7 +65,7 @@ impl Running {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Failure::not_found("program_not_found", format!("The program {name} is not installed or not on the PATH."))
+                Failure::not_found("file_not_found", format!("The program {name} is not installed or not on the PATH."))
                     .hint(format!("Install the package that has {name}, or add its directory to PATH."))
             }
             _ => Failure::io("run the program", std::path::Path::new(&name), &error),

@@ -47,6 +47,11 @@ impl Failure {
         Self::new(Status::Failed, code, message)
     }
 
+    /// A fault of the tool's, or of the machine's (1).
+    pub fn fault(message: impl Into<String>) -> Self {
+        Self::failed("failed", message)
+    }
+
     /// A bad command line or `--from` document (2).
     pub fn usage(code: &str, message: impl Into<String>) -> Self {
         Self::new(Status::Usage, code, message)
@@ -113,6 +118,22 @@ impl Failure {
         failure.cause(error.to_string())
     }
 
+    /// A directory that `setting` names cannot be used: 3, or 1 if its disk is full.
+    pub fn directory(path: &Path, setting: &str, error: &io::Error) -> Self {
+        let (code, hint) = match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let own = format!("or set {setting} to a directory of your own (the same one for every call)");
+                ("permission_denied", format!("Run the command as root, {own}."))
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => return Self::io("use the directory", path, error),
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                ("file_exists", format!("Move away what is there, or set {setting} to another directory."))
+            }
+            _ => ("settings_invalid", format!("Set {setting} to a directory that can be written to.")),
+        };
+        Self::refused(code, format!("The directory {} cannot be used.", path.display())).hint(hint).cause(error.to_string())
+    }
+
     /// Adds the command or setting that helps.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -168,7 +189,7 @@ impl From<anyhow::Error> for Failure {
         match error.downcast::<Self>() {
             Ok(failure) => failure,
             Err(error) => {
-                let mut failure = Self::failed("failed", sentence(&error.to_string()));
+                let mut failure = Self::fault(sentence(&error.to_string()));
                 failure.causes = error.chain().skip(1).map(ToString::to_string).collect();
                 failure
             }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::OFlag;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
 pub use self::previous::Previous;
@@ -241,6 +243,20 @@ pub fn not_regular(action: &str, path: &Path, what: &str) -> Failure {
 /// See [`Failure::io`]; larger than `limit` bytes or not UTF-8 is 7. `action` completes "Cannot …".
 pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
     text_of(open_regular(action, path)?, action, path, limit)
+}
+
+/// The certificates of a PEM file; `option` is what takes its name.
+///
+/// # Errors
+/// It cannot be read, or has none (2 `settings_invalid`).
+pub fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let pem = read_text("read the certificates", path, 16 * 1024 * 1024)?;
+    let found: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes()).flatten().collect();
+    if found.is_empty() {
+        let hint = format!("Name a PEM file (-----BEGIN CERTIFICATE-----) with {option}.");
+        return Err(Failure::usage("settings_invalid", format!("The file {} holds no certificate.", path.display())).hint(hint));
+    }
+    Ok(found)
 }
 
 /// The content of a small file that is open.

@@ -8,10 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
 
 use crate::call::Call;
-use crate::document::ErrorPart;
+use crate::document::{ErrorPart, Warning};
 use crate::failure::Failure;
 use crate::file;
 use crate::work::{Lost, Work};
@@ -71,18 +70,17 @@ pub struct Received {
     origin: Option<PathBuf>,
 }
 
-/// What a reader wants to know of a document before its result, whatever stands there.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
+/// What a reader wants to know of a document before its result.
+#[derive(Debug, Clone, Deserialize)]
 struct Envelope {
-    schema: Value,
-    step: Value,
-    run_id: Value,
-    ok: Value,
-    dry_run: Value,
+    schema: String,
+    step: String,
+    run_id: String,
+    ok: bool,
+    dry_run: bool,
     result: Option<IgnoredAny>,
-    warnings: Value,
-    error: Value,
+    warnings: Vec<Warning>,
+    error: Option<ErrorPart>,
 }
 
 /// A document as a reader of its result sees it.
@@ -105,50 +103,48 @@ impl Received {
 
     fn parse(text: String, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
         let envelope = one_document(&text)?;
-        let schema = envelope.schema.as_str().unwrap_or_default();
-        if !schemas.contains(&schema) {
-            return Err(bad("from_invalid", format!("The --from document is `{schema}`, which this step cannot resume from."))
-                .hint(format!("Hand over the document of one of: {}.", schemas.join(", "))));
+        if !schemas.contains(&envelope.schema.as_str()) {
+            let message = format!("The --from document is `{}`, which this step cannot resume from.", envelope.schema);
+            return Err(bad("from_invalid", message).hint(format!("Hand over the document of one of: {}.", schemas.join(", "))));
         }
-        if envelope.dry_run != false {
+        if envelope.dry_run {
             return Err(bad("from_invalid", "The --from document is of a dry run, in which nothing was done.")
                 .hint("Run that step without --dry-run and hand over its document."));
         }
-        if envelope.result.is_none() || (envelope.ok != true && accept == Accept::Good) {
-            return Err(repeat(&envelope));
+        if envelope.result.is_none() || (!envelope.ok && accept == Accept::Good) {
+            return Err(repeat(envelope));
         }
         Ok(Self { envelope, text, origin })
     }
 
     /// Whether the call that made it was good. A record of a swap never says so.
     #[must_use]
-    pub fn is_ok(&self) -> bool {
-        self.envelope.ok == true
+    pub const fn is_ok(&self) -> bool {
+        self.envelope.ok
     }
 
     /// `<tool>.<step>/<major>`.
     #[must_use]
     pub fn schema(&self) -> &str {
-        self.envelope.schema.as_str().unwrap_or_default()
+        &self.envelope.schema
     }
 
     /// The step that made it.
     #[must_use]
     pub fn step(&self) -> &str {
-        self.envelope.step.as_str().unwrap_or_default()
+        &self.envelope.step
     }
 
     /// The run that it belongs to.
     #[must_use]
     pub fn run_id(&self) -> &str {
-        self.envelope.run_id.as_str().unwrap_or_default()
+        &self.envelope.run_id
     }
 
     /// Whether it holds a warning of that code.
     #[must_use]
     pub fn has_warning(&self, code: &str) -> bool {
-        let warnings = self.envelope.warnings.as_array().map(Vec::as_slice).unwrap_or_default();
-        warnings.iter().any(|warning| warning.get("code").is_some_and(|one| one == code))
+        self.envelope.warnings.iter().any(|warning| warning.code == code)
     }
 
     /// Its result; keys that the reader does not know are passed over.
@@ -230,24 +226,22 @@ fn unreadable(why: &str) -> Failure {
 }
 
 /// The refusal of a document that failed repeats what it said.
-fn repeat(envelope: &Envelope) -> Failure {
-    let step = envelope.step.as_str().unwrap_or("before");
-    match ErrorPart::deserialize(&envelope.error).ok() {
-        Some(error) => {
-            let mut failure = bad(&error.code, format!("The step {step} before had failed: {}", error.message));
-            failure.hint = error.hint;
-            failure.causes = error.causes;
-            failure
-        }
-        None => bad("from_invalid", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE),
-    }
+fn repeat(Envelope { step, error, .. }: Envelope) -> Failure {
+    let Some(error) = error else {
+        return bad("from_invalid", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE);
+    };
+    let mut failure = bad(&error.code, format!("The step {step} before had failed: {}", error.message));
+    failure.hint = error.hint;
+    failure.causes = error.causes;
+    failure
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GOOD: &str = r#"{"schema":"a.b/1","step":"b","ok":true,"dry_run":false,"result":{"n":1},"error":null}"#;
+    const GOOD: &str =
+        r#"{"schema":"a.b/1","step":"b","run_id":"r","ok":true,"dry_run":false,"result":{"n":1},"warnings":[],"error":null}"#;
 
     fn parse(text: &str, accept: Accept) -> Result<Received, Failure> {
         Received::parse(text.to_owned(), None, &["a.b/1"], accept)
@@ -279,6 +273,7 @@ mod tests {
             (format!("{GOOD}{GOOD}"), "from_invalid"),
             (format!("{GOOD} {{"), "from_damaged"),
             ("[1]".to_owned(), "from_damaged"),
+            (GOOD.replace("\"dry_run\":false,", ""), "from_damaged"),
             (GOOD.replace("a.b/1", "a.c/1"), "from_invalid"),
             (GOOD.replace("a.b/1", "a.b/2"), "from_invalid"),
             (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "from_invalid"),

@@ -110,9 +110,7 @@ pub fn make_private_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 fn no_state(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::refused("permission_denied", format!("The state directory cannot be used: {}.", path.display()))
-        .hint("Run the command as root, or set SVC_STATE_DIR to a directory of your own (the same one for every call).")
-        .cause(error.to_string())
+    Failure::directory(path, "SVC_STATE_DIR", error)
 }
 
 /// `kind-name`: every byte but letters, digits, `-`, `_` and `.` is written as `%xx`, since things may have any name.
@@ -134,6 +132,16 @@ mod tests {
 
     use super::*;
     use crate::call::tests::call;
+
+    #[test]
+    fn why_a_directory_of_locks_cannot_be_made_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("locks"), "").unwrap();
+        for (state_dir, code) in [(folder.path(), "file_exists"), (Path::new("/proc/nothing"), "settings_invalid")] {
+            let failure = Lock::take(&call("svc-a", state_dir), "file", "x").unwrap_err();
+            assert_eq!((failure.status.code(), failure.code.as_str()), (3, code));
+        }
+    }
 
     #[test]
     fn whoever_only_asks_for_the_holder_keeps_nobody_from_the_lock() {

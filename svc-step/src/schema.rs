@@ -6,7 +6,9 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
+use crate::action::Action;
 use crate::document::{Document, schema_name};
+use crate::retention::Reason;
 
 /// Where a line of the text is broken.
 const WIDTH: usize = 120;
@@ -23,9 +25,7 @@ impl Schemas {
     /// Those of a tool, without a step.
     #[must_use]
     pub fn of(tool: &'static str) -> Self {
-        let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-        generator.subschema_for::<Document<Value>>();
-        Self { tool, generator, steps: Map::new() }
+        Self { tool, generator: of_envelope(), steps: Map::new() }
     }
 
     /// With a step whose result is of type `T`.
@@ -44,15 +44,20 @@ impl Schemas {
         self
     }
 
-    /// The whole: `oneOf` its steps. A step's definition is `TOOL.STEP`, that of a type `TOOL.Type`, save what the envelope consists of.
+    /// The whole: `oneOf` its steps. A step's definition is `TOOL.STEP`, that of a type `TOOL.Type`, save the types of this library, and
+    /// one of another tool that has that tool in its name.
     #[must_use]
     pub fn whole(mut self) -> Value {
-        let of_envelope = Self::of(self.tool).generator.take_definitions(true);
-        let prefixed = |name: &str| {
-            if of_envelope.contains_key(name) { name.to_owned() } else { format!("{}.{name}", self.tool) }
-        };
+        let mut library = of_envelope();
+        library.subschema_for::<Action>();
+        library.subschema_for::<Reason>();
+        let library = library.take_definitions(true);
+        let own = self.generator.take_definitions(true);
+        // A tool may have another type of that name.
+        let is_shared = |name: &str| name.contains('.') || own.get(name).is_some_and(|schema| library.get(name) == Some(schema));
+        let prefixed = |name: &str| if is_shared(name) { name.to_owned() } else { format!("{}.{name}", self.tool) };
         let mut defs = Map::new();
-        for (name, mut schema) in self.generator.take_definitions(true).into_iter().chain(self.steps.clone()) {
+        for (name, mut schema) in own.clone().into_iter().chain(self.steps.clone()) {
             rename(&mut schema, &prefixed);
             defs.insert(prefixed(&name), schema);
         }
@@ -64,6 +69,12 @@ impl Schemas {
             "$defs": defs,
         })
     }
+}
+
+fn of_envelope() -> SchemaGenerator {
+    let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+    generator.subschema_for::<Document<Value>>();
+    generator
 }
 
 fn rename(schema: &mut Value, to: &impl Fn(&str) -> String) {
@@ -141,6 +152,7 @@ mod tests {
     #[allow(dead_code)]
     struct Inner {
         count: u64,
+        plan: Vec<Action>,
     }
 
     #[test]
@@ -153,6 +165,8 @@ mod tests {
         // The envelope has a type of that name too.
         assert_eq!(step[1]["properties"]["result"]["anyOf"][0]["$ref"], "#/$defs/t.Warning2");
         assert_eq!(whole["$defs"]["t.Warning2"]["properties"]["inner"]["$ref"], "#/$defs/t.Inner");
+        assert_eq!(whole["$defs"]["t.Inner"]["properties"]["plan"]["items"]["$ref"], "#/$defs/Action");
+        assert!(whole["$defs"].get("Action").is_some() && whole["$defs"].get("Reason").is_none());
         assert_eq!(whole["$defs"]["Document"]["properties"]["warnings"]["items"]["$ref"], "#/$defs/Warning");
     }
 

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::call::Call;
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::file::{self, Existing};
 use crate::from::{Accept, Received};
@@ -71,18 +72,6 @@ fn tool_of(schema: &str) -> &str {
     schema.split('.').next().unwrap_or_default()
 }
 
-/// A plan as it is kept: what a reader of documents wants to see of one.
-#[derive(Serialize)]
-struct Plan<'a, T> {
-    schema: &'a str,
-    step: &'a str,
-    run_id: &'a str,
-    ok: bool,
-    dry_run: bool,
-    result: &'a T,
-    error: Option<()>,
-}
-
 /// Writes the plan, durably, as a document of `step` that is not finished.
 ///
 /// # Errors
@@ -91,10 +80,10 @@ pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> 
     let path = path(call, run);
     make_private_folder(file::folder_of(&path))?;
     remove_half_written(file::folder_of(&path));
-    let schema = crate::document::schema_name(call.tool(), step);
-    let plan = Plan { schema: &schema, step, run_id: run.as_str(), ok: false, dry_run: false, result, error: None };
+    let plan = Document::new(call.tool(), step, run.as_str(), call.started_at());
+    let plan = Document { ok: false, changed: None, result: Some(result), ..plan };
     let text = serde_json::to_string(&plan)
-        .map_err(|error| Failure::failed("internal", "The plan cannot be written as JSON.").cause(error.to_string()))?;
+        .map_err(|error| Failure::fault("The plan cannot be written as JSON.").cause(error.to_string()))?;
     file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
 }
 

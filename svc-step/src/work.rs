@@ -43,7 +43,7 @@ impl<T: Send + 'static> Work<T> {
 /// # Errors
 /// It panicked (1).
 pub fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> Result<T, Failure> {
-    thread.join().map_err(|_| Failure::failed("internal", "A thread panicked."))
+    thread.join().map_err(|_| Failure::fault("A thread panicked."))
 }
 
 #[cfg(test)]

@@ -679,7 +679,8 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
     let host = Host::new();
     let point = id(&host.point("nightly", 1, true));
     let search = host.path("search");
-    fs::write(&search, document("svc-snap.health/1", true, &json!({"repository": {"type": "s3"}})).to_string()).unwrap();
+    let health = json!({"cluster_uuid": "c", "repository": {"name": "svc", "type": "s3"}});
+    fs::write(&search, document("svc-snap.health/1", true, &health).to_string()).unwrap();
     let search = search.to_str().unwrap();
     let list = |name: &str, snapshots: Value| {
         fs::write(host.path(name), document("svc-snap.list/1", true, &json!({ "snapshots": snapshots })).to_string()).unwrap();
@@ -701,7 +702,7 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
     };
     assert_eq!(dry(&taking), (5, "search_busy".to_owned()));
     assert_eq!(dry("/none").0, 2, "nobody has looked");
-    assert_eq!(push("/far"), (4, "program_not_found".to_owned()));
+    assert_eq!(push("/far"), (4, "file_not_found".to_owned()));
 }
 
 #[test]

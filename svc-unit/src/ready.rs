@@ -1,7 +1,7 @@
 //! The one loop that observes a unit; stable: active, the same main process, no restart for `--settle`; ready: the service answers.
 
 use std::net::{TcpStream, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -9,7 +9,7 @@ use svc_step::line_secrets::without_secrets;
 use svc_step::progress::Unit::Items;
 use svc_step::{Call, Failure, deadline, file};
 use ureq::Agent;
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::report::Report;
 use crate::state::State;
@@ -148,24 +148,16 @@ pub(crate) struct Ready {
 impl ReadyArgs {
     /// Reads the certificates, before anything is changed.
     pub(crate) fn ready(&self) -> Result<Ready, Failure> {
-        let roots = self.ready_ca.as_deref().map_or(Ok(RootCerts::WebPki), certificates)?;
+        let roots = match &self.ready_ca {
+            Some(path) => file::certificates(path, "--ready-ca")?.iter().map(|one| Certificate::from_der(one).to_owned()).into(),
+            None => RootCerts::WebPki,
+        };
         let agent = || {
             let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).proxy(None);
             config.tls_config(TlsConfig::builder().root_certs(roots).build()).build().into()
         };
         Ok(Ready { settle: self.settle, tcp: self.ready_tcp.clone(), url: self.ready_url.clone().map(|url| (url, agent())) })
     }
-}
-
-fn certificates(path: &Path) -> Result<RootCerts, Failure> {
-    let pem = file::read_text("read the certificates", path, 16 * 1024 * 1024)?;
-    let certificate = |item| if let Ok(PemItem::Certificate(certificate)) = item { Some(certificate) } else { None };
-    let certificates: Vec<_> = parse_pem(pem.as_bytes()).filter_map(certificate).collect();
-    if certificates.is_empty() {
-        let failure = Failure::usage("file_invalid", format!("The file {} holds no certificate.", path.display()));
-        return Err(failure.hint("Name a PEM file (-----BEGIN CERTIFICATE-----) with --ready-ca."));
-    }
-    Ok(RootCerts::new_with_certs(&certificates))
 }
 
 impl Ready {

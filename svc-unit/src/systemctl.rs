@@ -37,7 +37,7 @@ pub(crate) fn capture<'a>(call: &Call, program: &str, arguments: impl IntoIterat
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").env("TZ", "UTC").env("SYSTEMD_COLORS", "0");
     child::capture(call, &mut command).map_err(|failure| match failure.code.as_str() {
-        "program_not_found" => {
+        "file_not_found" => {
             Failure::new(Status::Unavailable, "manager_unreachable", format!("The program {program} is not on the PATH."))
                 .hint("Run this on a host with systemd, with systemctl's folder on PATH.")
                 .retryable(false)

@@ -20,13 +20,13 @@ pub(crate) fn compare(path: &Path, found: &str) -> Result<bool, Failure> {
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let Some(wanted) = sum_of(&text, &name) else {
-        return Err(Failure::invalid("installer_invalid", format!("{} has no checksum of {name}.", beside.display()))
+        return Err(Failure::invalid("file_invalid", format!("{} has no checksum of {name}.", beside.display()))
             .hint("Fetch the .sha256 file again, or remove it if it belongs to something else."));
     };
     if wanted.eq_ignore_ascii_case(found) {
         return Ok(true);
     }
-    Err(Failure::invalid("installer_invalid", format!("{} has another sum than its checksum file.", path.display()))
+    Err(Failure::invalid("file_invalid", format!("{} has another sum than its checksum file.", path.display()))
         .hint("Fetch the installer again, and its .sha256 file with it.")
         .cause(format!("{} has {wanted}, the installer has {found}", beside.display())))
 }

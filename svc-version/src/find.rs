@@ -71,7 +71,7 @@ pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
     if found.version == version {
         return Ok(found);
     }
-    let failure = Failure::refused("installer_invalid", format!("{} is not the installer of {version}.", path.display()))
+    let failure = Failure::refused("file_invalid", format!("{} is not the installer of {version}.", path.display()))
         .hint(format!("Name it with --installer {name}, or set SVC_INSTALLER_DIR to its folder."));
     Err(Stopped::with(failure, found))
 }

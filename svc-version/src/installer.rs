@@ -52,7 +52,7 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
     let meta = std::fs::metadata(path).map_err(|error| Failure::io("read the installer", path, &error))?;
     if !meta.is_file() || meta.len() == 0 {
         let what = if meta.is_file() { "empty" } else { "no regular file" };
-        return Err(Failure::invalid("installer_invalid", format!("The installer {} is {what}.", path.display()))
+        return Err(Failure::invalid("file_invalid", format!("The installer {} is {what}.", path.display()))
             .hint("Fetch the installer again.")
             .into());
     }
@@ -68,7 +68,7 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
 
 /// Found out before the service is stopped for it.
 fn not_executable(path: &Path) -> Failure {
-    Failure::refused("installer_invalid", format!("Nobody may execute the installer {}.", path.display()))
+    Failure::refused("file_invalid", format!("Nobody may execute the installer {}.", path.display()))
         .hint(format!("When it is the right file: chmod +x '{}'", path.display()))
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn version_of(path: &Path, product: &str) -> Result<Version, Failure>
         .ok_or_else(|| format!("`{name}` is not of the form {product}-X.Y.Z.run"))
         .and_then(str::parse)
         .map_err(|why| {
-            Failure::refused("installer_invalid", format!("{} does not carry a version in its name.", path.display()))
+            Failure::refused("file_invalid", format!("{} does not carry a version in its name.", path.display()))
                 .hint(format!("Give the installer the name that it was shipped with, {product}-X.Y.Z.run."))
                 .cause(why)
         })

@@ -121,7 +121,7 @@ fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call
     holder.wait().unwrap();
     let ran = spawned.wait();
     host.systemd.start(&own.unit).unwrap();
-    ran.fails(1, "pg_dump_failed").unchanged();
+    ran.fails(1, "postgres_refused").unchanged();
     assert!(!case.dir.path().join("stopped.sql").exists() && !case.dir.path().join("stopped.sql.partial").exists());
     assert_eq!(case.copies(), "");
 }
@@ -169,7 +169,7 @@ fn a_program_that_is_killed_is_a_failure_and_leaves_nothing() {
     let (case, _) = Case::filled("pgc_child");
     let (spawned, _holder) = earlier_dump(&case, "killed.sql");
     kill(spawned.child("pg_dump"), Signal::SIGKILL).unwrap();
-    let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
+    let ran = spawned.wait().fails(1, "postgres_refused").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("signal: 9"), "{ran}");
     assert!(!case.dir.path().join("killed.sql").exists() && !case.dir.path().join("killed.sql.partial").exists());
 }

@@ -40,7 +40,7 @@ fn settings_of_a_dump_that_are_wrong_are_named() {
     assert!(ran.doc()["warnings"].to_string().contains("look here"), "{ran}");
     assert_eq!(dump().run().ok().doc()["warnings"], serde_json::json!([]));
     let other = script(&case, "other", "#!/bin/sh\necho hello\n");
-    dump().arg("--pg-dump").arg(other).run().fails(1, "pg_dump_failed").unchanged();
+    dump().arg("--pg-dump").arg(other).run().fails(1, "postgres_refused").unchanged();
 
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", identifier(&case.database)));
     dump().run().fails(5, "postgres_busy").unchanged();

@@ -348,7 +348,7 @@ fn a_server_process_that_is_killed_leaves_no_dump() {
     assert_eq!(killed.unwrap(), "1");
     wait::until("the end of the server process", svc_tests::wait::HANG, || (own.sessions() == "0").then_some(())).unwrap();
     spawned.signal(Signal::SIGCONT);
-    let ran = spawned.wait().fails(1, "pg_dump_failed").unchanged();
+    let ran = spawned.wait().fails(1, "postgres_refused").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("terminat"), "{ran}");
     assert!(own.left().is_empty(), "{:?}", own.left());
 }
@@ -535,7 +535,7 @@ fn a_pg_dump_that_does_not_fit_is_named_with_its_package() {
     let ran = own.dump().arg("--pg-dump").arg(&old).run().refused("version_unsupported");
     let package = format!("postgresql-client-{}", own.host.postgres.version);
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
-    let ran = own.dump().args(["--pg-dump", "/nowhere/pg_dump"]).run().fails(4, "program_not_found").unchanged();
+    let ran = own.dump().args(["--pg-dump", "/nowhere/pg_dump"]).run().fails(4, "file_not_found").unchanged();
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&package), "{ran}");
     // What is on the PATH gives way to one of the server's own version; what is named does not.
     fs::write(&old, "#!/bin/sh\nPATH=/usr/bin\n[ $1 = --version ] && echo 'pg_dump (PostgreSQL) 99.1' || exec pg_dump \"$@\"\n")

@@ -155,10 +155,10 @@ fn a_run_that_is_resumed_is_told_nothing_that_it_knows() {
         assert!(ran.status == 2 && ran.stderr.contains("--resume takes no `"), "{script} {words:?}: {ran}");
         assert!(!state.exists(), "{script} {words:?} has recorded something");
     }
-    resume("svc-rollback", &["--installer", "a.run", "--rerun-installer"]).fails(4, "run_not_found");
+    resume("svc-rollback", &["--installer", "a.run", "--rerun-installer"]).fails(4, "file_not_found");
     resume("svc-upgrade", &["--dry-run"]).fails(2, "not_resumable");
     resume("svc-upgrade", &["--rerun-installer", "--installer-arg", "--x", "--attached", "-v", "--json"])
-        .fails(4, "run_not_found");
+        .fails(4, "file_not_found");
 }
 
 /// A step whose tool says that it has changed something.
@@ -189,9 +189,9 @@ fn own_script(folder: &Path, does: &str) -> Tool {
 fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_commit() {
     for (ends, status, code) in [
         ("kill -TERM \"$SVC_SUPERVISOR\"; until ! check x -- svc-version current; do :; done; exit 1", 143, "interrupted"),
-        ("mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "internal"),
+        ("mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "failed"),
         // The holder has come further when the disk takes no more.
-        ("mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "internal"),
+        ("mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "failed"),
         ("exit 1", 1, "failed"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -563,7 +563,7 @@ fn what_a_run_did_not_make_it_does_not_remove() {
     let foreign = product.backup_dir().join(id);
     fs::create_dir_all(&foreign).unwrap();
     fs::write(foreign.join("precious"), "data").unwrap();
-    product.tool("svc-backup").env("SVC_RUN_ID", id).run().refused("permission_denied");
+    product.tool("svc-backup").env("SVC_RUN_ID", id).run().refused("file_exists");
     assert_eq!(fs::read_to_string(foreign.join("precious")).unwrap(), "data");
 }
 
@@ -686,7 +686,7 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
         .refused("run_unfinished");
 
     // It has failed meanwhile, and what was asked for then holds; there is no point to go back to, so nothing is changed.
-    let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "installer_failed");
+    let ran = product.tool("svc-upgrade").arg("--resume").run().fails(3, "command_failed");
     let hint = ran.hint();
     assert!(hint.starts_with("It was to be rolled back, and that failed too.\n"), "{ran}");
     assert!(hint.contains("To go back to the version before:\n  svc-rollback"), "{ran}");
@@ -767,7 +767,7 @@ fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where
     product.install("1.15.5", 5).unwrap();
     let elsewhere = server.repo_root.join("elsewhere/backup_repo");
     let asked = || setup().env("SVC_BACKUP_REPO", &elsewhere).env("SVC_REPOSITORY", "scsetup_other");
-    asked().run().fails(3, "service_active");
+    asked().run().fails(3, "service_state");
     let planned = asked().args(["--restart", "--dry-run"]).talks().run().ok().unchanged();
     assert!(planned.result()["plan"].to_string().contains("svc-unit restart "), "{planned}");
     assert_eq!(process(), second);

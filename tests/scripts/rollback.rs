@@ -328,7 +328,7 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
     let failed = product.tool("svc-rollback").arg("--discard-current").arg("--installer").arg(installer).run();
     failed.fails(1, "command_failed").changed();
     let again = || product.tool("svc-rollback").arg("--resume");
-    again().run().refused("installer_failed");
+    again().run().refused("command_failed");
     fs::write(product.path("go"), "").unwrap();
     let ran = again().arg("--rerun-installer").run().ok();
     assert_eq!(ran.result()["discard_previous"].as_array().unwrap().len(), 0);

@@ -43,7 +43,7 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
     let does = format!("#!/bin/sh\necho ran >>'{}.out'\nsystemctl --user start '{}'\nexit 3\n", script.display(), product.unit());
     svc_tests::os::write_program(&script, does).unwrap();
     let rollback = || product.tool("svc-rollback").arg("--uninstall").arg(format!("'{}'", script.display()));
-    let ran = rollback().run().fails(3, "service_active").changed().warns("command_failed");
+    let ran = rollback().run().fails(3, "service_state").changed().warns("command_failed");
     assert!(ran.hint().contains("svc-rollback --resume"), "{ran}");
     assert!(product.is_active(), "what failed left it running, and it is not stopped over that");
     product.tool("svc-rollback").arg("--resume").run().ok().changed().warns("command_failed");
@@ -56,7 +56,7 @@ fn a_restore_point_that_is_damaged_incomplete_or_of_another_version_is_refused_b
     let (product, _, upgrade) = upgraded("rbdamaged");
     let running = product.process();
     let rollback = || product.tool("svc-rollback");
-    let other = rollback().arg("--installer").arg(product.installer("1.14.2")).run().refused("installer_invalid");
+    let other = rollback().arg("--installer").arg(product.installer("1.14.2")).run().refused("file_invalid");
     assert!(!other.steps().iter().any(|step| step.starts_with("stage-")), "{other}");
     let sums = point_of(&upgrade).join("SHA256SUMS");
     fs::rename(&sums, product.path("sums")).unwrap();

@@ -227,7 +227,7 @@ fn a_wrong_installer_name_and_a_missing_installer_are_refused() {
     let product = running("upname");
     let odd = product.path("setup-2.0.1.bin");
     fs::copy(product.installer("2.0.1"), &odd).unwrap();
-    product.tool("svc-upgrade").arg(&odd).run().refused("installer_invalid");
+    product.tool("svc-upgrade").arg(&odd).run().refused("file_invalid");
     product.tool("svc-upgrade").arg(product.path("upname-2.0.2.run")).run().fails(4, "file_not_found").unchanged();
     assert!(product.is_active());
 }
@@ -237,7 +237,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     let product = running("upfolder");
     let process = product.process();
     fs::write(product.backup_dir(), "in the way").unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("permission_denied");
+    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("file_exists");
     assert!(ran.hint().contains("SVC_BACKUP_DIR"), "{ran}");
     // The other checks are made all the same.
     let checks = ran.result()["preflight"].as_array().unwrap();
@@ -245,7 +245,7 @@ fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
     assert_eq!((verdict("backup-directory"), verdict("database")), (Some("fail".into()), Some("pass".into())), "{ran}");
     // With another one that fails, this one is still the first that is told of.
     let lost = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_DATABASE", "updown_none");
-    let ran = lost.run().fails(3, "permission_denied").unchanged();
+    let ran = lost.run().fails(3, "file_exists").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("2 checks"), "{ran}");
     assert_eq!(product.process(), process);
 }

@@ -306,7 +306,7 @@ fn what_is_not_there_is_4_and_nothing_is_sent() {
     let failed = sandbox.run(&["create", "s", "--indices", &format!("{docs},{nope}")]).fails(4, "index_not_found").unchanged();
     assert!(failed.doc()["error"]["message"].as_str().unwrap().contains(&nope));
     sandbox.run(&["create", "s", "--indices", "nope*"]).fails(4, "index_not_found").unchanged();
-    sandbox.tool(&["create", "s"]).args(["--indices", &docs, "--scope", "other*"]).run().refused("index_not_in_scope");
+    sandbox.tool(&["create", "s"]).args(["--indices", &docs, "--scope", "other*"]).run().refused("options_invalid");
     assert!(sandbox.snapshots().is_empty());
 }
 

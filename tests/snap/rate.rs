@@ -161,7 +161,7 @@ fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
     let snapshots = sandbox.state.path().join("snapshots");
     fs::rename(&snapshots, sandbox.state.path().join("aside")).unwrap();
     fs::write(&snapshots, "").unwrap();
-    sandbox.run(&["create", "s2"]).refused("permission_denied").unchanged();
+    sandbox.run(&["create", "s2"]).refused("file_exists").unchanged();
     fs::remove_file(&snapshots).unwrap();
 
     // What a server says of a repository that was changed a moment ago.

@@ -95,7 +95,7 @@ fn what_is_another_applications_or_the_securitys_never_changes() {
         assert_eq!(foreign(), untouched, "{args:?}");
     }
     for name in [&other, &security] {
-        restore(&["--indices", name]).refused("index_not_in_scope");
+        restore(&["--indices", name]).refused("options_invalid");
     }
     assert_eq!(foreign(), untouched);
 }

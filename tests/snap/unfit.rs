@@ -70,8 +70,8 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     sandbox.run(&["stage", "nowhere"]).fails(4, "snapshot_not_found").unchanged();
     sandbox.tool(&["restore", "s1"]).env("SVC_REPOSITORY", "sw-nowhere").run().fails(4, "repository_not_found").unchanged();
     sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
-    sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("index_not_in_scope");
-    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("index_not_in_scope");
+    sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("options_invalid");
+    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_INDICES", "other-*").run().refused("options_invalid");
     sandbox.tool(&["restore", "s1"]).env("SVC_SEARCH_URL", "http://127.0.0.1:9").run().fails(5, "search_unreachable").unchanged();
     sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
     // What a record said that a power cut has emptied is unknown.

@@ -109,7 +109,7 @@ fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_starts_it
     let only = || from().arg("--dependents");
     only().run().ok().unchanged();
     unit.tool("stop").run().ok();
-    only().run().refused("service_inactive").unchanged();
+    only().run().refused("service_state").unchanged();
     unit.start().run().ok();
     assert_eq!(only().arg("--dry-run").run().ok().unchanged().result()["plan"].as_array().unwrap().len(), 3);
     assert_eq!(only().run().ok().changed().result()["dependents"], json!(names));

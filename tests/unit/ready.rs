@@ -53,7 +53,7 @@ fn a_url_whose_certificate_is_of_a_private_authority_is_trusted_where_that_autho
     unit.tool("start").args(["--ready-url", url.as_str(), "--ready-ca", &ready_ca, "--settle", "0"]).run().ok().changed();
     let ran = wait(&["--timeout", "3s"]).run().fails(6, "not_ready");
     says(&ran, "certificate");
-    wait(&["--ready-ca", &authority.path("server.key")]).run().fails(2, "file_invalid").unchanged();
+    wait(&["--ready-ca", &authority.path("server.key")]).run().fails(2, "settings_invalid").unchanged();
     server.kill().unwrap();
     server.wait().unwrap();
 }

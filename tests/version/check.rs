@@ -98,7 +98,7 @@ fn a_check_resumes_from_an_installers_document_and_takes_the_installed_version_f
     place.tool("check").arg("--from").arg(&file).args(["--last-minor", "1.15"]).run().ok();
     // An installer that was refused leads nowhere, and says why.
     let bad = place.tool("installer").arg(place.installer("svc-two.run")).run().text();
-    place.tool("check").args(["--from", "-"]).stdin(bad).run().fails(2, "installer_invalid").unchanged();
+    place.tool("check").args(["--from", "-"]).stdin(bad).run().fails(2, "file_invalid").unchanged();
     for (input, code) in [
         (String::new(), "from_damaged"),
         (document[..document.len() / 2].to_owned(), "from_damaged"),

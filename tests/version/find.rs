@@ -68,7 +68,7 @@ fn an_installer_that_is_named_must_be_of_the_version() {
         find.env("SVC_INSTALLER_DIR", place.0.path()).run()
     };
     assert_eq!(find(&right).ok().result()["path"], json!(right));
-    let ran = find(&wrong).refused("installer_invalid").unchanged();
+    let ran = find(&wrong).refused("file_invalid").unchanged();
     assert!(hint(&ran).contains("svc-1.14.2.run"), "{ran}");
     assert_eq!(ran.result()["version"], "1.15.0");
     find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");

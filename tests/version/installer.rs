@@ -25,7 +25,7 @@ fn an_installer_has_its_version_in_its_name() {
     for name in
         ["svc-2.0.run", "svc-2.0.1.sh", "svc-2.0.1-rc1.run", "svc_2.0.1.run", "2.0.1.run", "other-2.0.1.run", "svc-v2.0.1.run"]
     {
-        let ran = place.tool("installer").arg(place.installer(name)).run().refused("installer_invalid");
+        let ran = place.tool("installer").arg(place.installer(name)).run().refused("file_invalid");
         assert!(hint(&ran).contains("svc-X.Y.Z.run"), "{ran}");
     }
     place.tool("installer").arg(place.path("other-2.0.1.run")).env("SVC_NAME", "other").run().ok();
@@ -35,11 +35,11 @@ fn an_installer_has_its_version_in_its_name() {
 #[test]
 fn an_installer_that_is_empty_a_folder_or_not_executable_is_found_out_before_the_stop() {
     let place = Place::new();
-    place.tool("installer").arg(place.file("svc-1.0.0.run", "")).run().fails(7, "installer_invalid");
+    place.tool("installer").arg(place.file("svc-1.0.0.run", "")).run().fails(7, "file_invalid");
     fs::create_dir(place.path("svc-1.0.1.run")).unwrap();
-    place.tool("installer").arg(place.path("svc-1.0.1.run")).run().fails(7, "installer_invalid");
+    place.tool("installer").arg(place.path("svc-1.0.1.run")).run().fails(7, "file_invalid");
     let plain = place.file("svc-1.0.2.run", "#!/bin/sh\n");
-    let ran = place.tool("installer").arg(&plain).run().refused("installer_invalid");
+    let ran = place.tool("installer").arg(&plain).run().refused("file_invalid");
     assert!(hint(&ran).contains(&format!("chmod +x '{}'", plain.display())), "{ran}");
     assert_eq!(ran.result()["executable"], false);
 }
@@ -52,11 +52,11 @@ fn an_installer_is_held_against_the_checksum_file_beside_it() {
     let ran = place.tool("installer").arg(&installer).run().ok();
     assert_eq!(ran.result()["checksum_verified"], true);
     fs::write(&installer, "#!/bin/sh\nflipped\n").unwrap();
-    let ran = place.tool("installer").arg(&installer).run().fails(7, "installer_invalid").unchanged();
+    let ran = place.tool("installer").arg(&installer).run().fails(7, "file_invalid").unchanged();
     assert!(ran.doc()["error"]["causes"][0].as_str().unwrap().contains(beside.to_str().unwrap()), "{ran}");
     for text in ["", "not a checksum\n", "<html>404</html>"] {
         fs::write(&beside, text).unwrap();
-        place.tool("installer").arg(&installer).run().fails(7, "installer_invalid");
+        place.tool("installer").arg(&installer).run().fails(7, "file_invalid");
     }
 }
 

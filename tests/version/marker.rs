@@ -56,7 +56,7 @@ fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
     assert_eq!(place.marker_says().as_deref(), Some("2.0.1"));
     // A state folder that cannot be used is no reason for a second one; a dry run needs none.
     let without = |step: &str| tool(step).env("SVC_STATE_DIR", "/proc/nothing");
-    without("clear").run().refused("permission_denied");
+    without("clear").run().refused("settings_invalid");
     without("clear").arg("--dry-run").run().ok().unchanged();
 }
 

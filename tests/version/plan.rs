@@ -75,7 +75,7 @@ fn installers_that_are_missing_are_all_named_at_once() {
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor"]);
     assert!(hint(&ran).contains("svc-X.Y.Z.run"), "{ran}");
     // What looks like an installer and is none is told.
-    let warned = ran.doc()["warnings"].as_array().unwrap().iter().filter(|warning| warning["code"] == "installer_invalid");
+    let warned = ran.doc()["warnings"].as_array().unwrap().iter().filter(|warning| warning["code"] == "file_invalid");
     assert_eq!(warned.count(), 2, "{ran}");
     place.tool("plan").arg(place.path("nowhere")).run().fails(4, "file_not_found");
     assert_eq!(place.tool("plan").run().status, 2, "neither DIR nor SVC_INSTALLER_DIR");

@@ -283,7 +283,7 @@ fn within<T: Send + 'static>(
 fn first_reached<A, T>(addresses: Vec<A>, mut connect: impl FnMut(A) -> Result<T, Failure>) -> Result<T, Failure> {
     let mut addresses = addresses.into_iter().peekable();
     loop {
-        let Some(address) = addresses.next() else { return Err(Failure::failed("internal", "The host has no address.")) };
+        let Some(address) = addresses.next() else { return Err(Failure::fault("The host has no address.")) };
         match connect(address) {
             Err(failure) if failure.code == error::UNREACHABLE && addresses.peek().is_some() => {}
             connected => return connected,

@@ -139,7 +139,7 @@ impl Tls {
 }
 
 fn unusable(error: ErrorStack) -> Failure {
-    Failure::failed("internal", "TLS cannot be set up.").cause(error.to_string())
+    Failure::fault("TLS cannot be set up.").cause(error.to_string())
 }
 
 /// Who may sign a server's certificate.

@@ -6,10 +6,7 @@ use std::sync::Arc;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use svc_step::{Failure, Secret, file};
-use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
-
-/// A file of certificates is not larger.
-const LARGEST: u64 = 16 * 1024 * 1024;
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, TlsConfig, parse_pem};
 
 /// The connection cannot be made as it was given.
 pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Failure {
@@ -20,7 +17,7 @@ pub(super) fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Fa
 pub(super) fn config(ca_cert: Option<&Path>, client: Option<ClientCert>, insecure: bool) -> Result<TlsConfig, Failure> {
     let config = TlsConfig::builder().client_cert(client).disable_verification(insecure);
     Ok(match ca_cert {
-        Some(path) => config.root_certs(RootCerts::new_with_certs(&certificates("--ca-cert (SVC_SEARCH_CA)", path)?)),
+        Some(path) => config.root_certs(of_ureq(&file::certificates(path, "--ca-cert (SVC_SEARCH_CA)")?).into()),
         None => config,
     }
     .build())
@@ -32,28 +29,22 @@ pub(super) fn client(certificate: Option<&Path>, key: Option<&Path>) -> Result<O
         let hint = "Name the certificate with --client-cert (SVC_SEARCH_CLIENT_CERT).";
         return key.map_or(Ok(None), |_| Err(invalid("A client's private key is given without its certificate.", hint)));
     };
-    let chain = certificates("--client-cert (SVC_SEARCH_CLIENT_CERT)", path)?;
+    let chain = file::certificates(path, "--client-cert (SVC_SEARCH_CLIENT_CERT)")?;
     let key_path = key.unwrap_or(path);
     let key = private_key(key_path)?;
-    match_key(&chain, &key).map_err(|error| {
+    let own = of_ureq(&chain).collect::<Vec<_>>();
+    match_key(chain, &key).map_err(|error| {
         invalid(
             format!("The certificate {} and the key {} do not belong together.", path.display(), key_path.display()),
             "Compare their public keys: openssl x509 -in CERT -noout -pubkey, openssl pkey -in KEY -pubout.",
         )
         .cause(error)
     })?;
-    Ok(Some(ClientCert::new_with_certs(&chain, key)))
+    Ok(Some(ClientCert::new_with_certs(&own, key)))
 }
 
-fn certificates(setting: &str, path: &Path) -> Result<Vec<Certificate<'static>>, Failure> {
-    let pem = file::read_text("read the certificates", path, LARGEST)?;
-    let certificate = |item| if let Ok(PemItem::Certificate(certificate)) = item { Some(certificate) } else { None };
-    let certificates: Vec<_> = parse_pem(pem.as_bytes()).filter_map(certificate).collect();
-    if certificates.is_empty() {
-        let hint = format!("Name a PEM file (-----BEGIN CERTIFICATE-----) with {setting}.");
-        return Err(invalid(format!("The file {} holds no certificate.", path.display()), hint));
-    }
-    Ok(certificates)
+fn of_ureq(certificates: &[CertificateDer<'_>]) -> impl Iterator<Item = Certificate<'static>> {
+    certificates.iter().map(|one| Certificate::from_der(one).to_owned())
 }
 
 fn private_key(path: &Path) -> Result<PrivateKey<'static>, Failure> {
@@ -69,8 +60,7 @@ fn private_key(path: &Path) -> Result<PrivateKey<'static>, Failure> {
 }
 
 /// ureq takes it for granted that the key is that of the certificate.
-fn match_key(chain: &[Certificate<'static>], key: &PrivateKey<'static>) -> Result<(), String> {
-    let chain = chain.iter().map(|one| CertificateDer::from(one.der().to_vec())).collect();
+fn match_key(chain: Vec<CertificateDer<'static>>, key: &PrivateKey<'static>) -> Result<(), String> {
     let key = PrivateKeyDer::try_from(key.der().to_vec()).map_err(str::to_owned)?;
     ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -242,7 +242,7 @@ fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entr
     let is_refused = |one: &&Skipped| patterns.plain().any(|name| *name == one.name) && one.reason != SkipReason::NotAskedFor;
     let refused: Vec<&str> = selected.skipped.iter().filter(is_refused).map(|one| one.name.as_str()).collect();
     let hint = "Widen the scope (--scope, SVC_INDICES) if they are the service's; security indices, those of the server's own features, backing indices of data streams and our own copies never are.";
-    refuse_any("index_not_in_scope", "These may not be taken or restored by name", &refused, hint)?;
+    refuse_any("options_invalid", "These may not be taken or restored by name", &refused, hint)?;
     if selected.indices.is_empty() && selected.streams.is_empty() {
         return Err(not_found(format!("Nothing that the {whose} holds is both asked for and within the scope {scope}.")));
     }

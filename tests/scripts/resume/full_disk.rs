@@ -98,7 +98,7 @@ fn a_command_that_could_not_be_begun_is_told_as_that_and_is_run_by_the_next_call
     let folder = tempfile::tempdir().unwrap();
     // Where the holder of the next command takes room for what that prints, it finds none.
     let (_disk, hooks) = hooks(folder.path(), "cd runs/*; mkdir 03-hook-10-modules.out.partial");
-    let ran = hooks.clone().run().fails(1, "internal");
+    let ran = hooks.clone().run().fails(1, "failed");
     assert!(!folder.path().join("ran").exists(), "{ran}");
     assert!(!ran.steps().contains(&"hook-10-modules"), "{ran}");
     fs::write(folder.path().join("hooks/post-install/05-first"), "#!/bin/sh\n").unwrap();

@@ -70,7 +70,7 @@ fn an_installer_whose_outcome_is_unknown_is_not_run_again_by_itself() {
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
     // Not while the service runs: what it writes is in no restore point.
     product.tool("svc-unit").arg("start").run().ok();
-    let active = again().run().refused("service_active");
+    let active = again().run().refused("service_state");
     assert!(active.hint().contains("svc-unit stop"), "{active}");
     product.tool("svc-unit").arg("stop").run().ok();
     // What the run knows already is refused, and not recorded: the run can still be resumed.
@@ -85,7 +85,7 @@ fn an_installer_whose_outcome_is_unknown_is_not_run_again_by_itself() {
 fn an_installer_that_has_failed_is_run_again_only_with_the_option() {
     let (product, _) = installed("refailed");
     product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
-    product.tool("svc-upgrade").arg("--resume").run().refused("installer_failed");
+    product.tool("svc-upgrade").arg("--resume").run().refused("command_failed");
     status(&product, "svc-upgrade", "svc-rollback");
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
     // As one that leaves no unit at all.

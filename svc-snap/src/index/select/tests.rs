@@ -87,7 +87,7 @@ fn what_is_passed_over_has_its_reason() {
 fn a_name_that_must_not_be_restored_is_refused_when_it_is_asked_for_by_name() {
     for (name, scope) in [(".security-7", "*"), ("other", "a"), (".feature", "*"), (".ds-logs-000001", "*")] {
         let failure = restored(name, &[name, "a"], &["logs"], scope).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "index_not_in_scope"), "{name}");
+        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "options_invalid"), "{name}");
     }
 }
 
@@ -126,7 +126,7 @@ fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
     assert_eq!(within(".own,a").unwrap().names(), [".own", "a"]);
     assert!(live.holds(".ds-logs-2026.11.20-000001") && live.holds("a") && !live.holds(".own"));
     for (patterns, code) in
-        [("a,x", "index_not_found"), ("other", "index_not_in_scope"), (".tasks", "index_not_in_scope"), ("x*", "index_not_found")]
+        [("a,x", "index_not_found"), ("other", "options_invalid"), (".tasks", "options_invalid"), ("x*", "index_not_found")]
     {
         assert_eq!(within(patterns).unwrap_err().code, code, "{patterns}");
     }

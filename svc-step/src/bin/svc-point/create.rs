@@ -40,10 +40,7 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     if args.dry.dry_run || is_empty(&dir) {
         return Ok(created);
     }
-    make(call, &dir).map_err(|error| {
-        let failure = Failure::refused("permission_denied", format!("The restore point {} cannot be made.", dir.display()));
-        call.stopped(failure.hint("Run the command as root, or set SVC_BACKUP_DIR.").cause(error.to_string()), created)
-    })?;
+    make(call, &dir).map_err(|error| call.stopped(Failure::directory(&dir, "SVC_BACKUP_DIR", &error), created))?;
     Ok(Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the directory, mode 0700")] })
 }
 

@@ -59,18 +59,12 @@ pub fn real(path: &Path) -> PathBuf {
 /// The directory, or its first parent that exists: restore points can be made there.
 ///
 /// # Errors
-/// It is no directory that can be written to (3 `permission_denied`).
+/// It is no directory that can be written to (3).
 pub fn usable(wanted: &Path) -> Result<&Path, Failure> {
     let folder = wanted.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
-    if folder.is_dir() && access(folder, AccessFlags::W_OK).is_ok() {
-        return Ok(folder);
-    }
-    let message = format!(
-        "Restore points cannot be made in {}: {} is no directory that can be written to.",
-        wanted.display(),
-        folder.display()
-    );
-    Err(Failure::refused("permission_denied", message).hint("Run the command as root, or set SVC_BACKUP_DIR."))
+    let is_directory = if folder.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) };
+    let writable = is_directory.and_then(|()| Ok(access(folder, AccessFlags::W_OK)?));
+    writable.map(|()| folder).map_err(|error| Failure::directory(folder, "SVC_BACKUP_DIR", &error))
 }
 
 /// `restore-point.json`.
@@ -165,12 +159,7 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            let message = format!("The directory {} cannot be read.", dir.display());
-            return Err(Failure::refused("permission_denied", message)
-                .hint("Run the command as root, or set SVC_BACKUP_DIR.")
-                .cause(error.to_string()));
-        }
+        Err(error) => return Err(Failure::directory(dir, "SVC_BACKUP_DIR", &error)),
     };
     let mut points = Vec::new();
     for entry in entries.flatten() {

@@ -23,7 +23,7 @@ pub fn delete_command(point: &Path, by_name: &str) -> Vec<String> {
 /// # Errors
 /// As its document says; without one, `no_document` (1).
 pub fn run(call: &Call, command: &[String]) -> Result<(), Failure> {
-    let (program, args) = command.split_first().ok_or_else(|| Failure::failed("internal", "No command is given."))?;
+    let (program, args) = command.split_first().ok_or_else(|| Failure::fault("No command is given."))?;
     let mut process = Command::new(program);
     process.args(args).env("SVC_RUN_ID", call.run_id().as_str()).env("SVC_STATE_DIR", call.state_dir());
     call.reporter().detail(&command.join(" "));

@@ -65,34 +65,29 @@ pub struct Space {
 
 /// What is read of `svc-snap health`.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
 struct Health {
     indices_bytes: Option<u64>,
     disks: Vec<Disk>,
-    repository: Option<Repository>,
+    repository: Repository,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct Disk {
     node: String,
     level: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
 struct Repository {
     location: Option<PathBuf>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct Verified {
-    snapshots_count: Option<u64>,
+    snapshots_count: u64,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct Dump {
     expected_bytes: Option<u64>,
 }
@@ -112,25 +107,25 @@ pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
     Ok(space)
 }
 
-/// The result of a document; where there is none, as if it said nothing.
-pub fn result<T: DeserializeOwned + Default>(document: Option<&PathBuf>) -> T {
-    let result = document.and_then(|path| journal::document_in(path)?.result);
-    result.and_then(|result| serde_json::from_value(result).ok()).unwrap_or_default()
+/// The result of a document; none where the step failed, or did not run.
+fn result<T: DeserializeOwned>(document: Option<&PathBuf>) -> Option<T> {
+    serde_json::from_value(journal::document_in(document?)?.result?).ok()
 }
 
 fn measure(args: &SpaceArgs, folder: &Path) -> Space {
-    let (health, verified): (Health, Verified) = (result(args.search.as_ref()), result(args.repository.as_ref()));
-    let repository = health.repository.and_then(|repository| repository.location).filter(|location| location.is_dir());
+    let health: Health = result(args.search.as_ref()).unwrap_or_default();
+    let is_first = result(args.repository.as_ref()).is_some_and(|verified: Verified| verified.snapshots_count == 0);
+    let repository = health.repository.location.filter(|location| location.is_dir());
     let device = |folder: &Path| fs::metadata(folder).ok().map(|data| data.dev());
     let mut space = Space {
         folder: folder.display().to_string(),
         free_bytes: file::free_bytes(folder).unwrap_or(u64::MAX),
-        dump_bytes: result::<Dump>(args.database.as_ref()).expected_bytes,
+        dump_bytes: result::<Dump>(args.database.as_ref()).and_then(|dump| dump.expected_bytes),
         repository_free_bytes: repository.as_deref().and_then(file::free_bytes),
         one_disk: repository.as_deref().is_some_and(|repository| device(repository) == device(folder)),
         repository: repository.map(|repository| repository.display().to_string()),
         indices_bytes: health.indices_bytes,
-        snapshot_bytes: health.indices_bytes.filter(|_| verified.snapshots_count == Some(0)),
+        snapshot_bytes: health.indices_bytes.filter(|_| is_first),
         flooded_nodes: health.disks.into_iter().filter(|disk| disk.level == "past_flood_stage").map(|disk| disk.node).collect(),
         summary: String::new(),
     };

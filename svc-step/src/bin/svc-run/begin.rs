@@ -186,9 +186,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
             Failure::failed("journal_full", format!("The journal {} cannot be made: the disk is full.", dir.display()))
                 .hint(disk_space_hint(dir))
         }
-        _ => Failure::refused("permission_denied", format!("The state directory cannot be used: {}.", dir.display()))
-            .hint("Run the script as root, or set SVC_STATE_DIR to a directory of your own.")
-            .cause(error.to_string()),
+        _ => Failure::directory(dir, "SVC_STATE_DIR", &error),
     })
 }
 

@@ -181,7 +181,8 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
             return join([Some(helps.to_owned()), None, Some(committed)]);
         }
         let is_hook = failed.step.as_ref().is_some_and(|step| external::is_hook(step));
-        let rerun = (failed.code == "command_failed" && !is_hook && script.is_none()).then(|| external::rerun_hint(run));
+        let rerun = (failed.code == "command_failed" && failed.status == 1 && !is_hook && script.is_none())
+            .then(|| external::rerun_hint(run));
         let is_rerun = [&own, &rerun].into_iter().flatten().any(|hint| hint.contains("--rerun-installer"));
         // That resumes it too.
         return join([own, rerun, Some(if is_rerun { back } else { committed })]);

@@ -134,7 +134,7 @@ fn still_running(step: &Step, files: &Path) -> Failure {
 
 fn not_begun(step: &Step, error: &std::io::Error) -> Stop {
     let message = format!("The command of the step {} was not begun.", step.name);
-    Stop { failure: Failure::failed("internal", message).cause(error.to_string()), begun: false }
+    Stop { failure: Failure::fault(message).cause(error.to_string()), begun: false }
 }
 
 /// What became of the command, by what its holder has written.
@@ -263,7 +263,7 @@ fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(
                 step.name,
                 output.display()
             );
-            Some(Err(Failure::refused("installer_failed", text).hint(rerun_hint(run))))
+            Some(Err(Failure::refused("command_failed", text).hint(rerun_hint(run))))
         }
     }
 }

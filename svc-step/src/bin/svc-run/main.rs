@@ -276,7 +276,7 @@ fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
 fn become_program(command: &mut Command) -> ExitCode {
     let error = command.exec();
     let message = format!("{} cannot be started: {error}.", command.get_program().to_string_lossy());
-    console::failed("svc-run", &Failure::not_found("program_not_found", message).hint("Install the package that has it."))
+    console::failed("svc-run", &Failure::not_found("file_not_found", message).hint("Install the package that has it."))
 }
 
 fn ask(request: &Request) -> ExitCode {

@@ -127,7 +127,7 @@ pub fn close(run: &Path) {
 /// It is gone (1).
 pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     let gone = |error: &dyn std::fmt::Display| {
-        Failure::failed("internal", "The supervisor of the run is gone.")
+        Failure::fault("The supervisor of the run is gone.")
             .hint("The next call of any script finishes what is left. To see it:\n  svc-run status")
             .cause(error.to_string())
     };

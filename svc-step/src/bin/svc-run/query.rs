@@ -22,7 +22,7 @@ pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
 /// There is no such run; `which` is empty, or says with a blank before it which one.
 pub fn not_found(state_dir: &Path, which: &str) -> Failure {
     let folder = state_dir.join("runs").display().to_string();
-    Failure::not_found("run_not_found", format!("There is no run{which} in {folder}."))
+    Failure::not_found("file_not_found", format!("There is no run{which} in {folder}."))
         .hint(format!("The runs that there are:\n  {}", shell_quoted(&["ls", &folder])))
 }
 

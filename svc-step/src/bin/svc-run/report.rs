@@ -14,6 +14,7 @@ pub use make::{document, downtime};
 
 /// What a run has done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+// It is read from the facts of a script, which need not have all.
 #[serde(default)]
 pub struct RunResult {
     /// The run directory, which is the run's journal; null in a dry run.
@@ -135,6 +136,7 @@ impl Total {
 
 /// What a rollback replaced and left in place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+// A script gives the run only.
 #[serde(default)]
 pub struct Previous {
     /// The run that it is named after: the rollback's, or that of the upgrade whose clones were taken.

@@ -229,7 +229,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let stderr = if told { Stdio::inherit() } else { open(&run.dir().join("log"), true)?.into() };
     let mut child = child_of(run, step, command)?.stdout(stdout).stderr(stderr).spawn().map_err(|error| {
         let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        Failure::not_found("program_not_found", format!("The program {program} of the step {} cannot be started.", step.name))
+        Failure::not_found("file_not_found", format!("The program {program} of the step {} cannot be started.", step.name))
             .hint("Install it where the PATH leads to.")
             .cause(error.to_string())
     })?;
@@ -238,7 +238,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     let ended = end_of(run, process, &Work::begin(move || child.wait()));
     run.unregister(process);
     let ended = ended.map_err(|error| {
-        Failure::failed("internal", format!("The end of the step {} was lost: {error}.", step.name))
+        Failure::fault(format!("The end of the step {} was lost: {error}.", step.name))
             .hint(format!("Find out what keeps its process {process} from ending:\n  ps -o pid,stat,wchan,args {process}"))
     })?;
     Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))

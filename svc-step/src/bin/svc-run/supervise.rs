@@ -150,7 +150,7 @@ fn name_of(script: &[OsString]) -> String {
 
 /// From here on a signal ends the process no more.
 pub fn catch_signals() -> Result<signal_hook::iterator::Signals, Failure> {
-    signals::caught().map_err(|error| Failure::failed("internal", format!("Signals cannot be handled: {error}.")))
+    signals::caught().map_err(|error| Failure::fault(format!("Signals cannot be handled: {error}.")))
 }
 
 /// Hands the run each signal, also one that came since they are caught.
@@ -175,11 +175,11 @@ fn serve(
     // Stdout is the last document's alone.
     child.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from));
     let mut child = child.spawn().map_err(|error| {
-        Failure::not_found("program_not_found", format!("The script {} cannot be started.", script.to_string_lossy()))
+        Failure::not_found("file_not_found", format!("The script {} cannot be started.", script.to_string_lossy()))
             .cause(error.to_string())
     })?;
     accept(run, listener);
-    let ended = child.wait().map_err(|error| Failure::failed("internal", format!("The end of the script was lost: {error}.")))?;
+    let ended = child.wait().map_err(|error| Failure::fault(format!("The end of the script was lost: {error}.")))?;
     protocol::close(run.dir());
     run.close(!ended.success());
     Ok(ended)

@@ -20,7 +20,6 @@ use svc_step::{Accept, Call, Failure, Received, StepResult};
 use super::{LOST_FOUND, Snapshot, literal, of_kind, run as restic, snapshots, unverified};
 use crate::last::{self, OffsiteCopy};
 use crate::point::{self, About, BackupDir};
-use crate::space::result;
 
 /// Arguments of `svc-point push`.
 #[derive(Debug, clap::Args)]
@@ -67,34 +66,29 @@ pub struct Pushed {
     pub plan: Vec<Action>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct Health {
     cluster_uuid: String,
     repository: Repository,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct Repository {
     name: String,
     r#type: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct Shown {
     snapshot: One,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct Listed {
     snapshots: Vec<One>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Deserialize)]
 struct One {
     uuid: String,
     state: String,
@@ -150,8 +144,8 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
         call.warn("not_restored", message);
         return Ok(None);
     }
-    let uuid = result::<Shown>(Some(&args.snapshot)).snapshot.uuid;
-    let found = args.repository.as_ref().filter(|directory| directory.join(format!("snap-{uuid}.dat")).exists());
+    let Shown { snapshot } = Received::read(call, &args.snapshot, &["svc-snap.show/1"], Accept::Good)?.result()?;
+    let found = args.repository.as_ref().filter(|directory| directory.join(format!("snap-{}.dat", snapshot.uuid)).exists());
     found.map(|directory| point::real(directory)).map(Some).ok_or_else(|| {
         let directory =
             args.repository.as_ref().map_or("SVC_BACKUP_REPO, which is not set".to_owned(), |one| one.display().to_string());

@@ -181,7 +181,7 @@ fn without_a_run_the_unfinished_one_is_shown() {
     let lost = first.another("20261120t060000z-rollback", "", None);
     assert_eq!(of(&first, Some("svc-rollback")).run, lost.journal().id());
     let error = status(first.state(), &Arguments { script: Some("svc-nightly".to_owned()), ..Arguments::default() }).unwrap_err();
-    assert_eq!((error.code.as_str(), error.exit_code()), ("run_not_found", 4));
+    assert_eq!((error.code.as_str(), error.exit_code()), ("file_not_found", 4));
 }
 
 #[test]
