@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::journey::{journal, newest_run, running, undone_where};
+use svc_tests::journey::{newest_run, running, signal_at, undone_where};
 use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
 use svc_tests::{os, wait};
@@ -40,7 +40,7 @@ fn an_upgrade_leaves_the_new_version_running_and_a_complete_restore_point() {
     let warnings = ran.doc()["warnings"].as_array().unwrap();
     assert!(warnings.iter().all(|warning| warning["code"] == "indices_red"), "{ran}");
     assert!(result["downtime_ms"].as_u64().is_some_and(|time| time > 0), "{ran}");
-    assert!(result["preflight"].as_array().unwrap().iter().all(|check| check["verdict"] != "fail"), "{ran}");
+    assert!(ran.failed_checks().is_empty(), "{ran}");
 
     let point = PathBuf::from(result["restore_point"].as_str().unwrap());
     let checked =
@@ -129,24 +129,6 @@ fn an_unsupported_path_is_refused_and_the_service_never_notices() {
 }
 
 #[test]
-fn a_configuration_that_a_rollback_could_not_put_back_ends_the_upgrade_before_the_stop() {
-    let product = running("upconf");
-    let process = product.process();
-    let folder = product.install_dir().join("conf");
-    os::run(Command::new("mount").args(["--bind"]).args([&folder, &folder])).unwrap();
-    os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run();
-    os::run(Command::new("umount").arg(&folder)).unwrap();
-    let checks = ran.result()["preflight"].as_array().unwrap();
-    let failed: Vec<&str> =
-        checks.iter().filter(|one| one["verdict"] == "fail").map(|one| one["check"].as_str().unwrap()).collect();
-    assert_eq!(failed, ["configuration-restorable"], "{ran}");
-    ran.unchanged();
-    assert_eq!(product.process(), process);
-    assert_eq!(product.marker(), "1.15.5");
-}
-
-#[test]
 fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
     let product = Product::new("upway").unwrap();
     let search = &product.host.search;
@@ -154,24 +136,21 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
         return svc_tests::skip("an upgrade of a service with a data stream: this distribution has none at all");
     }
     product.install("1.15.5", 20).unwrap();
-    let running = product.process();
+    let process = product.process();
     let template = json!({"index_patterns": ["upway-logs"], "data_stream": {}, "priority": 500});
     search.ask("PUT", "/_index_template/upway-logs", Some(&template)).unwrap();
     let document = json!({"@timestamp": "2026-11-20T00:00:00Z"});
     search.ask("POST", "/upway-logs/_doc?refresh=true", Some(&document)).unwrap();
 
     let dry = product.tool("svc-upgrade").arg("--dry-run").arg(product.installer("2.0.1")).talks().run().ok();
-    let checks = dry.result()["preflight"].as_array().unwrap();
-    let says = checks.iter().find(|check| check["check"] == "search").unwrap()["message"].as_str().unwrap();
+    let says = dry.check("search")["message"].as_str().unwrap();
     assert!(says.contains("svc-rollback refuses them: upway-logs"), "{dry}");
 
     let refused = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(3, "data_streams");
-    let checks = refused.result()["preflight"].as_array().unwrap();
-    let failed = checks.iter().find(|check| check["verdict"] == "fail").unwrap();
-    assert_eq!(failed["check"], "rollback-snapshot", "{refused}");
+    assert_eq!(refused.failed_checks(), ["rollback-snapshot"], "{refused}");
     assert_eq!(
         (product.process(), product.marker(), refused.result()["restore_point"].clone()),
-        (running, "1.15.5".to_owned(), Value::Null)
+        (process, "1.15.5".to_owned(), Value::Null)
     );
     let left = search.ask("GET", "/_snapshot/upway_backup/_all", None).unwrap();
     assert_eq!(left["snapshots"], json!([]), "the warm snapshot is left");
@@ -181,73 +160,54 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
 }
 
 #[test]
-fn every_check_of_the_preflight_is_made_and_shown_before_the_verdict() {
-    let product = running("uppreflight");
-    let ran = product
-        .tool("svc-upgrade")
-        .arg(product.installer("2.0.1"))
-        .env("SVC_SEARCH_URL", "http://127.0.0.1:1")
-        .env("PGPORT", "1")
-        .run()
-        .fails(5, "search_unreachable")
-        .unchanged();
-    let failed: Vec<&str> = ran.result()["preflight"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(|check| check["verdict"] == "fail")
-        .map(|check| check["check"].as_str().unwrap())
-        .collect();
-    assert_eq!(failed, ["search", "repository", "database"], "{ran}");
-    assert!(product.is_active());
+fn what_cannot_be_upgraded_is_refused_before_the_stop_and_every_check_is_made() {
+    let product = running("uprefuse");
+    let process = product.process();
+    let (installer, odd) = (product.installer("2.0.1"), product.path("setup-2.0.1.bin"));
+    fs::copy(&installer, &odd).unwrap();
+    let upgrade = |installer: &Path| product.tool("svc-upgrade").arg(installer);
+    upgrade(&odd).run().refused("file_invalid");
+    upgrade(&product.path("uprefuse-2.0.2.run")).run().fails(4, "file_not_found").unchanged();
 
-    // Reporter see each with what it has found, and the total.
-    let ran = product.tool("svc-upgrade").args(["-v", "--dry-run", "--clone"]).arg(product.installer("2.0.1")).talks().run().ok();
-    let total = &ran.result()["preflight_total"];
+    let away = upgrade(&installer).env("SVC_SEARCH_URL", "http://127.0.0.1:1").env("PGPORT", "1").run();
+    let away = away.fails(5, "search_unreachable").unchanged();
+    assert_eq!(away.failed_checks(), ["search", "repository", "database"], "{away}");
+
+    // Of two, the one that is told of is the first.
+    fs::write(product.backup_dir(), "in the way").unwrap();
+    let two = upgrade(&installer).env("SVC_DATABASE", "uprefuse_none").run().refused("file_exists");
+    assert!(two.failed_checks().starts_with(&["backup-directory", "database"]), "{two}");
+    assert!(two.hint().contains("SVC_BACKUP_DIR") && two.doc()["error"]["message"].to_string().contains(" checks"), "{two}");
+    fs::remove_file(product.backup_dir()).unwrap();
+
+    // A configuration that a rollback could not put back.
+    let folder = product.install_dir().join("conf");
+    os::run(Command::new("mount").args(["--bind"]).args([&folder, &folder])).unwrap();
+    os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
+    let fixed = upgrade(&installer).run();
+    os::run(Command::new("umount").arg(&folder)).unwrap();
+    assert_eq!(fixed.failed_checks(), ["configuration-restorable"], "{fixed}");
+    fixed.unchanged();
+    assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));
+
+    // Whoever watches sees each with what it has found, and the total.
+    let ran = product.tool("svc-upgrade").args(["-v", "--dry-run", "--clone"]).arg(&installer).talks().run().ok();
     let checks = ran.result()["preflight"].as_array().unwrap();
+    let total = &ran.result()["preflight_total"];
     assert_eq!(total["pass"].as_u64().unwrap() + total["warn"].as_u64().unwrap(), checks.len() as u64, "{ran}");
     for check in checks {
         let (name, says) = (check["check"].as_str().unwrap(), check["message"].as_str().unwrap());
         let line = ran.stderr.lines().find(|line| line.contains(&format!("preflight  {name} ")));
         assert!(!says.is_empty() && line.is_some_and(|line| line.contains(says)), "{name}\n{ran}");
     }
-    let names: Vec<&str> = checks.iter().map(|check| check["check"].as_str().unwrap()).collect();
     let wanted = ["path", "previous-installer", "unit", "search", "repository", "database", "space", "configuration-present"];
     for wanted in wanted.into_iter().chain(["clone-search-possible", "clone-database-possible"]) {
-        assert!(names.contains(&wanted), "{wanted} is not in {names:?}");
+        ran.check(wanted);
     }
     assert!(ran.stderr.contains(&format!("preflight: {} checks: ", checks.len())), "{ran}");
     // By sizes that were measured, although no restore point is there yet.
-    let space = checks.iter().find(|check| check["check"] == "space").unwrap()["message"].as_str().unwrap();
+    let space = ran.check("space")["message"].as_str().unwrap();
     assert!(space.contains("a dump takes about ") && space.contains("a first snapshot takes "), "{space}");
-}
-
-#[test]
-fn a_wrong_installer_name_and_a_missing_installer_are_refused() {
-    let product = running("upname");
-    let odd = product.path("setup-2.0.1.bin");
-    fs::copy(product.installer("2.0.1"), &odd).unwrap();
-    product.tool("svc-upgrade").arg(&odd).run().refused("file_invalid");
-    product.tool("svc-upgrade").arg(product.path("upname-2.0.2.run")).run().fails(4, "file_not_found").unchanged();
-    assert!(product.is_active());
-}
-
-#[test]
-fn a_folder_of_restore_points_that_cannot_be_made_is_found_before_the_stop() {
-    let product = running("upfolder");
-    let process = product.process();
-    fs::write(product.backup_dir(), "in the way").unwrap();
-    let ran = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().refused("file_exists");
-    assert!(ran.hint().contains("SVC_BACKUP_DIR"), "{ran}");
-    // The other checks are made all the same.
-    let checks = ran.result()["preflight"].as_array().unwrap();
-    let verdict = |name: &str| checks.iter().find(|check| check["check"] == name).map(|check| check["verdict"].clone());
-    assert_eq!((verdict("backup-directory"), verdict("database")), (Some("fail".into()), Some("pass".into())), "{ran}");
-    // With another one that fails, this one is still the first that is told of.
-    let lost = product.tool("svc-upgrade").arg(product.installer("2.0.1")).env("SVC_DATABASE", "updown_none");
-    let ran = lost.run().fails(3, "file_exists").unchanged();
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("2 checks"), "{ran}");
-    assert_eq!(product.process(), process);
 }
 
 /// One at a time makes an index that is red, or looks at all that there are.
@@ -375,24 +335,12 @@ fn an_index_that_cannot_be_allocated_is_found_before_the_stop() {
 
 #[test]
 fn a_signal_between_the_stop_and_the_installer_starts_the_service_again() {
-    let product = Product::new("upsignal").unwrap();
-    product.install("1.15.5", 20_000).unwrap();
-    let script = product.tool("svc-upgrade").arg(product.installer("2.0.1")).spawn();
-    wait::until("the dump to be under way", A_WHILE, || {
-        let run = newest_run(&product);
-        let begun = fs::read_dir(&run).ok()?.flatten().any(|file| file.file_name().to_string_lossy().ends_with("-dump.started"));
-        (run.to_string_lossy().contains("upgrade") && begun).then_some(())
-    })
-    .unwrap();
-    script.signal(Signal::SIGTERM);
-    let ran = script.wait();
-    assert_eq!(ran.status, 143, "{ran}");
+    let product = running("upsignal");
+    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1"));
+    let (_, ran) = signal_at(&product, upgrade, (Signal::SIGTERM, false), "dump.started");
     assert_eq!(ran.doc()["error"]["code"], "interrupted");
-    assert_eq!(product.marker(), "1.15.5");
-    assert!(product.is_active());
-    let begun = journal(&newest_run(&product));
-    assert!(begun.iter().any(|name| name.get(3..) == Some("dump.started")), "{begun:?}");
-    assert!(!begun.iter().any(|name| name.get(3..) == Some("installer.started")), "{begun:?}");
+    assert!(ran.steps().contains(&"dump") && !ran.steps().contains(&"installer"), "{ran}");
+    assert!(product.is_active() && product.marker() == "1.15.5", "{ran}");
     let points = fs::read_dir(product.backup_dir()).map(|found| found.count()).unwrap_or(0);
     assert_eq!(points, 0, "an incomplete restore point is left");
 }
@@ -400,18 +348,11 @@ fn a_signal_between_the_stop_and_the_installer_starts_the_service_again() {
 #[test]
 fn a_second_run_at_the_same_time_is_locked_out() {
     let product = running("uplock");
-    let lock = product.state_dir().join("lock");
-    let mut holder =
-        Command::new("flock").arg(&lock).args(["sleep", "600"]).stdout(Stdio::null()).process_group(0).spawn().unwrap();
-    wait::until("the lock to be held", A_WHILE, || {
-        let free = Command::new("flock").arg("-n").arg(&lock).arg("true").status().unwrap().success();
-        (!free).then_some(())
-    })
-    .unwrap();
+    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
+    lock.lock().unwrap();
     product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(8, "locked").unchanged();
     product.tool("svc-backup").run().fails(8, "locked").unchanged();
-    nix::sys::signal::killpg(nix::unistd::Pid::from_raw(holder.id() as i32), Signal::SIGKILL).unwrap();
-    holder.wait().unwrap();
+    lock.unlock().unwrap();
     product.tool("svc-backup").run().ok();
 }
 
