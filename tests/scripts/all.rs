@@ -563,7 +563,7 @@ fn the_id_of_a_run_is_its_own_greater_than_all_before_and_never_that_of_what_is_
     let foreign = product.backup_dir().join("20260101t000000z-x");
     fs::create_dir_all(&foreign).unwrap();
     fs::write(foreign.join("precious"), "data").unwrap();
-    product.tool("svc-backup").env("SVC_RUN_ID", "20260101t000000z-x").run().refused("permission_denied");
+    product.tool("svc-backup").env("SVC_RUN_ID", "20260101t000000z-x").run().refused("file_exists");
     assert_eq!(fs::read_to_string(foreign.join("precious")).unwrap(), "data");
 
     let backup = product.tool("svc-backup").run().ok();

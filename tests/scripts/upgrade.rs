@@ -2,20 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::journey::{newest_run, running, signal_at, undone_where};
+use svc_tests::os;
 use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
-use svc_tests::{os, wait};
-
-const A_WHILE: Duration = svc_tests::wait::HANG;
 
 /// The documents of a run, by the name of their step.
 fn step(run_dir: &Path, name: &str) -> Value {
@@ -147,7 +143,7 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
     assert!(says.contains("svc-rollback refuses them: upway-logs"), "{dry}");
 
     let refused = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(3, "data_streams");
-    assert_eq!(refused.failed_checks(), ["rollback-snapshot"], "{refused}");
+    assert_eq!(refused.failed_checks().first(), Some(&"rollback-snapshot"), "{refused}");
     assert_eq!(
         (product.process(), product.marker(), refused.result()["restore_point"].clone()),
         (process, "1.15.5".to_owned(), Value::Null)

@@ -58,7 +58,7 @@ fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_
         tool.env("SVC_STATE_DIR", &state).env("SVC_BACKUP_DIR", folder.path().join("backups")).run()
     };
     let status = rollback("--status");
-    assert!(status.stdout.contains("next: Nothing was changed. Run the same command again:\n  svc-rollback\n"), "{status}");
+    assert!(status.stdout.contains("next: Run the same command again:\n  svc-rollback\n"), "{status}");
     assert!(status.stdout.contains("first undoes what the run has left:\n  svc-version current\n"), "{status}");
     for _ in 0..2 {
         rollback("--resume").refused("not_resumable");
