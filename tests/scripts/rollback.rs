@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use svc_tests::damage;
 use svc_tests::journey::{assert_back, assert_content_back, installed, once_free, point_of, signal_at, upgraded};
 use svc_tests::product::Product;
 use svc_tests::tool::Tool;
@@ -340,19 +339,6 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
 }
 
 #[test]
-fn a_damaged_snapshot_is_found_by_the_staging_and_the_live_service_never_notices() {
-    let (product, _, _) = upgraded("rbblob");
-    damage::flip_a_blob(&product.repository_dir()).unwrap();
-    let process = product.process();
-    product.tool("svc-rollback").run().fails(7, "restore_failed");
-    assert_eq!(product.process(), process);
-    assert_eq!(product.marker(), "2.0.1");
-    let staged =
-        product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbblob_db_%'").unwrap();
-    assert_eq!(staged.trim(), "0", "a staged database is left");
-}
-
-#[test]
 fn a_configuration_that_no_yaml_parser_takes_is_restored_byte_for_byte_with_its_link_and_the_service_reads_it() {
     let product = Product::new("rbyaml").unwrap();
     product.take_yaml_release().unwrap();
@@ -419,17 +405,4 @@ fn what_was_changed_after_the_upgrade_is_carried_over_by_the_command_of_the_last
     assert_eq!(commands.len(), 1, "{ran}");
     product.typed(commands[0].as_str().unwrap());
     assert_eq!(fs::read_to_string(&yaml).unwrap(), mine.replace("Sample service", "Our service"));
-}
-
-#[test]
-fn a_configuration_that_cannot_be_put_back_ends_the_rollback_before_the_stop() {
-    let (product, _, _) = upgraded("rbnoconf");
-    // The folder of the older layout cannot be made: a file has its name.
-    fs::write(product.install_dir().join("conf"), "").unwrap();
-    let process = product.process();
-    let ran = product.tool("svc-rollback").run();
-    assert!(ran.failed_checks().contains(&"configuration"), "{ran}");
-    ran.fails(1, "io_error").unchanged();
-    assert_eq!(product.process(), process);
-    assert_eq!(product.marker(), "2.0.1");
 }

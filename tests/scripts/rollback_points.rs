@@ -52,9 +52,9 @@ fn what_uninstalls_and_fails_is_not_run_again_by_itself_and_keeps_no_rollback_fr
 }
 
 #[test]
-fn a_restore_point_that_is_damaged_incomplete_or_of_another_version_is_refused_before_anything_is_touched() {
-    let (product, _, upgrade) = upgraded("rbdamaged");
-    let running = product.process();
+fn what_cannot_be_gone_back_to_is_refused_before_the_stop_and_nothing_staged_is_left() {
+    let (product, _, upgrade) = upgraded("rbrefuse");
+    let process = product.process();
     let rollback = || product.tool("svc-rollback");
     let other = rollback().arg("--installer").arg(product.installer("1.14.2")).run().refused("file_invalid");
     assert!(!other.steps().iter().any(|step| step.starts_with("stage-")), "{other}");
@@ -62,28 +62,30 @@ fn a_restore_point_that_is_damaged_incomplete_or_of_another_version_is_refused_b
     fs::rename(&sums, product.path("sums")).unwrap();
     rollback().run().fails(4, "point_not_found").unchanged();
     fs::rename(product.path("sums"), sums).unwrap();
-    damage::flip_a_byte(&point_of(&upgrade).join("rbdamaged_db.backup.sql")).unwrap();
-    rollback().run().fails(7, "dump_invalid").unchanged();
-    damage::flip_a_byte(&point_of(&upgrade).join("snapshot.json")).unwrap();
-    rollback().run().fails(7, "point_invalid").unchanged();
-    assert_eq!((product.process(), product.marker()), (running, "2.0.1".to_owned()));
+    // The directory of the older layout's configuration cannot be made: a file has its name.
+    fs::write(product.install_dir().join("conf"), "").unwrap();
+    let in_the_way = rollback().run().fails(1, "io_error").unchanged();
+    assert_eq!(in_the_way.failed_checks(), ["configuration"], "{in_the_way}");
+    fs::remove_file(product.install_dir().join("conf")).unwrap();
+    // A damaged file of the repository is found by the staging, one of the restore point before it.
+    damage::flip_a_blob(&product.repository_dir()).unwrap();
+    rollback().run().fails(7, "restore_failed");
+    assert_eq!(staged(&product), "0", "a staged database is left");
+    for (file, code) in [("rbrefuse_db.backup.sql", "dump_invalid"), ("snapshot.json", "point_invalid")] {
+        damage::flip_a_byte(&point_of(&upgrade).join(file)).unwrap();
+        rollback().run().fails(7, code).unchanged();
+    }
+    assert_eq!((product.process(), product.marker()), (process, "2.0.1".to_owned()));
 }
 
 #[test]
-fn without_an_upgrade_nothing_is_chosen_by_itself_and_the_points_are_listed() {
-    let (product, _) = installed("rbnone");
-    let backup = product.tool("svc-backup").run().ok();
-    let id = point_of(&backup).file_name().unwrap().to_string_lossy().into_owned();
-    let ran = product.tool("svc-rollback").run().fails(4, "point_not_found").unchanged();
-    assert!(ran.hint().contains(&id), "{ran}");
-}
-
-#[test]
-fn a_point_that_was_not_quiesced_is_taken_only_when_asked_for_twice() {
+fn without_an_upgrade_a_point_is_taken_if_it_is_named_and_one_that_was_not_quiesced_with_an_option() {
     let (product, _) = installed("rbunquiet");
     product.tool("svc-unit").arg("start").run().ok();
     let backup = product.tool("svc-backup").run().ok();
     let id = point_of(&backup).file_name().unwrap().to_string_lossy().into_owned();
+    let unnamed = product.tool("svc-rollback").run().fails(4, "point_not_found").unchanged();
+    assert!(unnamed.hint().contains(&id), "{unnamed}");
     product.tool("svc-rollback").arg(&id).run().refused("not_quiesced");
     let before = product.content().unwrap();
     product.tool("svc-rollback").args(["--accept-unquiesced", &id]).run().ok().changed();
