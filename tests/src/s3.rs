@@ -82,6 +82,8 @@ fn store(objects: &TempDir, port: u16) -> Result<Child> {
     let java = java::at_least(17)?.home.join("bin/java");
     let log = fs::File::create(objects.path().join("s3proxy.log"))?;
     let child = children::grouped(java)
+        // It lives for minutes: what the better of the two compilers takes does not come back.
+        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
         .args(["-cp", &format!("{}/*", jars.display()), "org.gaul.s3proxy.Main", "--properties"])
         .arg(&settings)
         .stdin(Stdio::null())
