@@ -194,7 +194,7 @@ impl Machine {
              discovery.type: single-node\nnetwork.host: '{listens_at}'\nhttp.port: {search_port}\n\
              cluster.routing.allocation.disk.threshold_enabled: false\nEND\n\
              sed -i 's|logs/|/var/log/opensearch/|' /etc/opensearch/jvm.options\n\
-             printf '%s\\n' -Xms512m -Xmx512m -XX:TieredStopAtLevel=1 > /etc/opensearch/jvm.options.d/heap.options\n\
+             printf '%s\\n' -Xms512m -Xmx512m -XX:TieredStopAtLevel=1 -XX:-UseG1GC -XX:+UseSerialGC > /etc/opensearch/jvm.options.d/heap.options\n\
              mkdir -p /var/lib/opensearch /var/log/opensearch /var/tmp/opensearch\n\
              chown -R opensearch: /var/lib/opensearch /var/log/opensearch /var/tmp/opensearch\n\
              chown -R root:opensearch /etc/opensearch && chmod -R u=rwX,g=rwX,o= /etc/opensearch"
