@@ -33,10 +33,9 @@ pub struct Ground {
 
 impl Ground {
     /// Starts the servers, installs the service, and starts it. Its repository is empty.
-    pub fn new(key: Option<&str>) -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let mut host = Host::shared()?;
-        let key = key.unwrap_or(&host.search.key).to_owned();
-        let search = host.prepare_search_server(&key, &Settings::default())?;
+        let search = host.prepare_search_server(&host.search.key, &Settings::default())?;
         fs::write(search.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
         search.search.start(&host.systemd)?;
         let postgres = host.postgres_server()?;
