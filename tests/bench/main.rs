@@ -21,7 +21,7 @@ use self::report::Report;
 enum Bench {
     /// svc-snap beside curl, in a throw-away host
     Snap(snap::Arguments),
-    /// svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore
+    /// svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, in a throw-away host
     Pg(pg::Arguments),
     /// svc-upgrade and svc-rollback beside the procedure's own commands, in a throw-away host
     Sequences(sequences::Arguments),

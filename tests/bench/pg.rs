@@ -1,15 +1,13 @@
-//! svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, on a server of the benchmark's own.
+//! svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, on a server of the benchmark's own in a throw-away host.
 
 use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
-use svc_tests::os;
-use svc_tests::postgres::{ADMINISTRATOR, Postgres};
-use svc_tests::programs::Programs;
+use svc_tests::host::{Host, OwnPostgres};
+use svc_tests::postgres::ADMINISTRATOR;
+use svc_tests::{os, wait};
 
 use crate::measure::{Line, Scratch, in_turn, machine, settle_disk};
 use crate::report::{Point, Report};
@@ -37,9 +35,6 @@ pub struct Arguments {
     /// At how many tables the growth is measured
     #[arg(long, value_delimiter = ',', default_value = "1250,2500,5000")]
     tables: Vec<usize>,
-    /// Where the server's files are; they take some times the size of the largest database
-    #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
-    folder: PathBuf,
     #[command(flatten)]
     frame: Frame<Part>,
 }
@@ -53,7 +48,7 @@ const MEMORY: f64 = 64.0;
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let (server, pairs) = (&Server::start(&arguments.folder)?, arguments.frame.pairs(10)?);
+    let (server, pairs) = (&Server::start()?, arguments.frame.pairs(10)?);
     arguments.frame.measure(server.described()?, |report, wanted| {
         if wanted(Part::Dump) || wanted(Part::Restore) {
             let schemas: Vec<String> = (0..10).map(|n| format!("part{n}")).collect();
@@ -76,47 +71,33 @@ pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     })
 }
 
-/// PostgreSQL as Debian sets it up, with a disk that is waited for: that of the tests waits for none. It goes when this is dropped.
+/// Makes a server of the tests wait for its disk, as Debian sets it up: nothing of the tests has to survive.
+pub fn durable(host: &Host) -> Result<OwnPostgres> {
+    let postgres = host.postgres_server()?;
+    for name in ["fsync", "synchronous_commit", "full_page_writes", "dynamic_shared_memory_type", "max_connections"] {
+        postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
+    }
+    host.systemd.stop(&postgres.unit)?;
+    host.systemd.start(&postgres.unit)?;
+    wait::until("PostgreSQL", wait::HANG, || postgres.sql("postgres", "SELECT 1").ok())?;
+    Ok(postgres)
+}
+
+/// A server of the benchmark's own, beside which nothing else runs.
 struct Server {
-    postgres: Postgres,
+    postgres: OwnPostgres,
     /// The administrator may write in it.
     scratch: Scratch,
 }
 
 impl Server {
-    fn start(folder: &Path) -> Result<Self> {
-        let user = os::system_user(ADMINISTRATOR)?;
-        let Programs { version, server_dir, client_dir, .. } = Programs::debian()?;
-        let dir = tempfile::Builder::new().prefix("svc-bench-").tempdir_in(folder)?;
-        os::folder(dir.path(), 0o755, Some(&user))?;
-        let postgres = Postgres {
-            version,
-            server_dir,
-            bin_dir: client_dir,
-            data_dir: dir.path().join("data"),
-            socket_dir: dir.path().to_owned(),
-            port: os::free_ports(1)?[0],
-            unit: String::new(),
-            os_user: ADMINISTRATOR.to_owned(),
-            log_file: dir.path().join("log"),
-        };
-        let server = Self { postgres, scratch: Scratch(dir) };
-        server.control("initdb", &["--encoding=UTF8", "--locale=C.UTF-8", "--auth=peer"])?;
-        let (socket, port) = (server.postgres.socket_dir.display(), server.postgres.port);
-        let settings =
-            format!("listen_addresses = ''\nport = {port}\nunix_socket_directories = '{socket}'\nlogging_collector = off\n");
-        os::file(&server.postgres.data_dir.join("postgresql.auto.conf"), &settings, 0o600, Some(&user))?;
-        let log = server.postgres.log_file.display().to_string();
-        server.control("pg_ctl", &["--wait", "--log", &log, "start"])?;
+    fn start() -> Result<Self> {
+        let host = Host::shared()?;
+        host.systemd.stop(&host.search.unit)?;
+        let server = Self { postgres: durable(&host)?, scratch: Scratch(tempfile::tempdir_in("/var/tmp")?) };
+        os::folder(server.scratch.0.path(), 0o755, Some(&os::system_user(ADMINISTRATOR)?))?;
         server.postgres.create_role(OWNER, "secret")?;
         Ok(server)
-    }
-
-    fn control(&self, program: &str, args: &[&str]) -> Result<()> {
-        let mut command = os::command_as(ADMINISTRATOR, self.postgres.server_dir.join(program));
-        let status = command.arg("--pgdata").arg(&self.postgres.data_dir).args(args).stdout(Stdio::null()).status()?;
-        ensure!(status.success(), "{program}: {status}\n{}", os::tail(&self.postgres.log_file, 30));
-        Ok(())
     }
 
     fn path(&self, name: &str) -> String {
@@ -176,12 +157,6 @@ impl Server {
             "{}; PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on), {with} page checksums",
             machine(self.scratch.0.path())?
         ))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.control("pg_ctl", &["--wait", "--mode", "fast", "stop"]);
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use svc_tests::{os, rights};
 
-use crate::site::{Product, SHIPPED, SHIPPED_CONF, Site, mode, text};
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
 
 #[test]
 fn whatever_is_in_the_file_it_comes_back_byte_for_byte_with_owner_group_and_mode_and_the_shipped_one_stays_beside_it() {
@@ -104,10 +104,14 @@ fn a_configuration_of_which_nothing_is_left_is_made_again_and_the_owner_goes_by_
 
 #[test]
 fn what_was_saved_goes_back_to_where_it_was_saved_from_unless_another_place_is_named() {
-    let (site, product) = (Site::new(), Product::new("source"));
+    let site = Site::new();
+    // Not that of a real installation.
+    let name = "confsave-source";
     let mine = SHIPPED.replace("size: 16", "size: 32");
-    let tool = |step: &str| site.tool(step).env_remove("SVC_INSTALL_DIR").env("SVC_NAME", &product.0);
-    let installed = product.install(&site, &mine);
+    let tool = |step: &str| site.tool(step).env_remove("SVC_INSTALL_DIR").env("SVC_NAME", name);
+    let installed = site.path(&format!("inst dir/config/{name}/{name}.yaml"));
+    fs::create_dir(installed.parent().unwrap()).unwrap();
+    fs::write(&installed, &mine).unwrap();
     let elsewhere = site.write("x.yaml", &mine);
     for (place, option, source) in
         [(&installed, "--install-dir", site.path("inst dir")), (&elsewhere, "--config", elsewhere.clone())]
@@ -123,10 +127,10 @@ fn what_was_saved_goes_back_to_where_it_was_saved_from_unless_another_place_is_n
         // The installation has moved.
         let moved = site.path("moved");
         from("restore").arg("--install-dir").arg(&moved).run().ok().changed();
-        assert_eq!(text(moved.join(format!("config/{0}/{0}.yaml", product.0))), mine);
+        assert_eq!(text(moved.join(format!("config/{name}/{name}.yaml"))), mine);
         fs::remove_dir_all(moved).unwrap();
     }
-    assert!(!Path::new("/opt").join(&product.0).exists());
+    assert!(!Path::new("/opt").join(name).exists());
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::process::Command;
 
 use serde_json::json;
 use svc_tests::os;
-use svc_tests::tool::bin_dir;
 
 use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
 
@@ -134,15 +133,4 @@ fn an_unprivileged_user_saves_what_it_may_read_and_is_told_what_it_may_not() {
     save.run().refused("permission_denied");
     let carry = site.tool("carry").as_user(&user.name).arg(site.path("home/svc.yaml"));
     carry.env("SVC_STATE_DIR", site.path("home/state")).run().refused("permission_denied");
-}
-
-#[test]
-fn an_empty_environment_is_enough() {
-    let site = Site::new();
-    fs::write(site.yaml(), SHIPPED).unwrap();
-    let mut save = Command::new(bin_dir().join("svc-confsave"));
-    save.env_clear().args(["save", "--install-dir"]).arg(site.path("inst dir")).arg("--state-dir").arg(site.path("state"));
-    let out = save.arg("--to").arg(site.dir.path()).output().unwrap();
-    assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
-    assert_eq!(text(site.path("svc.yaml")), SHIPPED);
 }

@@ -77,6 +77,14 @@ impl Site {
         path
     }
 
+    /// A folder that anybody can write, as /tmp, where the procedure has the copy.
+    pub fn shared(&self) -> PathBuf {
+        let folder = self.path("shared");
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
+        folder
+    }
+
     pub fn tool(&self, step: &str) -> Tool {
         Tool::new("svc-confsave")
             .arg(step)
@@ -124,44 +132,6 @@ impl Site {
         match base {
             Some(base) => tool.arg("--base").arg(self.write(&format!("base.{layout}"), base)),
             None => tool,
-        }
-    }
-}
-
-/// A product of its own, so that its copy in the real /tmp, where the procedure has it, is nobody else's.
-pub struct Product(pub String);
-
-impl Product {
-    pub fn new(test: &str) -> Self {
-        Self(format!("confsave-{test}-{}", std::process::id()))
-    }
-
-    pub fn saved(&self, extension: &str) -> PathBuf {
-        Path::new("/tmp").join(format!("{}.{extension}", self.0))
-    }
-
-    /// A step whose saved copy is the one in /tmp.
-    pub fn tool(&self, site: &Site, step: &str) -> Tool {
-        let tool = site.tool(step).env("SVC_NAME", &self.0);
-        if step == "save" { tool.arg("--to").arg(self.saved("yaml")) } else { tool.arg(self.saved("yaml")) }
-    }
-
-    pub fn install(&self, site: &Site, content: &str) -> PathBuf {
-        let folder = site.path("inst dir/config").join(&self.0);
-        fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(format!("{}.yaml", self.0));
-        fs::write(&path, content).unwrap();
-        path
-    }
-}
-
-impl Drop for Product {
-    fn drop(&mut self) {
-        for entry in fs::read_dir("/tmp").unwrap().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(&self.0) {
-                let _ = fs::remove_file(entry.path());
-                let _ = fs::remove_dir(entry.path());
-            }
         }
     }
 }
