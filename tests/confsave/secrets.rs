@@ -4,18 +4,47 @@ use std::fs;
 
 use crate::site::{SECRET, Site};
 
-/// Texts with secrets, each a `%`, and by which names of the layouts they are read. Not all are understood.
+const YAML: &str = r"
+session: {secret: '%'}
+db:
+  password: |
+    %
+  url: 'postgres://svc:%@db/x'
+  dsn: host=h password='%'
+  apiTokens:
+    - %
+    - b
+credentials: !own {user: '%'}
+# password: %
+plain: &p '%'
+again: *p
+password_file: /etc/pw
+";
+
+const CONF: &str = "
+# old password = %
+[db]
+password = %
+url = http://u:%@h/
+host = h
+";
+
+const NOT_UNDERSTOOD: &str = "
+port 6379
+requirepass %
+masteruser x
+tokens:
+  - %
+<password>%</password>
+";
+
+/// Texts with secrets, each a `%`, and as which layout they are read. Not all are understood.
 const TEXTS: [(&str, &str, &str); 6] = [
-    (
-        "keys, URLs, blocks, lists, comments and anchors",
-        "yaml",
-        "session: {secret: '%'}\ndb:\n  password: |\n    %\n  url: 'postgres://svc:%@db/x'\n  dsn: host=h password='%'\n  apiTokens:\n    \
-         - %\n    - b\n# password: %\nplain: &p '%'\nagain: *p\npassword_file: /etc/pw\n",
-    ),
+    ("keys, URLs, blocks, lists, tags, comments and anchors", "yaml", YAML),
     ("a key", "yaml", "mirrors:\n  \"https://u:%@registry\": {timeout: 1}\n"),
     ("a lone carriage return", "yaml", "a: 1\rsession:\r  password: |\r    % of two words\r  pin: '%'\rb: 2\r"),
-    ("keys, URLs and comments of lines", "conf", "# old password = %\n[db]\npassword = %\nurl = http://u:%@h/\nhost = h\n"),
-    ("lines that are not understood", "conf", "port 6379\nrequirepass %\nmasteruser x\ntokens:\n  - %\n<password>%</password>\n"),
+    ("keys, URLs and comments of lines", "conf", CONF),
+    ("lines that are not understood", "conf", NOT_UNDERSTOOD),
     ("a lone carriage return in lines", "conf", "a = 1\r[db]\rpassword = % of two words\rnote = x\n"),
 ];
 
@@ -62,17 +91,18 @@ fn short_secrets_are_known_by_where_they_stand() {
     let config = |x: char| {
         format!(
             "dbpass: {x}1\nbindpw: {x}2\ndsn: root:{x}3@tcp(h)/db\nenv:\n  - value: {x}4\n    name: DB_PASSWORD\n\
-             args: [\"--password\", \"{x}5\"]\nrun: curl -u a:{x}6 h\nproxy: //u:{x}7@h\nnamed: {{name: TOKEN, value: {x}8}}\n"
+             args: [\"--password\", \"{x}5\"]\nrun: curl -u a:{x}6 h\nproxy: //u:{x}7@h\nnamed: {{name: TOKEN, value: {x}8}}\n\
+             credentials: !own {{user: {x}9}}\n"
         )
     };
     fs::write(site.yaml(), config('q')).unwrap();
     let ran = site.tool("diff").arg(site.write("saved.yaml", config('z'))).run().ok();
     // The names of the files may have such letters by chance.
     let shown = ran.result()["changed"].to_string();
-    for gone in ('1'..='8').flat_map(|number| [format!("q{number}"), format!("z{number}")]) {
+    for gone in ('1'..='9').flat_map(|number| [format!("q{number}"), format!("z{number}")]) {
         assert!(!shown.contains(&gone), "{gone} is shown\n{ran}");
     }
-    assert_eq!(ran.result()["changed"].as_array().unwrap().len(), 8, "{ran}");
+    assert_eq!(ran.result()["changed"].as_array().unwrap().len(), 9, "{ran}");
 }
 
 #[test]
