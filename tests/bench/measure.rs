@@ -129,8 +129,8 @@ impl Scratch {
     }
 }
 
-/// Measures each of them in seconds, in `rounds` rounds; who comes first changes from round to round, as whatever drifts must favour
-/// nobody.
+/// Measures each of them in seconds, in `rounds` rounds; who comes first changes from round to round, as whatever drifts must
+/// favour nobody.
 pub fn in_turn<const N: usize>(rounds: usize, each: [&mut dyn FnMut() -> Result<f64>; N]) -> Result<[Vec<f64>; N]> {
     let mut seconds = [const { Vec::new() }; N];
     for round in 0..rounds {

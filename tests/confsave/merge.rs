@@ -1,5 +1,5 @@
-//! What `carry` makes of three files: each kind of YAML and of lines (`cases/`), and files of the shape of fourteen real configurations
-//! in two releases each (`shapes/`, which were written for these tests).
+//! What `carry` makes of three files: each kind of YAML and of lines (`cases/`), and files of the shape of fourteen real
+//! configurations in two releases each (`shapes/`, which were written for these tests).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,8 +68,8 @@ fn cases(layout: &str) -> Vec<Case> {
     file.split("\n=== ").skip(1).map(case).collect()
 }
 
-/// `NAME.1.*` and `NAME.2.*` are the releases, `NAME.mine.diff` is what the operator made of the first one, and `NAME.carried.diff` what
-/// a carry makes of the second one, below what the document says of each key.
+/// `NAME.1.*` and `NAME.2.*` are the releases, `NAME.mine.diff` is what the operator made of the first one, and `NAME.carried.diff`
+/// what a carry makes of the second one, below what the document says of each key.
 fn shape(first: &Path) -> Case {
     let name = first.file_name().unwrap().to_str().unwrap().split('.').next().unwrap().to_owned();
     let second = first.with_file_name(first.file_name().unwrap().to_str().unwrap().replacen(".1.", ".2.", 1));

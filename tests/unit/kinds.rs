@@ -45,15 +45,7 @@ fn a_start_ends_as_the_unit_does() {
         ("oneshot-fails", "", "Type=oneshot\nExecStart=/bin/false", 1, true, "failed", "exit status 1"),
         ("forking-fails", "", "Type=forking\nExecStart=/bin/sh -c 'exit 4'", 1, true, "failed", "exit-code"),
         // A simple unit counts as active as soon as it is forked, and may be seen so: none of these is active for a moment.
-        (
-            "crash",
-            "",
-            "Type=notify\nExecStart=/bin/sh -c 'exit 7'",
-            1,
-            true,
-            "failed",
-            "did not start: it is failed (exit-code, exit status 7)",
-        ),
+        ("crash", "", "Type=notify\nExecStart=/bin/sh -c 'exit 7'", 1, true, "failed", "failed (exit-code, exit status 7)"),
         ("no-program", "", "Type=exec\nExecStart=/nonexistent/program", 1, true, "failed", "did not start"),
         // systemctl is content with these.
         ("condition", "ConditionPathExists=/nonexistent", SIMPLE, 1, false, "inactive", "condition"),
