@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use clap::{Args, Parser};
+use clap::{Args, Parser, ValueEnum};
 
 use self::report::Report;
 
@@ -20,26 +20,23 @@ use self::report::Report;
 #[command(name = "svc-bench", bin_name = "tests/bench/run")]
 enum Bench {
     /// svc-snap beside curl, in a throw-away host
-    #[command(after_help = snap::PARTS)]
     Snap(snap::Arguments),
-    /// svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore
-    #[command(after_help = pg::PARTS)]
+    /// svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, in a throw-away host
     Pg(pg::Arguments),
     /// svc-upgrade and svc-rollback beside the procedure's own commands, in a throw-away host
-    #[command(after_help = sequences::PARTS)]
     Sequences(sequences::Arguments),
 }
 
 /// The options of every benchmark.
 #[derive(Debug, Args)]
-struct Frame {
+struct Frame<P: ValueEnum + Send + Sync + 'static> {
     /// How many pairs of each are measured
     #[arg(long)]
     pairs: Option<usize>,
     /// What to measure; all of it without
-    #[arg(long, value_name = "PART", value_delimiter = ',')]
-    only: Vec<String>,
-    /// Where to write the figures as JSON
+    #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
+    only: Vec<P>,
+    /// Where what was measured is kept, so that a part of it can be measured again
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// A page with a place for the table
@@ -47,19 +44,14 @@ struct Frame {
     page: Option<PathBuf>,
 }
 
-impl Frame {
+impl<P: ValueEnum + PartialEq + Send + Sync> Frame<P> {
     /// Measures those of the parts that are wanted, on what `described` says; gives what missed its target.
     fn measure(
         &self,
         described: String,
-        parts: &'static str,
-        measure: impl FnOnce(&mut Report, &dyn Fn(&str) -> bool) -> Result<()>,
+        measure: impl FnOnce(&mut Report, &dyn Fn(P) -> bool) -> Result<()>,
     ) -> Result<Vec<String>> {
-        let known: Vec<&str> = parts.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
-        for part in &self.only {
-            ensure!(known.contains(&part.as_str()), "there is no part {part}; there are {}", known.join(", "));
-        }
-        let wanted = |part: &str| self.only.is_empty() || self.only.iter().any(|only| only == part);
+        let wanted = |part: P| self.only.is_empty() || self.only.contains(&part);
         let mut report = Report::of(described, self.json.as_deref());
         let measured = measure(&mut report, &wanted);
         // The figures are kept, whatever came then.

@@ -129,6 +129,19 @@ impl Scratch {
     }
 }
 
+/// Measures each of them in seconds, in `rounds` rounds; who comes first changes from round to round, as whatever drifts must
+/// favour nobody.
+pub fn in_turn<const N: usize>(rounds: usize, each: [&mut dyn FnMut() -> Result<f64>; N]) -> Result<[Vec<f64>; N]> {
+    let mut seconds = [const { Vec::new() }; N];
+    for round in 0..rounds {
+        for turn in 0..N {
+            let which = (round + turn) % N;
+            seconds[which].push(each[which]()?);
+        }
+    }
+    Ok(seconds)
+}
+
 /// What all programs that have ended have computed, in seconds.
 fn computed() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;

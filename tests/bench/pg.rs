@@ -1,26 +1,30 @@
-//! svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, on a server of the benchmark's own.
+//! svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, on a server of the benchmark's own in a throw-away host.
 
 use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use anyhow::{Result, ensure};
-use clap::Args;
-use svc_tests::os;
-use svc_tests::postgres::{ADMINISTRATOR, Postgres};
-use svc_tests::programs::Programs;
+use clap::{Args, ValueEnum};
+use svc_tests::host::{Host, OwnPostgres};
+use svc_tests::postgres::ADMINISTRATOR;
+use svc_tests::{os, wait};
 
-use crate::measure::{Cost, Line, Scratch, machine, settle_disk};
-use crate::report::{Point, Report, Sample};
+use crate::measure::{Line, Scratch, in_turn, machine, settle_disk};
+use crate::report::{Point, Report};
 use crate::{Frame, rows};
 
-pub const PARTS: &str = "Parts:
-  dump       the dump, beside pg_dump and sync
-  restore    the restore, beside psql -f and pg_restore -Fd -j2
-  dominated  the same with a database that one large table dominates
-  tables     many tables
-  bytes      large dumps";
+/// What can be measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The dump, beside pg_dump and sync
+    Dump,
+    /// The restore, beside psql -f and pg_restore -Fd -j2
+    Restore,
+    /// The same with a database that one large table dominates
+    Dominated,
+    /// Many tables
+    Tables,
+}
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -28,20 +32,11 @@ pub struct Arguments {
     /// How many MB the database has
     #[arg(long, default_value_t = 1500)]
     megabytes: usize,
-    /// Whether the server's pages have checksums (Debian's default up to PostgreSQL 17: none)
-    #[arg(long)]
-    checksums: bool,
     /// At how many tables the growth is measured
     #[arg(long, value_delimiter = ',', default_value = "1250,2500,5000")]
     tables: Vec<usize>,
-    /// At how many MB of dump the growth is measured
-    #[arg(long, value_delimiter = ',', default_value = "2500,5000,10000")]
-    dumps: Vec<usize>,
-    /// Where the server's files are; they take some times the size of the largest database
-    #[arg(long, value_name = "FOLDER", default_value = "/var/tmp")]
-    folder: PathBuf,
     #[command(flatten)]
-    frame: Frame,
+    frame: Frame<Part>,
 }
 
 /// The database that is dumped and restored, its owner, and where the plain commands restore to.
@@ -53,76 +48,56 @@ const MEMORY: f64 = 64.0;
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let (server, pairs) = (&Server::start(&arguments.folder, arguments.checksums)?, arguments.frame.pairs(10)?);
-    arguments.frame.measure(server.described()?, PARTS, |report, wanted| {
-        if wanted("dump") || wanted("restore") {
+    let (server, pairs) = (&Server::start()?, arguments.frame.pairs(10)?);
+    arguments.frame.measure(server.described()?, |report, wanted| {
+        if wanted(Part::Dump) || wanted(Part::Restore) {
             let schemas: Vec<String> = (0..10).map(|n| format!("part{n}")).collect();
             server.fill(|| rows::fill(&server.postgres, DATABASE, &schemas, arguments.megabytes))?;
-            if wanted("dump") {
+            if wanted(Part::Dump) {
                 dump(server, report, pairs)?;
             }
-            if wanted("restore") {
+            if wanted(Part::Restore) {
                 restore(server, report, pairs, "", 0.85)?;
             }
         }
-        if wanted("dominated") {
+        if wanted(Part::Dominated) {
             server.fill(|| dominated(server, arguments.megabytes / 3))?;
             restore(server, report, pairs, ", one large table", 1.0)?;
         }
-        if wanted("tables") {
-            series(server, report, ("tables", "n small tables"), &arguments.tables, small_tables)?;
-        }
-        if wanted("bytes") {
-            series(server, report, ("bytes", "n MB of dump"), &arguments.dumps, large_tables)?;
+        if wanted(Part::Tables) {
+            many_tables(server, report, &arguments.tables)?;
         }
         Ok(())
     })
 }
 
-/// PostgreSQL as Debian sets it up, with a disk that is waited for: that of the tests waits for none. It goes when this is dropped.
+/// Makes a server of the tests wait for its disk, as Debian sets it up: nothing of the tests has to survive.
+pub fn durable(host: &Host) -> Result<OwnPostgres> {
+    let postgres = host.postgres_server()?;
+    for name in ["fsync", "synchronous_commit", "full_page_writes", "dynamic_shared_memory_type", "max_connections"] {
+        postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
+    }
+    host.systemd.stop(&postgres.unit)?;
+    host.systemd.start(&postgres.unit)?;
+    wait::until("PostgreSQL", wait::HANG, || postgres.sql("postgres", "SELECT 1").ok())?;
+    Ok(postgres)
+}
+
+/// A server of the benchmark's own, beside which nothing else runs.
 struct Server {
-    postgres: Postgres,
-    checksums: bool,
+    postgres: OwnPostgres,
     /// The administrator may write in it.
     scratch: Scratch,
 }
 
 impl Server {
-    fn start(folder: &Path, checksums: bool) -> Result<Self> {
-        let user = os::system_user(ADMINISTRATOR)?;
-        let Programs { version, server_dir, client_dir, .. } = Programs::debian()?;
-        let dir = tempfile::Builder::new().prefix("svc-bench-").tempdir_in(folder)?;
-        os::folder(dir.path(), 0o755, Some(&user))?;
-        let postgres = Postgres {
-            version,
-            server_dir,
-            bin_dir: client_dir,
-            data_dir: dir.path().join("data"),
-            socket_dir: dir.path().to_owned(),
-            port: os::free_ports(1)?[0],
-            unit: String::new(),
-            os_user: ADMINISTRATOR.to_owned(),
-            log_file: dir.path().join("log"),
-        };
-        let server = Self { postgres, checksums, scratch: Scratch(dir) };
-        let mut initdb = vec!["--encoding=UTF8", "--locale=C.UTF-8", "--auth=peer"];
-        initdb.extend(checksums.then_some("--data-checksums"));
-        server.control("initdb", &initdb)?;
-        let (socket, port) = (server.postgres.socket_dir.display(), server.postgres.port);
-        let settings =
-            format!("listen_addresses = ''\nport = {port}\nunix_socket_directories = '{socket}'\nlogging_collector = off\n");
-        os::file(&server.postgres.data_dir.join("postgresql.auto.conf"), &settings, 0o600, Some(&user))?;
-        let log = server.postgres.log_file.display().to_string();
-        server.control("pg_ctl", &["--wait", "--log", &log, "start"])?;
+    fn start() -> Result<Self> {
+        let host = Host::shared()?;
+        host.systemd.stop(&host.search.unit)?;
+        let server = Self { postgres: durable(&host)?, scratch: Scratch(tempfile::tempdir_in("/var/tmp")?) };
+        os::folder(server.scratch.0.path(), 0o755, Some(&os::system_user(ADMINISTRATOR)?))?;
         server.postgres.create_role(OWNER, "secret")?;
         Ok(server)
-    }
-
-    fn control(&self, program: &str, args: &[&str]) -> Result<()> {
-        let mut command = os::command_as(ADMINISTRATOR, self.postgres.server_dir.join(program));
-        let status = command.arg("--pgdata").arg(&self.postgres.data_dir).args(args).stdout(Stdio::null()).status()?;
-        ensure!(status.success(), "{program}: {status}\n{}", os::tail(&self.postgres.log_file, 30));
-        Ok(())
     }
 
     fn path(&self, name: &str) -> String {
@@ -176,17 +151,12 @@ impl Server {
     /// The machine and the server, as a report names them.
     fn described(&self) -> Result<String> {
         let version = self.postgres.sql("postgres", "SELECT current_setting('server_version')")?;
-        let with = if self.checksums { "with" } else { "without" };
+        let checksums = self.postgres.sql("postgres", "SELECT current_setting('data_checksums')")?;
+        let with = if checksums == "on" { "with" } else { "without" };
         Ok(format!(
             "{}; PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on), {with} page checksums",
             machine(self.scratch.0.path())?
         ))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.control("pg_ctl", &["--wait", "--mode", "fast", "stop"]);
     }
 }
 
@@ -218,19 +188,6 @@ fn small_tables(server: &Server, count: usize) -> Result<()> {
     })
 }
 
-/// Tables of some 250 MB of dump each, with a key. On the server's disk they take a tenth of that, since what is long is compressed
-/// there: the disk of a small machine has room for all of it.
-fn large_tables(server: &Server, megabytes: usize) -> Result<()> {
-    (0..megabytes.div_ceil(250)).try_for_each(|table| {
-        server.sql(&format!(
-            "CREATE TABLE b{table} (id int, t text); \
-             INSERT INTO b{table} SELECT n, repeat(md5((n + {table})::text), 100) FROM generate_series(1, {}) n; \
-             ALTER TABLE b{table} ADD PRIMARY KEY (id)",
-            250_000_000 / 3208
-        ))
-    })
-}
-
 /// `svc-pgdump` beside `pg_dump > file` and `sync`; the compressed one beside the same, with no target.
 fn dump(server: &Server, report: &mut Report, pairs: usize) -> Result<()> {
     let memory = Cell::new(0);
@@ -253,10 +210,11 @@ fn dump(server: &Server, report: &mut Report, pairs: usize) -> Result<()> {
     // Nobody's first call is measured.
     ours(&[])?;
     theirs()?;
-    let sample = Sample::take(pairs, || ours(&[]), theirs)?;
-    report.ratio("`svc-pgdump`", "`pg_dump > file` and `sync`", Some(1.05), &sample);
-    let sample = Sample::take(pairs.div_ceil(3), || ours(&["--compress", "zstd"]), theirs)?;
-    report.ratio("`svc-pgdump --compress zstd`", "`pg_dump > file` and `sync`", None, &sample);
+    for (options, pairs, target) in [(&[][..], pairs, Some(1.05)), (&["--compress", "zstd"], pairs.div_ceil(3), None)] {
+        let [ours, theirs] = in_turn(pairs, [&mut || ours(options), &mut || theirs()])?;
+        let what = format!("`{}`", [&["svc-pgdump"], options].concat().join(" "));
+        report.ratio(&what, "`pg_dump > file` and `sync`", target, (&ours, &theirs));
+    }
     report.quantity("`svc-pgdump`, MB of memory", memory.get() as f64 / 1e6, MEMORY, pairs);
     Ok(())
 }
@@ -270,9 +228,10 @@ fn restore(server: &Server, report: &mut Report, rounds: usize, of: &str, limit:
     // The plain commands' administrator reads it too.
     std::os::unix::fs::chown(&plain, Some(os::system_user(ADMINISTRATOR)?.uid.as_raw()), None)?;
     server.scratch.time(&server.plain(&format!("pg_dump --format=directory --jobs=2 --file={folder} {DATABASE}")))?;
-    let mut memory_bytes = 0;
-    let mut ours = |round: usize| {
+    let (mut memory_bytes, mut round) = (0, 0);
+    let mut ours = || {
         server.settle()?;
+        round += 1;
         let run = format!("20260101t000000z-bench{}-{round}", of.len());
         let cost = server.scratch.watch(&server.restore(&["--from", &from, "--owner", OWNER, "--run-id", &run]))?;
         memory_bytes = cost.memory_bytes.max(memory_bytes);
@@ -291,63 +250,42 @@ fn restore(server: &Server, report: &mut Report, rounds: usize, of: &str, limit:
     };
     let by_psql = format!("psql -Xqd {BESIDE} -v ON_ERROR_STOP=1 -f {plain} > /dev/null");
     let by_pg_restore = format!("pg_restore --format=directory --jobs=2 --dbname={BESIDE} {folder}");
-    ours(0)?;
-    let (mut psql, mut pg_restore) = (Sample::default(), Sample::default());
-    for round in 0..rounds {
-        // Whatever drifts must favour none of the three.
-        for turn in 0..3 {
-            match (round + turn) % 3 {
-                0 => psql.ours.push(ours(round + 1)?),
-                1 => psql.theirs.push(theirs(&by_psql)?),
-                _ => pg_restore.theirs.push(theirs(&by_pg_restore)?),
-            }
-        }
-        let last = [&psql.ours, &psql.theirs, &pg_restore.theirs].map(|all| all.last().copied());
-        eprintln!("round {round}: ours, psql, pg_restore: {last:?}");
-    }
-    pg_restore.ours.clone_from(&psql.ours);
+    ours()?;
+    let [ours, psql, pg_restore] = in_turn(rounds, [&mut ours, &mut || theirs(&by_psql), &mut || theirs(&by_pg_restore)])?;
     let what = format!("`svc-pgrestore`: check, stage, verify, swap{of}");
-    report.ratio(&what, "`createdb`, `psql -f`, `ANALYZE`", Some(0.60), &psql);
-    report.ratio(&what, "`createdb`, `pg_restore -Fd -j2`, `ANALYZE`", Some(limit), &pg_restore);
+    report.ratio(&what, "`createdb`, `psql -f`, `ANALYZE`", Some(0.60), (&ours, &psql));
+    report.ratio(&what, "`createdb`, `pg_restore -Fd -j2`, `ANALYZE`", Some(limit), (&ours, &pg_restore));
     report.quantity(&format!("`svc-pgrestore`{of}, MB of memory"), memory_bytes as f64 / 1e6, MEMORY, rounds);
     fs::remove_file(&plain)?;
     Ok(fs::remove_dir_all(&folder)?)
 }
 
-/// Dumped and restored at several sizes.
-fn series(
-    server: &Server,
-    report: &mut Report,
-    (key, what): (&str, &str),
-    sizes: &[usize],
-    fill: fn(&Server, usize) -> Result<()>,
-) -> Result<()> {
+/// So many tables, dumped and restored.
+fn many_tables(server: &Server, report: &mut Report, sizes: &[usize]) -> Result<()> {
     let (mut dumped, mut restored) = (Vec::new(), Vec::new());
     let point = |size: usize, line: &Line| {
         server.settle()?;
         // Our own memory is the question, not that of pg_dump; our computing includes it.
         let cost = server.scratch.watch(line)?;
-        let Cost { seconds, memory_bytes, cpu_seconds } = cost;
-        eprintln!("{size}: {seconds:.1} s, {cpu_seconds:.1} s of computing, {:.1} MB", memory_bytes as f64 / 1e6);
-        anyhow::Ok(Point::of(size, cost, None))
+        eprintln!("{size}: {cost:?}");
+        anyhow::Ok(Point { size, cost, curl_seconds: None })
     };
     for &size in sizes {
-        server.fill(|| fill(server, size))?;
+        server.fill(|| small_tables(server, size))?;
         let plain = server.path("grown.sql");
         dumped.push(point(size, &server.dump(&plain, &[]))?);
         let from = server.scratch.keep("grown.json")?;
-        let run = format!("20260101t000000z-{key}-{size}");
-        // What is replaced is dropped at once: the disk has no space for three of the largest.
-        let args = ["--from", &from, "--owner", OWNER, "--run-id", &run, "--drop-old", "--ignore-disk-space"];
-        restored.push(point(size, &server.restore(&args))?);
+        let run = format!("20260101t000000z-tables-{size}");
+        restored.push(point(size, &server.restore(&["--from", &from, "--owner", OWNER, "--run-id", &run, "--drop-old"]))?);
         ensure!(server.scratch.printed()?["ok"] == true, "the restore is not ok");
         fs::remove_file(&plain)?;
     }
     server.postgres.drop_database(DATABASE)?;
     for (tool, points) in [("svc-pgdump", dumped), ("svc-pgrestore", restored)] {
-        let most = points.iter().map(|point| point.memory_bytes).max().unwrap_or_default();
-        report.quantity(&format!("`{tool}` of {what}, MB of memory"), most as f64 / 1e6, MEMORY, points.len());
-        report.growth(&format!("`{tool}` of {what}"), points);
+        let what = format!("`{tool}` of n small tables");
+        let most = points.iter().map(|point| point.cost.memory_bytes).max().unwrap_or_default();
+        report.quantity(&format!("{what}, MB of memory"), most as f64 / 1e6, MEMORY, points.len());
+        report.growth(&what, &points);
     }
     Ok(())
 }

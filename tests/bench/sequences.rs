@@ -6,18 +6,25 @@ mod ground;
 mod literal;
 mod ours;
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use self::ground::Ground;
-use self::ours::Took;
 use crate::Frame;
-use crate::report::{Entry, Report, Sample};
+use crate::report::{Entry, Report};
 
-pub const PARTS: &str = "Parts:
-  empty      the upgrade into an empty repository, and the rollback, beside the procedure's commands
-  changed    the upgrade and the quiesced backup where last night's snapshot is there, beside the longer of dump and snapshot alone
-  cloned     upgrade and rollback with clones, beside the procedure's commands, and at a quarter of the size";
+/// What can be measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The upgrade into an empty repository, and the rollback, beside the procedure's commands
+    Empty,
+    /// The upgrade and the quiesced backup where last night's snapshot is there, beside the longer of dump and snapshot alone
+    Changed,
+    /// Upgrade and rollback with clones, beside the procedure's commands, and at a quarter of the size
+    Cloned,
+}
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -28,11 +35,8 @@ pub struct Arguments {
     /// Size of the PostgreSQL database in MB
     #[arg(long, default_value_t = 500)]
     rows: usize,
-    /// The search database; default: that of the host
-    #[arg(long)]
-    search: Option<String>,
     #[command(flatten)]
-    frame: Frame,
+    frame: Frame<Part>,
 }
 
 /// The snapshot of last night.
@@ -40,47 +44,32 @@ const NIGHTLY: &str = "snapshot_svc_last_night";
 /// A rollback that swaps clones in must not take longer for more: what two runs of the same may differ by.
 const FLAT: f64 = 1.2;
 
+/// What a run took, in seconds, without the installer's and the unit's own time.
+#[derive(Debug, Default)]
+struct Took {
+    /// How long the service was down.
+    downtime: f64,
+    /// From its start to its end.
+    complete: f64,
+    /// Step by step.
+    entries: Vec<Entry>,
+}
+
+/// The rounds of all that is measured.
+#[derive(Default)]
+struct Rounds(BTreeMap<&'static str, Vec<Took>>);
+
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let Arguments { documents, rows, frame, .. } = arguments;
-    let (ground, pairs) = (&Ground::new(arguments.search.as_deref())?, frame.pairs(3)?);
+    let Arguments { documents, rows, frame } = arguments;
+    let (ground, pairs) = (&Ground::new()?, frame.pairs(3)?);
     let described = format!("{}; {documents} MB of documents and {rows} MB of rows", ground.described()?);
-    frame.measure(described, PARTS, |report, wanted| {
+    frame.measure(described, |report, wanted| {
         let mut rounds = Rounds::default();
         let measured = rounds.measure(ground, pairs, (*documents, *rows), wanted);
         rounds.report(report);
         measured
     })
-}
-
-/// What was measured, round by round.
-#[derive(Default)]
-struct Rounds {
-    empty: Vec<Pair>,
-    /// Upgrade and rollback by the procedure's commands, one by one.
-    theirs: Vec<[Vec<Entry>; 2]>,
-    clone: Vec<Pair>,
-    clone_when_small: Vec<Pair>,
-    changed: Vec<Changed>,
-}
-
-/// An upgrade and its rollback.
-struct Pair {
-    upgrade: Took,
-    rollback: Took,
-}
-
-/// A quiesced backup, and an upgrade, where last night's snapshot is there.
-struct Changed {
-    quiesced: Took,
-    upgrade: Took,
-    dump_alone: f64,
-    snapshot_alone: f64,
-}
-
-/// Without the installer's and the unit's own time.
-fn counted(entries: &[Entry]) -> f64 {
-    entries.iter().filter(|entry| !entry.is_own).map(|entry| entry.seconds).sum()
 }
 
 impl Rounds {
@@ -89,33 +78,42 @@ impl Rounds {
         ground: &Ground,
         pairs: usize,
         (documents, rows): (usize, usize),
-        wanted: &dyn Fn(&str) -> bool,
+        wanted: &dyn Fn(Part) -> bool,
     ) -> Result<()> {
         ground.fill(documents / 4, rows / 4)?;
         // Nobody's first call is measured: the search database's compiler warms up.
         pair(ground, false)?;
         procedure(ground)?;
-        for _ in (0..pairs).filter(|_| wanted("cloned")) {
-            self.clone_when_small.push(pair(ground, true)?);
+        for _ in (0..pairs).filter(|_| wanted(Part::Cloned)) {
+            self.add(["small upgrade", "small rollback"], pair(ground, true)?);
         }
         ground.fill(documents, rows)?;
-        for round in (0..pairs).filter(|_| wanted("empty") || wanted("cloned")) {
-            eprintln!("round {}", round + 1);
+        for round in (0..pairs).filter(|_| wanted(Part::Empty) || wanted(Part::Cloned)) {
             // Whatever drifts must favour none of the three.
             for turn in 0..3 {
                 match (round + turn) % 3 {
-                    0 if wanted("empty") => self.empty.push(pair(ground, false)?),
-                    1 => self.theirs.push(procedure(ground)?),
-                    2 if wanted("cloned") => self.clone.push(pair(ground, true)?),
+                    0 if wanted(Part::Empty) => self.add(["upgrade", "rollback"], pair(ground, false)?),
+                    1 => self.add(["their upgrade", "their rollback"], procedure(ground)?),
+                    2 if wanted(Part::Cloned) => self.add(["cloned upgrade", "cloned rollback"], pair(ground, true)?),
                     _ => {}
                 }
             }
         }
-        for round in (0..pairs).filter(|_| wanted("changed")) {
-            eprintln!("changed, round {}", round + 1);
-            self.changed.push(changed(ground, documents)?);
+        for _ in (0..pairs).filter(|_| wanted(Part::Changed)) {
+            self.add(["alone", "quiesced", "changed upgrade"], changed(ground, documents)?);
         }
         Ok(())
+    }
+
+    fn add<const N: usize>(&mut self, names: [&'static str; N], took: [Took; N]) {
+        for (name, took) in names.into_iter().zip(took) {
+            eprintln!("{name}: down for {:.2} s, {:.2} s in all", took.downtime, took.complete);
+            self.0.entry(name).or_default().push(took);
+        }
+    }
+
+    fn of(&self, name: &str) -> &[Took] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
     }
 
     /// Puts all of it into the report.
@@ -123,78 +121,65 @@ impl Rounds {
         let their_upgrade = "stop, `curl` snapshot, `pg_dump`, installer, start";
         let their_rollback = "stop, uninstall, `DELETE`, `curl …/_restore`, `psql`, installer, start";
         let longer = "the longer of `svc-pgdump` and `svc-snap create --rate-limit none` alone";
-        let theirs = |which: usize| self.theirs.iter().map(|both| counted(&both[which])).collect::<Vec<f64>>();
-        let of = |pairs: &[Pair], time: fn(&Pair) -> f64| pairs.iter().map(time).collect::<Vec<f64>>();
-        let changed = |time: fn(&Changed) -> f64| self.changed.iter().map(time).collect::<Vec<f64>>();
-        let alone = changed(|one| one.dump_alone.max(one.snapshot_alone));
-        let small = of(&self.clone_when_small, |pair| pair.rollback.complete);
-        let upgraded: fn(&Pair) -> f64 = |one| one.upgrade.downtime;
-        let complete: fn(&Pair) -> f64 = |one| one.rollback.complete;
-        let of_changed = "a fifth of the documents changed since last night's snapshot";
-        let after_clone = "`svc-rollback` after `--clone`, whole time";
-        for (what, against, target, ours, theirs) in [
-            ("`svc-upgrade` into an empty repository, downtime", their_upgrade, Some(0.15), of(&self.empty, upgraded), theirs(0)),
+        let changed = "a fifth of the documents changed since last night's snapshot";
+        let after_clone = "`svc-rollback` after `--clone`";
+        let (upgrade, upgrade_changed) = ("`svc-upgrade` into an empty repository", format!("`svc-upgrade`, {changed}"));
+        let quiesced = format!("`svc-backup --quiesce`, {changed}");
+        for (what, ours, against, theirs, target) in [
+            (format!("{upgrade}, downtime"), "upgrade", their_upgrade, "their upgrade", Some(0.15)),
+            (format!("{upgrade_changed}, downtime"), "changed upgrade", longer, "alone", Some(1.15)),
+            (format!("{quiesced}, downtime"), "quiesced", longer, "alone", Some(1.15)),
+            ("`svc-rollback`, downtime".to_owned(), "rollback", their_rollback, "their rollback", Some(0.10)),
+            ("`svc-rollback`, whole time".to_owned(), "rollback", their_rollback, "their rollback", Some(0.35)),
+            ("`svc-upgrade --clone`, downtime".to_owned(), "cloned upgrade", their_upgrade, "their upgrade", None),
+            (format!("{after_clone}, whole time"), "cloned rollback", their_rollback, "their rollback", Some(0.05)),
             (
-                &format!("`svc-upgrade`, {of_changed}, downtime"),
-                longer,
-                Some(1.15),
-                changed(|one| one.upgrade.downtime),
-                alone.clone(),
+                format!("{after_clone}, whole time"),
+                "cloned rollback",
+                "the same with a quarter of the content",
+                "small rollback",
+                Some(FLAT),
             ),
-            (
-                &format!("`svc-backup --quiesce`, {of_changed}, downtime"),
-                longer,
-                Some(1.15),
-                changed(|one| one.quiesced.downtime),
-                alone,
-            ),
-            ("`svc-rollback`, downtime", their_rollback, Some(0.10), of(&self.empty, |one| one.rollback.downtime), theirs(1)),
-            ("`svc-rollback`, whole time", their_rollback, Some(0.35), of(&self.empty, complete), theirs(1)),
-            ("`svc-upgrade --clone`, downtime", their_upgrade, None, of(&self.clone, upgraded), theirs(0)),
-            (after_clone, their_rollback, Some(0.05), of(&self.clone, complete), theirs(1)),
-            (after_clone, "the same with a quarter of the content", Some(FLAT), of(&self.clone, complete), small),
         ] {
+            let seconds = |name: &str| -> Vec<f64> {
+                let of = |one: &Took| if what.ends_with("downtime") { one.downtime } else { one.complete };
+                self.of(name).iter().map(of).collect()
+            };
+            let (ours, theirs) = (seconds(ours), seconds(theirs));
             if !ours.is_empty() && ours.len() == theirs.len() {
-                report.ratio(what, against, target, &Sample { ours, theirs });
+                report.ratio(&what, against, target, (&ours, &theirs));
             }
         }
-        let parts =
-            |pairs: &[Pair], of: fn(&Pair) -> &Took| pairs.iter().map(|pair| of(pair).entries.clone()).collect::<Vec<_>>();
-        let changed = |of: fn(&Changed) -> &Took| self.changed.iter().map(|one| of(one).entries.clone()).collect::<Vec<_>>();
-        let theirs = |which: usize| self.theirs.iter().map(|both| both[which].clone()).collect::<Vec<_>>();
-        for (what, runs) in [
-            ("`svc-upgrade` into an empty repository", parts(&self.empty, |pair| &pair.upgrade)),
-            (&format!("`svc-upgrade`, {of_changed}"), changed(|one| &one.upgrade)),
-            (&format!("`svc-backup --quiesce`, {of_changed}"), changed(|one| &one.quiesced)),
-            ("The upgrade by the procedure's commands", theirs(0)),
-            ("`svc-rollback`", parts(&self.empty, |pair| &pair.rollback)),
-            ("The rollback by the procedure's commands", theirs(1)),
-            ("`svc-upgrade --clone`", parts(&self.clone, |pair| &pair.upgrade)),
-            ("`svc-rollback` after `--clone`", parts(&self.clone, |pair| &pair.rollback)),
+        for (what, name) in [
+            (upgrade, "upgrade"),
+            (&upgrade_changed, "changed upgrade"),
+            (&quiesced, "quiesced"),
+            ("The upgrade by the procedure's commands", "their upgrade"),
+            ("`svc-rollback`", "rollback"),
+            ("The rollback by the procedure's commands", "their rollback"),
+            ("`svc-upgrade --clone`", "cloned upgrade"),
+            (after_clone, "cloned rollback"),
         ] {
-            report.account(what, &runs);
+            report.account(what, &self.of(name).iter().map(|one| one.entries.as_slice()).collect::<Vec<_>>());
         }
     }
 }
 
-/// With clones last night's snapshot is there, so that the warm one, of which nothing is measured here, is quick.
-fn pair(ground: &Ground, clone: bool) -> Result<Pair> {
+/// An upgrade and its rollback. With clones last night's snapshot is there, so that the warm one, of which nothing is measured here, is
+/// quick.
+fn pair(ground: &Ground, clone: bool) -> Result<[Took; 2]> {
     if clone {
         take_nightly(ground);
     }
-    let upgrade = ours::upgrade(ground, clone)?;
-    let rollback = ours::rollback(ground)?;
+    let both = [ours::upgrade(ground, clone)?, ours::rollback(ground)?];
     ground.remove_runs(None)?;
-    let with = if clone { "with clones" } else { "ours" };
-    let (down, complete) = (rollback.downtime, rollback.complete);
-    eprintln!("{with}: upgrade down for {:.2} s; rollback down for {down:.2} s, {complete:.2} s in all", upgrade.downtime);
-    Ok(Pair { upgrade, rollback })
+    Ok(both)
 }
 
-fn procedure(ground: &Ground) -> Result<[Vec<Entry>; 2]> {
+/// The same by the procedure's commands, one by one.
+fn procedure(ground: &Ground) -> Result<[Took; 2]> {
     let both = [literal::upgrade(ground)?, literal::rollback(ground)?];
     ground.remove_runs(None)?;
-    eprintln!("the procedure: upgrade {:.2} s, rollback {:.2} s", counted(&both[0]), counted(&both[1]));
     Ok(both)
 }
 
@@ -202,8 +187,9 @@ fn take_nightly(ground: &Ground) {
     ground.tool("svc-snap").args(["create", NIGHTLY, "--kind", "nightly", "--rate-limit", "none"]).run().ok();
 }
 
-/// Last night's snapshot is there, and a fifth of the documents was written again.
-fn changed(ground: &Ground, documents: usize) -> Result<Changed> {
+/// Last night's snapshot is there, and a fifth of the documents was written again: the longer of dump and snapshot alone, a quiesced
+/// backup, and an upgrade.
+fn changed(ground: &Ground, documents: usize) -> Result<[Took; 3]> {
     take_nightly(ground);
     ground.change_a_fifth(documents)?;
     let dump = ground.scratch.file("alone.sql").display().to_string();
@@ -217,6 +203,8 @@ fn changed(ground: &Ground, documents: usize) -> Result<Changed> {
     };
     let dump_alone = alone(&["svc-pgdump", "--dbname", &ground.product.database(), "--output", &dump])?;
     let snapshot_alone = alone(&["svc-snap", "create", "snapshot_svc_alone", "--rate-limit", "none"])?;
+    eprintln!("alone the dump {dump_alone:.2} s, the snapshot {snapshot_alone:.2} s");
+    let longer = dump_alone.max(snapshot_alone);
     ground.remove_runs(Some(NIGHTLY))?;
     for file in [dump.clone(), format!("{dump}.properties.json")] {
         std::fs::remove_file(file)?;
@@ -224,9 +212,7 @@ fn changed(ground: &Ground, documents: usize) -> Result<Changed> {
     let quiesced = ours::quiesced(ground)?;
     ground.remove_runs(Some(NIGHTLY))?;
     let upgrade = ours::upgrade(ground, false)?;
-    eprintln!("a quiesced backup down for {:.2} s", quiesced.downtime);
-    eprintln!("down for {:.2} s; alone the dump {dump_alone:.2} s, the snapshot {snapshot_alone:.2} s", upgrade.downtime);
     ours::rollback(ground)?;
     ground.remove_runs(None)?;
-    Ok(Changed { quiesced, upgrade, dump_alone, snapshot_alone })
+    Ok([Took { downtime: longer, complete: longer, entries: Vec::new() }, quiesced, upgrade])
 }

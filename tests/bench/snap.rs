@@ -1,6 +1,6 @@
 //! svc-snap beside `curl`, on a server of the benchmark's own in a throw-away host.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use svc_tests::host::{Host, OwnSearch};
 use svc_tests::sandbox::Sandbox;
@@ -18,17 +18,27 @@ use svc_tests::search::{BENCHMARK_JVM_OPTIONS, Settings};
 use svc_tests::{download, http, os};
 
 use crate::Frame;
-use crate::measure::{Line, Scratch, machine, settle_disk};
-use crate::report::{Point, Report, Sample, median};
+use crate::measure::{Line, Scratch, in_turn, machine, settle_disk};
+use crate::report::{Point, Report, median};
 
-pub const PARTS: &str = "Parts:
-  list       a call that changes nothing
-  searches   clients that search while a restore swaps
-  unlimited  create and restore without the servers' throttle, beside curl and a copy
-  equal      create and restore at the server's own rate, beside curl
-  curator    Elasticsearch Curator
-  snapshots  many snapshots listed and pruned
-  indices    many indices staged and swapped";
+/// What can be measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// A call that changes nothing
+    List,
+    /// Clients that search while a restore swaps
+    Searches,
+    /// Create and restore without the servers' throttle, beside curl and a copy
+    Unlimited,
+    /// Create and restore at the server's own rate, beside curl
+    Equal,
+    /// Elasticsearch Curator
+    Curator,
+    /// Many snapshots listed and pruned
+    Snapshots,
+    /// Many indices staged and swapped
+    Indices,
+}
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -42,28 +52,25 @@ pub struct Arguments {
     /// At how many indices the growth is measured
     #[arg(long, value_delimiter = ',', default_value = "250,500,1000")]
     indices: Vec<usize>,
-    /// The search database; default: that of the host
-    #[arg(long)]
-    search: Option<String>,
     #[command(flatten)]
-    frame: Frame,
+    frame: Frame<Part>,
 }
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let (host, pairs) = (Host::shared()?, arguments.frame.pairs(10)?);
-    let key = arguments.search.clone().unwrap_or_else(|| host.search.key.clone());
-    let ground = Ground::new(&host, &key)?;
-    arguments.frame.measure(ground.described()?, PARTS, |report, wanted| {
-        if wanted("list") {
+    let new = || Ground::new(&host, &host.search.key);
+    let ground = new()?;
+    arguments.frame.measure(ground.described()?, |report, wanted| {
+        if wanted(Part::List) {
             list(&ground, report, pairs * 10)?;
         }
-        if wanted("searches") {
+        if wanted(Part::Searches) {
             searches(&ground, report)?;
         }
         let megabytes = arguments.megabytes;
         for (part, rate, count, megabytes) in
-            [("unlimited", Rate::Unlimited, 4, megabytes / 2), ("equal", Rate::Equal, 3, megabytes)]
+            [(Part::Unlimited, Rate::Unlimited, 4, megabytes / 2), (Part::Equal, Rate::Equal, 3, megabytes)]
         {
             if wanted(part) {
                 let indices = ground.fill(count, megabytes);
@@ -73,14 +80,14 @@ pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
             }
         }
         drop(ground);
-        if wanted("curator") {
+        if wanted(Part::Curator) {
             curator(&Ground::new(&host, CURATOR_SERVER)?, report, pairs, arguments.megabytes / 3)?;
         }
-        if wanted("snapshots") {
-            many_snapshots(&Ground::new(&host, &key)?, report, &arguments.snapshots)?;
+        if wanted(Part::Snapshots) {
+            many_snapshots(&new()?, report, &arguments.snapshots)?;
         }
-        if wanted("indices") {
-            many_indices(&Ground::new(&host, &key)?, report, &arguments.indices)?;
+        if wanted(Part::Indices) {
+            many_indices(&new()?, report, &arguments.indices)?;
         }
         Ok(())
     })
@@ -153,15 +160,21 @@ impl Ground {
         self.sandbox.ask("PUT", &format!("{}?wait_for_completion=true", self.snapshot(name)), Some(body));
     }
 
-    /// Copies the repository, which holds the bytes of one snapshot, within its file system.
-    fn copy(&self) -> Result<f64> {
+    /// Copies the repository, with the bytes of one snapshot in it, within its file system.
+    fn copies(&self, pairs: usize) -> Result<Vec<f64>> {
+        self.sandbox.create("copied");
         let from = self.sandbox.location();
         let to = from.with_extension("copy");
-        settle_disk();
-        let words = ["cp", "-r"].map(str::to_owned).into_iter().chain([&from, &to].map(|path| path.display().to_string()));
-        let seconds = self.scratch.time(&shell([words.collect()], " && sync"))?;
-        fs::remove_dir_all(&to)?;
-        Ok(seconds)
+        let words = ["cp".into(), "-r".into(), from.display().to_string(), to.display().to_string()];
+        let copy = || {
+            settle_disk();
+            let seconds = self.scratch.time(&shell([words.to_vec()], " && sync"))?;
+            fs::remove_dir_all(&to)?;
+            Ok(seconds)
+        };
+        let copied = (0..pairs).map(|_| copy()).collect();
+        self.remove(&self.snapshot("copied"));
+        copied
     }
 
     /// The machine and the server, as a report names them.
@@ -183,10 +196,11 @@ fn list(ground: &Ground, report: &mut Report, pairs: usize) -> Result<()> {
     let index = ground.sandbox.simple("listed", 3);
     (0..3).for_each(|n| ground.take_small(&format!("listed{n}"), &index));
     let (ours, theirs) = (ground.snap(&["list"]), Line::new(ground.curl("GET", &ground.snapshot("_all"), None)));
-    let sample = || Sample::take(pairs, || ground.scratch.time(&ours), || ground.scratch.time(&theirs));
+    let sample = || in_turn(pairs, [&mut || ground.scratch.time(&ours), &mut || ground.scratch.time(&theirs)]);
     // A server that has just started answers slowly.
     sample()?;
-    report.ratio("`list`", "`curl …/_snapshot/<repository>/_all`", Some(1.05), &sample()?);
+    let [by_us, by_curl] = sample()?;
+    report.ratio("`list`", "`curl …/_snapshot/<repository>/_all`", Some(1.05), (&by_us, &by_curl));
     report.quantity("`list`, MB of memory", ground.scratch.weigh(&ours)?.memory_bytes as f64 / 1e6, 12.0, 1);
     (0..3).for_each(|n| ground.remove(&ground.snapshot(&format!("listed{n}"))));
     ground.remove(&format!("/{index}"));
@@ -231,7 +245,7 @@ fn searches(ground: &Ground, report: &mut Report) -> Result<()> {
     indices.iter().for_each(|index| ground.remove(&format!("/{index}")));
     let what = "`restore` of 10 indices: seconds at a stretch in which searches by their alias fail";
     // What clients that try again do not notice.
-    report.quantity(what, median(gaps), 1.0, ROUNDS);
+    report.quantity(what, median(&gaps), 1.0, ROUNDS);
     Ok(())
 }
 
@@ -263,23 +277,15 @@ impl Rate {
         self,
         (ground, report, pairs): (&Ground, &mut Report, usize),
         (step, against, targets): (&str, &str, [f64; 2]),
-        mut ours: impl FnMut(&mut dyn FnMut() -> Result<()>) -> Result<f64>,
-        theirs: impl FnMut() -> Result<f64>,
+        ours: &mut dyn FnMut() -> Result<f64>,
+        theirs: &mut dyn FnMut() -> Result<f64>,
     ) -> Result<()> {
-        ours(&mut || Ok(()))?;
-        let copies = RefCell::new(Vec::new());
-        let mut copy = || {
-            if self == Self::Unlimited {
-                copies.borrow_mut().push(ground.copy()?);
-            }
-            Ok(())
-        };
-        let sample = Sample::take(pairs, || ours(&mut copy), theirs)?;
         let what = format!("`{}`", [&[step], self.args()].concat().join(" "));
-        report.ratio(&what, against, Some(targets[usize::from(self == Self::Equal)]), &sample);
-        let theirs = copies.take();
-        if !theirs.is_empty() {
-            report.ratio(&what, "`cp -r` and `sync`", None, &Sample { ours: sample.ours, theirs });
+        ours()?;
+        let [ours, theirs] = in_turn(pairs, [ours, theirs])?;
+        report.ratio(&what, against, Some(targets[usize::from(self == Self::Equal)]), (&ours, &theirs));
+        if self == Self::Unlimited {
+            report.ratio(&what, "`cp -r` and `sync`", None, (&ours, &ground.copies(pairs)?));
         }
         Ok(())
     }
@@ -287,17 +293,16 @@ impl Rate {
 
 /// `create` beside `curl`, each into a repository that holds nothing of it yet.
 fn create(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate) -> Result<()> {
-    let ours = |copy: &mut dyn FnMut() -> Result<()>| {
+    let mut ours = || {
         settle_disk();
         let seconds = ground.scratch.time(&ground.snap(&[&["create", "ours"], rate.args()].concat()))?;
         let printed = ground.scratch.printed()?;
         ensure!(printed["result"]["snapshot"]["state"] == "SUCCESS", "ours is no SUCCESS");
         rate.ensure_used(&printed)?;
-        copy()?;
         ground.remove(&ground.snapshot("ours"));
         Ok(seconds)
     };
-    let theirs = || {
+    let mut theirs = || {
         settle_disk();
         let body = json!({"indices": format!("{}-*", ground.sandbox.prefix), "ignore_unavailable": true,
             "include_global_state": true, "metadata": {"taken_by": "bench", "taken_because": "bench"}});
@@ -308,14 +313,14 @@ fn create(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate) -> Res
         Ok(seconds)
     };
     let what = ("create", "`curl …?wait_for_completion=true`", [0.20, 1.05]);
-    rate.measure((ground, report, pairs), what, ours, theirs)
+    rate.measure((ground, report, pairs), what, &mut ours, &mut theirs)
 }
 
 /// `restore` (stage, verify, swap) beside deleting and `curl …/_restore`.
 fn restore(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate, indices: &[String]) -> Result<()> {
     ground.sandbox.create("base");
     let mut round = 0;
-    let ours = |copy: &mut dyn FnMut() -> Result<()>| {
+    let mut ours = || {
         settle_disk();
         round += 1;
         let run = format!("20260101t000000z-bench-{}-{round}", rate.args().len());
@@ -323,10 +328,9 @@ fn restore(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate, indic
         let seconds = ground.scratch.time(&ground.snap(&args))?;
         rate.ensure_used(&ground.scratch.printed()?)?;
         ground.sandbox.run(&["discard", "--run", &run]).ok();
-        copy()?;
         Ok(seconds)
     };
-    let theirs = || {
+    let mut theirs = || {
         settle_disk();
         let body = json!({"indices": indices.join(","), "include_global_state": false});
         let path = format!("{}/_restore?wait_for_completion=true", ground.snapshot("base"));
@@ -337,7 +341,7 @@ fn restore(ground: &Ground, report: &mut Report, pairs: usize, rate: Rate, indic
         Ok(seconds)
     };
     let what = ("restore", "`DELETE` and `curl …/_restore?wait_for_completion=true`", [0.30, 1.15]);
-    rate.measure((ground, report, pairs), what, ours, theirs)?;
+    rate.measure((ground, report, pairs), what, &mut ours, &mut theirs)?;
     ground.remove(&ground.snapshot("base"));
     Ok(())
 }
@@ -369,18 +373,18 @@ fn curator(ground: &Ground, report: &mut Report, pairs: usize, megabytes: usize)
             "wait_for_completion": true, "wait_interval": 1, "max_wait": 600},
         "filters": [{"filtertype": "pattern", "kind": "prefix", "value": prefix}]});
     let indices = ground.fill(2, megabytes);
-    let create = |name: &str, line: Line| {
+    let create = |name: &str, line: &Line| {
         settle_disk();
-        let seconds = ground.scratch.time(&line)?;
+        let seconds = ground.scratch.time(line)?;
         let found = ground.sandbox.ask("GET", &ground.snapshot(name), None);
         ensure!(found["snapshots"][0]["state"] == "SUCCESS", "{name} is no SUCCESS: {found}");
         ground.remove(&ground.snapshot(name));
         Ok(seconds)
     };
     let by_curator = line("create.yml", &theirs)?;
-    let ours = || create("ours", ground.snap(&["create", "ours"]));
-    let sample = Sample::take(pairs, ours, || create("theirs", by_curator.clone()))?;
-    report.ratio("`create`", "Curator, action `snapshot`, `wait_interval: 1`", None, &sample);
+    let by_us = ground.snap(&["create", "ours"]);
+    let [ours, theirs] = in_turn(pairs, [&mut || create("ours", &by_us), &mut || create("theirs", &by_curator)])?;
+    report.ratio("`create`", "Curator, action `snapshot`, `wait_interval: 1`", None, (&ours, &theirs));
     indices.iter().for_each(|index| ground.remove(&format!("/{index}")));
 
     let index = ground.sandbox.simple("small", 3);
@@ -395,13 +399,13 @@ fn curator(ground: &Ground, report: &mut Report, pairs: usize, megabytes: usize)
         ensure!(left == KEPT, "{left} snapshots were kept, not {KEPT}");
         Ok(seconds)
     };
-    let ours = ground.snap(&["prune", "--max-count", &KEPT.to_string(), "--min-count", "7"]);
+    let by_us = ground.snap(&["prune", "--max-count", &KEPT.to_string(), "--min-count", "7"]);
     let theirs = json!({"action": "delete_snapshots", "options": {"repository": prefix, "retry_count": 1},
         "filters": [{"filtertype": "pattern", "kind": "prefix", "value": "nightly-"},
             {"filtertype": "count", "count": KEPT, "use_age": true, "source": "creation_date"}]});
-    let theirs = line("prune.yml", &theirs)?;
-    let sample = Sample::take(pairs, || prune(&ours), || prune(&theirs))?;
-    report.ratio(&format!("`prune` of {TOO_MANY} snapshots"), "Curator, action `delete_snapshots`", None, &sample);
+    let by_curator = line("prune.yml", &theirs)?;
+    let [ours, theirs] = in_turn(pairs, [&mut || prune(&by_us), &mut || prune(&by_curator)])?;
+    report.ratio(&format!("`prune` of {TOO_MANY} snapshots"), "Curator, action `delete_snapshots`", None, (&ours, &theirs));
     Ok(())
 }
 
@@ -432,7 +436,7 @@ fn many_snapshots(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Resu
         made += missing;
         eprintln!("{size} snapshots");
         let curl = scratch.time(&Line::new(ground.curl("GET", &ground.snapshot("_all"), None)))?;
-        listed.push(Point::of(size, scratch.weigh(&ground.snap(&["list"]))?, Some(curl)));
+        listed.push(Point { size, cost: scratch.weigh(&ground.snap(&["list"]))?, curl_seconds: Some(curl) });
         let kept = (size - PRUNED).to_string();
         let cost = scratch.weigh(&ground.snap(&["prune", "--max-count", &kept, "--min-count", "7"]))?;
         let left = ground.sandbox.snapshots();
@@ -440,10 +444,10 @@ fn many_snapshots(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Resu
         // As many by curl, one by one as well.
         let oldest = left.iter().take(PRUNED).filter_map(|one| one["snapshot"].as_str());
         let deletes = oldest.map(|name| ground.curl("DELETE", &ground.snapshot(name), None));
-        pruned.push(Point::of(size, cost, Some(scratch.time(&shell(deletes, ""))?)));
+        pruned.push(Point { size, cost, curl_seconds: Some(scratch.time(&shell(deletes, ""))?) });
     }
-    report.growth("`list` of n snapshots", listed);
-    report.growth(&format!("`prune` of {PRUNED} of n snapshots"), pruned);
+    report.growth("`list` of n snapshots", &listed);
+    report.growth(&format!("`prune` of {PRUNED} of n snapshots"), &pruned);
     Ok(())
 }
 
@@ -471,14 +475,14 @@ fn many_indices(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Result
             };
             let cost = ground.scratch.weigh(&ground.snap(&args))?;
             eprintln!("{step}: {cost:?}");
-            points.push(Point::of(size, cost, None));
+            points.push(Point { size, cost, curl_seconds: None });
             if *step == "create" {
                 created = ground.scratch.keep("created.json")?;
             }
         }
         ground.remove(&ground.snapshot(&snapshot));
     }
-    steps.iter().zip(points).for_each(|(step, points)| report.growth(&format!("`{step}` of n small indices"), points));
+    steps.iter().zip(points).for_each(|(step, points)| report.growth(&format!("`{step}` of n small indices"), &points));
     Ok(())
 }
 

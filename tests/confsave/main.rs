@@ -3,12 +3,11 @@
 mod attacks;
 mod carry;
 mod diff;
-mod kinds;
 mod layouts;
 mod limits;
+mod merge;
 mod page;
 mod restore;
 mod save;
 mod secrets;
-mod shapes;
 mod site;

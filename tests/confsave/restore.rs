@@ -8,50 +8,39 @@ use std::process::Command;
 
 use svc_tests::{os, rights};
 
-use crate::site::{Product, SHIPPED, SHIPPED_CONF, Site, mode, text};
-
-/// Files that no parser of YAML takes, or about which parsers disagree, and some that are no text.
-const ODD: [(&str, &[u8]); 11] = [
-    ("a tab", b"a:\n\tb: 1\n"),
-    ("a key twice", b"a: 1\na: 2\n"),
-    ("a second document", b"a: 1\n---\nb: 2\n"),
-    ("Latin-1", b"name: Gr\xf6\xdfe\n"),
-    ("a merge key", b"d: &d {a: 1}\ne:\n  <<: *d\n  b: 2\n"),
-    ("anchors", b"a: &x [1, 2]\nb: *x\nc: *x\n"),
-    ("no YAML at all", b"a: [1\n}{\n"),
-    ("a zero byte", b"a: \0\n"),
-    ("a byte-order mark and CRLF", b"\xef\xbb\xbfa: 1\r\n"),
-    ("no line end", b"a: 1"),
-    ("nothing", b""),
-];
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
 
 #[test]
 fn whatever_is_in_the_file_it_comes_back_byte_for_byte_with_owner_group_and_mode_and_the_shipped_one_stays_beside_it() {
     let user = os::system_user("svc-confsave-r").unwrap();
-    for (what, bytes) in ODD {
-        for (layout, shipped) in [("yaml", SHIPPED), ("conf", SHIPPED_CONF)] {
-            let site = Site::new();
-            let place = if layout == "yaml" { site.yaml() } else { site.conf() };
-            fs::write(&place, bytes).unwrap();
-            chown(&place, Some(user.uid.as_raw()), Some(1)).unwrap();
-            fs::set_permissions(&place, fs::Permissions::from_mode(0o604)).unwrap();
-            let save = site.tool("save").arg("--to").arg(site.path(&format!("svc.{layout}"))).run().ok();
-            // A reinstallation.
-            fs::remove_file(&place).unwrap();
-            fs::write(&place, shipped).unwrap();
-            let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
-            let before = site.files();
-            let dry = restore().arg("--dry-run").run().ok().unchanged();
-            assert_eq!(site.files(), before, "{what}");
-            let ran = restore().run().ok().changed();
-            assert_eq!(dry.result(), ran.result(), "{what}");
-            assert_eq!(fs::read(&place).unwrap(), bytes, "{what}");
-            let meta = fs::metadata(&place).unwrap();
-            assert_eq!((meta.uid(), meta.gid(), mode(&place)), (user.uid.as_raw(), 1, 0o604), "{what}");
-            assert_eq!(text(ran.result()["previous"].as_str().unwrap()), shipped, "{what}");
-            let again = restore().run().ok().unchanged();
-            assert_eq!(again.result()["plan"], serde_json::json!([]), "{what}");
-        }
+    for (what, layout, bytes) in [
+        ("no YAML at all", "yaml", &b"a:\n\tb: [1\n}{\n"[..]),
+        ("neither UTF-8 nor text", "yaml", b"name: Gr\xf6\xdfe\0\n"),
+        ("a byte-order mark, CRLF and no line end", "yaml", b"\xef\xbb\xbfa: 1\r\nb: 2"),
+        ("nothing", "yaml", b""),
+        ("lines that are not understood", "conf", b"a\tb\n[c\n"),
+    ] {
+        let site = Site::new();
+        let (place, shipped) = if layout == "yaml" { (site.yaml(), SHIPPED) } else { (site.conf(), SHIPPED_CONF) };
+        fs::write(&place, bytes).unwrap();
+        chown(&place, Some(user.uid.as_raw()), Some(1)).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o604)).unwrap();
+        let save = site.tool("save").arg("--to").arg(site.path(&format!("svc.{layout}"))).run().ok();
+        assert_eq!(fs::read(site.path(&format!("svc.{layout}"))).unwrap(), bytes, "{what}");
+        // A reinstallation.
+        fs::remove_file(&place).unwrap();
+        fs::write(&place, shipped).unwrap();
+        let restore = site.from("restore", save.text());
+        let before = site.files();
+        let dry = restore.clone().arg("--dry-run").run().ok().unchanged();
+        assert_eq!(site.files(), before, "{what}");
+        let ran = restore.clone().run().ok().changed();
+        assert_eq!(dry.result(), ran.result(), "{what}");
+        assert_eq!(fs::read(&place).unwrap(), bytes, "{what}");
+        let meta = fs::metadata(&place).unwrap();
+        assert_eq!((meta.uid(), meta.gid(), mode(&place)), (user.uid.as_raw(), 1, 0o604), "{what}");
+        assert_eq!(text(ran.result()["previous"].as_str().unwrap()), shipped, "{what}");
+        assert_eq!(restore.run().ok().unchanged().result()["plan"], serde_json::json!([]), "{what}");
     }
 }
 
@@ -59,17 +48,16 @@ fn whatever_is_in_the_file_it_comes_back_byte_for_byte_with_owner_group_and_mode
 fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_holds_what_was_saved() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32");
-    let real = site.write("the real one", &mine);
+    let real = site.path("the real one");
     symlink("../../../the real one", site.yaml()).unwrap();
-    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
-    let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
-    restore().run().ok().unchanged();
+    let saved = site.saved(&mine);
+    let restore = || site.from("restore", &*saved).run();
+    restore().ok().unchanged();
 
     // Its file was written to: the link stays, and what it leads to comes back.
     fs::write(&real, SHIPPED).unwrap();
-    restore().run().ok().changed();
-    assert_eq!(text(&real), mine);
-    assert_eq!(text(site.path("the real one.svc-new")), SHIPPED);
+    restore().ok().changed();
+    assert_eq!((text(&real), text(site.path("the real one.svc-new"))), (mine.clone(), SHIPPED.to_owned()));
     assert!(site.yaml().is_symlink());
 
     // An uninstaller took the link away, and an installer laid a file.
@@ -78,21 +66,21 @@ fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_
         fs::write(site.yaml(), SHIPPED).unwrap();
     };
     reinstall();
-    restore().run().ok().changed();
+    restore().ok().changed();
     assert_eq!(fs::read_link(site.yaml()).unwrap().to_str(), Some("../../../the real one"));
     assert_eq!((text(site.yaml()), text(site.yaml().with_extension("yaml.svc-new"))), (mine.clone(), SHIPPED.to_owned()));
 
     // What it led to is another file by now, which is not touched.
     reinstall();
     fs::write(&real, "another: 1\n").unwrap();
-    restore().run().review("not_restored").changed();
+    restore().review("not_restored").changed();
     assert!(!site.yaml().is_symlink());
     assert_eq!((text(site.yaml()), text(&real)), (mine.clone(), "another: 1\n".to_owned()));
 
     // A link that leads nowhere makes way for the file.
     fs::remove_file(site.yaml()).unwrap();
     symlink("nowhere", site.yaml()).unwrap();
-    restore().run().review("not_restored").changed();
+    restore().review("not_restored").changed();
     assert_eq!(text(site.yaml()), mine);
 }
 
@@ -100,33 +88,37 @@ fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_
 fn a_configuration_of_which_nothing_is_left_is_made_again_and_the_owner_goes_by_his_name() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-r").unwrap();
-    fs::write(site.yaml(), SHIPPED).unwrap();
+    fs::write(site.yaml(), "").unwrap();
     chown(site.yaml(), Some(user.uid.as_raw()), None).unwrap();
-    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let saved = site.saved(SHIPPED);
     fs::remove_dir_all(site.path("inst dir")).unwrap();
     // As where the service's user was created again since.
-    let other = save.text().replace(&format!("\"uid\":{}", user.uid), "\"uid\":54321");
-    assert_ne!(other, save.text());
-    let restore = |step: &str| site.tool(step).args(["--from", "-"]).stdin(other.clone());
-    restore("restore").arg("--dry-run").run().ok().unchanged();
+    let other = saved.replace(&format!("\"uid\":{}", user.uid), "\"uid\":54321");
+    assert_ne!(other, saved);
+    site.from("restore", &*other).arg("--dry-run").run().ok().unchanged();
     assert!(!site.path("inst dir").exists());
-    let ran = restore("restore").run().ok().changed();
+    let ran = site.from("restore", other).run().ok().changed();
     assert_eq!((text(site.yaml()), ran.result()["previous"].is_null()), (SHIPPED.to_owned(), true));
     assert_eq!(fs::metadata(site.yaml()).unwrap().uid(), user.uid.as_raw());
 }
 
 #[test]
 fn what_was_saved_goes_back_to_where_it_was_saved_from_unless_another_place_is_named() {
-    let (site, product) = (Site::new(), Product::new("source"));
+    let site = Site::new();
+    // Not that of a real installation.
+    let name = "confsave-source";
     let mine = SHIPPED.replace("size: 16", "size: 32");
-    let tool = |step: &str| site.tool(step).env_remove("SVC_INSTALL_DIR").env("SVC_NAME", &product.0);
-    let installed = product.install(&site, &mine);
+    let tool = |step: &str| site.tool(step).env_remove("SVC_INSTALL_DIR").env("SVC_NAME", name);
+    let installed = site.path(&format!("inst dir/config/{name}/{name}.yaml"));
+    fs::create_dir(installed.parent().unwrap()).unwrap();
+    fs::write(&installed, &mine).unwrap();
     let elsewhere = site.write("x.yaml", &mine);
-    let inside = |config: &str| ["--install-dir".into(), site.path("inst dir"), "--to".into(), site.path(config)];
-    let file = |config: &str| ["--config".into(), elsewhere.clone(), "--to".into(), site.path(config)];
-    for (place, saved) in [(&installed, inside("one.yaml")), (&elsewhere, file("two.yaml"))] {
-        let save = tool("save").args(saved).run().ok();
-        let from = |step: &str| tool(step).args(["--from", "-"]).stdin(save.text());
+    for (place, option, source) in
+        [(&installed, "--install-dir", site.path("inst dir")), (&elsewhere, "--config", elsewhere.clone())]
+    {
+        let copy = site.path(&format!("copy{option}.yaml"));
+        let saved = tool("save").arg(option).arg(source).arg("--to").arg(copy).run().ok().text();
+        let from = |step: &str| tool(step).args(["--from", "-"]).stdin(&*saved);
         fs::write(place, SHIPPED).unwrap();
         assert_eq!(from("diff").run().ok().result()["new"]["path"], place.to_str().unwrap());
         assert_eq!(from("carry").arg("--dry-run").run().result()["new"]["path"], place.to_str().unwrap());
@@ -135,22 +127,21 @@ fn what_was_saved_goes_back_to_where_it_was_saved_from_unless_another_place_is_n
         // The installation has moved.
         let moved = site.path("moved");
         from("restore").arg("--install-dir").arg(&moved).run().ok().changed();
-        assert_eq!(text(moved.join(format!("config/{0}/{0}.yaml", product.0))), mine);
+        assert_eq!(text(moved.join(format!("config/{name}/{name}.yaml"))), mine);
         fs::remove_dir_all(moved).unwrap();
     }
-    assert!(!Path::new("/opt").join(&product.0).exists());
+    assert!(!Path::new("/opt").join(name).exists());
 }
 
 #[test]
 fn a_file_that_could_not_be_replaced_leaves_nothing_beside_it() {
     let site = Site::new();
-    fs::write(site.yaml(), SHIPPED).unwrap();
-    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let saved = site.saved(SHIPPED);
     // Nothing takes the name of a file on which another is mounted.
     let other = site.write("other", "other: 1\n");
     os::run(Command::new("mount").arg("--bind").args([&other, &site.yaml()])).unwrap();
     let files = site.files();
-    let ran = site.tool("restore").args(["--from", "-"]).stdin(save.text()).run();
+    let ran = site.from("restore", saved).run();
     let left = site.files();
     os::run(Command::new("umount").arg(site.yaml())).unwrap();
     ran.fails(1, "io_error").unchanged();
@@ -175,14 +166,11 @@ fn a_named_copy_takes_the_rights_of_the_file_in_place_and_is_private_where_there
 #[test]
 fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     let site = Site::new();
-    fs::write(site.yaml(), SHIPPED).unwrap();
-    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
-    let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
-    let fails = |code: &str| {
+    let saved = site.saved(SHIPPED);
+    let fails = |status: i32, code: &str| {
         let files = site.files();
-        let dry = restore().arg("--dry-run").run().unchanged();
-        let real = restore().run().unchanged();
-        assert_eq!((&dry.doc()["error"]["code"], &real.doc()["error"]["code"]), (&code.into(), &code.into()), "{dry}{real}");
+        site.from("restore", &*saved).arg("--dry-run").run().fails(status, code).unchanged();
+        site.from("restore", &*saved).run().fails(status, code).unchanged();
         assert_eq!(site.files(), files);
     };
     let folder = site.yaml().parent().unwrap().to_owned();
@@ -190,35 +178,34 @@ fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     fs::write(site.yaml(), "other: 1\n").unwrap();
     os::run(Command::new("mount").arg("--bind").args([&folder, &folder])).unwrap();
     os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
-    fails("io_error");
+    fails(1, "io_error");
     os::run(Command::new("umount").arg(&folder)).unwrap();
     // Something else has its name, or its folder's.
     fs::remove_file(site.yaml()).unwrap();
     fs::create_dir(site.yaml()).unwrap();
-    fails("file_invalid");
+    fails(3, "file_invalid");
     fs::remove_dir_all(&folder).unwrap();
     fs::write(&folder, "").unwrap();
-    fails("io_error");
+    fails(1, "io_error");
     fs::remove_file(&folder).unwrap();
     fs::create_dir(&folder).unwrap();
     // The copy is another one.
     fs::write(site.path("svc.yaml"), "x: 1\n").unwrap();
-    fails("content_differs");
+    fails(7, "content_differs");
     fs::remove_file(site.path("svc.yaml")).unwrap();
-    fails("file_not_found");
+    fails(4, "file_not_found");
 }
 
 #[test]
 fn whoever_cannot_give_the_file_to_its_owner_is_refused() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-r").unwrap();
-    fs::write(site.yaml(), SHIPPED).unwrap();
-    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let saved = site.saved(SHIPPED);
     os::run(Command::new("chmod").args(["-R", "a+rwX"]).arg(site.dir.path())).unwrap();
     fs::write(site.yaml(), "other: 1\n").unwrap();
-    for dry in [&["--dry-run"][..], &[]] {
-        let call = site.tool("restore").args(["--from", "-"]).args(dry.iter().copied()).stdin(save.text());
-        call.as_user(&user.name).run().refused("permission_denied").unchanged();
+    for options in [vec!["--dry-run"], vec![]] {
+        let call = site.from("restore", &*saved).args(options).as_user(&user.name);
+        call.run().refused("permission_denied").unchanged();
         assert_eq!(text(site.yaml()), "other: 1\n");
     }
 }
@@ -226,8 +213,7 @@ fn whoever_cannot_give_the_file_to_its_owner_is_refused() {
 #[test]
 fn a_folder_that_was_made_for_a_file_that_then_cannot_be_written_is_a_change() {
     let site = Site::new();
-    fs::write(site.yaml(), SHIPPED).unwrap();
-    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let saved = site.saved(SHIPPED);
     let folder = site.yaml().parent().unwrap().to_owned();
     fs::remove_dir_all(&folder).unwrap();
     let daemon = os::system_user("daemon").unwrap();
@@ -235,8 +221,8 @@ fn a_folder_that_was_made_for_a_file_that_then_cannot_be_written_is_a_change() {
         chown(path, Some(daemon.uid.as_raw()), None).unwrap();
     }
     // Only root may give the file to root again.
-    let restore = site.tool("restore").env("SVC_STATE_DIR", site.path("state of daemon")).as_user("daemon");
-    restore.args(["--from", "-"]).stdin(save.text()).run().fails(1, "permission_denied").changed();
+    let restore = site.from("restore", saved).env("SVC_STATE_DIR", site.path("state of daemon")).as_user("daemon");
+    restore.run().fails(1, "permission_denied").changed();
     assert!(folder.exists() && !site.yaml().exists());
 }
 
@@ -250,9 +236,8 @@ fn the_acl_comes_back_with_the_file_and_what_the_folder_would_add_does_not() {
         (uid, gid, mode, attributes.get(OsStr::new("system.posix_acl_access")).cloned())
     };
     let before = acl_of(&site.yaml());
-    let save = site.tool("save").arg("--to").arg(site.path("svc.yaml")).run().ok();
+    let saved = site.saved(SHIPPED);
     let folder = site.yaml().parent().unwrap().to_owned();
-    let restore = || site.tool("restore").args(["--from", "-"]).stdin(save.text());
     // Beside no file, and over one that an installer laid in a folder that lets others in.
     for lay in [false, true] {
         fs::remove_dir_all(&folder).unwrap();
@@ -261,7 +246,7 @@ fn the_acl_comes_back_with_the_file_and_what_the_folder_would_add_does_not() {
         if lay {
             fs::write(site.yaml(), "shipped: 1\n").unwrap();
         }
-        restore().run().ok().changed();
+        site.from("restore", &*saved).run().ok().changed();
         assert_eq!(acl_of(&site.yaml()), before);
     }
 }

@@ -33,12 +33,6 @@ enum Arguments {
         /// Leave `path.repo` out of the search database's configuration: its one-time configuration has still to be done.
         #[arg(long)]
         no_path_repo: bool,
-        /// The host's folder, which must be empty or not there; default: a new one in /var/tmp.
-        #[arg(long)]
-        dir: Option<PathBuf>,
-        /// Do not remove the folder at the end.
-        #[arg(long)]
-        keep: bool,
         /// The command and its arguments.
         #[arg(last = true, required = true)]
         command: Vec<String>,
@@ -61,18 +55,12 @@ enum Arguments {
         /// Which search databases.
         #[arg(required = true)]
         keys: Vec<String>,
-        /// `--test TARGET` or `--test TARGET::MODULE`, a part of a test's name, and behind a further `--` what is for the test
-        /// programs.
+        /// `--test TARGET`, a part of a test's name, and behind a further `--` what is for the test programs.
         #[arg(last = true)]
         filter: Vec<String>,
     },
     /// Print the names of the search databases.
     List,
-    /// Put search databases into the cache, so that a start needs no network.
-    Fetch {
-        /// Which; default: all.
-        keys: Vec<String>,
-    },
 }
 
 /// Where hosts have their folders, and how those are named. Not in /tmp: a snapshot repository directly below it is refused by the
@@ -87,15 +75,13 @@ const LOCK: &str = "owner.lock";
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse() {
-        Arguments::Run { search, no_path_repo, dir, keep, command } => {
-            let settings = Settings { path_repo: !no_path_repo, ..Settings::default() };
-            run(&search, &settings, dir, keep, &command)
+        Arguments::Run { search, no_path_repo, command } => {
+            run(&search, &Settings { path_repo: !no_path_repo, ..Settings::default() }, &command)
         }
         Arguments::List => {
             DISTRIBUTIONS.iter().for_each(|one| println!("{:16} {} {}", one.key, one.product, one.version));
             Ok(0)
         }
-        Arguments::Fetch { keys } => fetch(&keys),
         Arguments::Suite { hosts, watchdog, everywhere, deep, keys, filter } => Filter::of(&filter, deep).and_then(|filter| {
             let watchdog = Duration::from_secs(60 * watchdog);
             run_suite(&Plan { hosts: hosts.unwrap_or_else(suite::hosts), watchdog, filter: &filter }, everywhere, &keys)
@@ -108,13 +94,6 @@ fn main() -> ExitCode {
         },
         ExitCode::from,
     )
-}
-
-fn fetch(keys: &[String]) -> Result<u8> {
-    let all = || DISTRIBUTIONS.iter().map(|one| one.key.to_owned()).collect();
-    let keys = if keys.is_empty() { all() } else { keys.to_vec() };
-    keys.iter().try_for_each(|key| distribution(key)?.fetch())?;
-    Ok(0)
 }
 
 fn run_suite(plan: &Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
@@ -130,7 +109,7 @@ fn run_suite(plan: &Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
     ensure!(!ready.is_empty(), "no search database could be had");
     let queue = Mutex::new(Queue::of(&ready, &lists, plan.filter, everywhere)?);
     let parent = in_memory(plan.hosts).unwrap_or(FOLDERS);
-    let outcomes = plan.run(&queue, || new_folder(None, parent));
+    let outcomes = plan.run(&queue, || new_folder(parent));
     outcomes.iter().for_each(|(key, outcome)| println!("{key:16} {outcome}"));
     suite::left_out(&outcomes, &lists).iter().for_each(|one| println!("note: {one}"));
     ensure!(!wait::is_cancelled(), "interrupted");
@@ -140,21 +119,16 @@ fn run_suite(plan: &Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
     Ok(u8::from(!passed))
 }
 
-fn run(search: &str, settings: &Settings, dir: Option<PathBuf>, keep: bool, command: &[String]) -> Result<u8> {
+fn run(search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
     forward_signals()?;
     sweep();
-    let (dir, _lock) = new_folder(dir, FOLDERS)?;
+    let (dir, _lock) = new_folder(FOLDERS)?;
     let outcome = Running::start(&dir, search, settings).and_then(|running| {
         let done = if wait::is_cancelled() { Err(anyhow::anyhow!("interrupted")) } else { run_command(running.host(), command) };
         running.stop()?;
         Ok(status(done?))
     });
-    if keep {
-        let _ = fs::remove_file(dir.join(LOCK));
-        eprintln!("svc-testhost: kept {}", dir.display());
-    } else {
-        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-    }
+    fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     outcome
 }
 
@@ -206,7 +180,7 @@ fn in_memory(hosts: usize) -> Option<&'static str> {
     is_usable.then_some(MEMORY)
 }
 
-/// Removes the folders whose owner is dead; those without a lock are to be kept, or somebody else's.
+/// Removes the folders whose owner is dead; those without a lock are somebody else's.
 fn sweep() {
     let entries = [FOLDERS, MEMORY].into_iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
     for folder in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
@@ -218,16 +192,8 @@ fn sweep() {
 }
 
 /// A host's folder, and the lock on it.
-fn new_folder(dir: Option<PathBuf>, parent: &str) -> Result<(PathBuf, File)> {
-    let dir = match dir {
-        Some(dir) => {
-            let dir = std::path::absolute(dir)?;
-            fs::create_dir_all(&dir)?;
-            ensure!(fs::read_dir(&dir)?.next().is_none(), "{} is not empty", dir.display());
-            dir
-        }
-        None => tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep(),
-    };
+fn new_folder(parent: &str) -> Result<(PathBuf, File)> {
+    let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
     ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
     let lock = locked(&dir)?;

@@ -20,7 +20,7 @@ const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
 /// What of the tests is wanted: the words after `--` on the command line of `tests/run`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those of `--test TARGET` or `--test TARGET::MODULE`; none means all.
+    /// Those of `--test TARGET`; none means all.
     targets: Vec<String>,
     /// Parts of a test's name.
     names: Vec<String>,
@@ -40,14 +40,11 @@ impl Filter {
             match word.as_str() {
                 "--" => this.options.extend(words.by_ref().cloned()),
                 "--test" => this.targets.push(words.next().context("--test needs the name of a target")?.clone()),
-                option if option.starts_with('-') => match option.strip_prefix("--test=") {
-                    Some(target) => this.targets.push(target.to_owned()),
-                    None => bail!(
-                        "tests/run does not take {option}: it picks by --test TARGET and by a part of a test's name, and what \
-                         comes after a further -- goes to the test programs; for all else run `cargo test {option} …` inside \
-                         `svc-testhost run -- bash`"
-                    ),
-                },
+                option if option.starts_with('-') => bail!(
+                    "tests/run does not take {option}: it picks by --test TARGET and by a part of a test's name, and what comes after \
+                     a further -- goes to the test programs; for all else run `cargo test {option} …` inside \
+                     `svc-testhost run -- bash`"
+                ),
                 _ => this.names.push(word.clone()),
             }
         }
@@ -58,13 +55,11 @@ impl Filter {
     }
 
     fn wants(&self, name: &str) -> bool {
-        let names = |target: &String| name == target || name.strip_prefix(target).is_some_and(|rest| rest.starts_with("::"));
-        self.targets.is_empty() || self.targets.iter().any(names)
+        self.targets.is_empty() || self.targets.iter().any(|target| target == name)
     }
 }
 
-/// The test targets of the workspace, or modules of them (`snap::swap`), as `[package.metadata.targets]` of `tests/Cargo.toml`
-/// lists them: the longest of each list first.
+/// The test targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them: the longest of each list first.
 #[derive(Debug, Clone, Default)]
 pub struct Lists {
     /// Those that run with each search database.
@@ -79,19 +74,19 @@ impl Lists {
     /// As cargo has them.
     ///
     /// # Errors
-    /// A target, or a module of one whose modules are listed, is in no list, or in two; a list has one that is not there.
+    /// A target is in no list, or in two; a list has one that is not there.
     pub fn read() -> Result<Self> {
         let metadata = os::run(Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]))?;
         let metadata: Value = serde_json::from_str(&metadata)?;
-        let (mut lists, mut ours, mut others) = (Value::Null, Vec::new(), Vec::new());
+        let (mut lists, mut ours, mut others) = (Value::Null, Vec::new(), BTreeSet::new());
         for package in metadata["packages"].as_array().context("no packages")? {
             for target in package["targets"].as_array().into_iter().flatten().filter(|one| one["kind"][0] == "test") {
                 let name = target["name"].as_str().context("a target without a name")?.to_owned();
                 if package["name"] == env!("CARGO_PKG_NAME") {
-                    ours.push((name, modules(Path::new(target["src_path"].as_str().unwrap_or_default()))));
+                    ours.push(name);
                     lists = package["metadata"]["targets"].clone();
                 } else {
-                    others.push(name);
+                    others.insert(name);
                 }
             }
         }
@@ -100,42 +95,23 @@ impl Lists {
         Ok(this)
     }
 
-    fn of(lists: &Value, ours: &[(String, Vec<String>)]) -> Result<Self> {
+    fn of(lists: &Value, ours: &[String]) -> Result<Self> {
         let list = |name: &str| -> Vec<String> {
             lists[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
         };
         let this = Self { search: list("search"), any: list("any"), once: list("once") };
-        let mut left: Vec<&String> = this.all().collect();
-        for (target, modules) in ours {
-            let of_modules: Vec<String> = modules.iter().map(|module| format!("{target}::{module}")).collect();
-            // They are picked by what their names hold.
-            let is_clear = |one: &String| modules.iter().all(|other| other == one || !other.ends_with(one.as_str()));
-            ensure!(modules.iter().all(is_clear), "a module of {target} has a name that ends as that of another one");
-            let is_divided = left.iter().any(|one| of_modules.contains(one));
-            for name in if is_divided { &of_modules } else { std::slice::from_ref(target) } {
-                let count = left.iter().filter(|one| **one == name).count();
-                ensure!(count == 1, "{name} is in {count} lists of [package.metadata.targets] of tests/Cargo.toml, not in one");
-                left.retain(|one| *one != name);
-            }
+        for name in ours {
+            let count = this.all().filter(|one| *one == name).count();
+            ensure!(count == 1, "{name} is in {count} lists of [package.metadata.targets] of tests/Cargo.toml, not in one");
         }
-        ensure!(left.is_empty(), "[package.metadata.targets] of tests/Cargo.toml lists what is not there: {left:?}");
+        let unknown: Vec<&String> = this.all().filter(|name| !ours.contains(name)).collect();
+        ensure!(unknown.is_empty(), "[package.metadata.targets] of tests/Cargo.toml lists what is not there: {unknown:?}");
         Ok(this)
     }
 
     fn all(&self) -> impl Iterator<Item = &String> {
         [&self.search, &self.any, &self.once].into_iter().flatten()
     }
-}
-
-/// The modules of a test program that have tests.
-fn modules(main: &Path) -> Vec<String> {
-    let text = fs::read_to_string(main).unwrap_or_default();
-    let declared = text.lines().filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
-    let has_tests = |module: &&str| {
-        let text = fs::read_to_string(main.with_file_name(format!("{module}.rs"))).unwrap_or_default();
-        text.contains("#[test]")
-    };
-    declared.filter(has_tests).map(str::to_owned).collect()
 }
 
 /// What a host runs before it takes the next.
@@ -147,14 +123,10 @@ struct Work {
 
 impl Work {
     /// Tests that `cargo test` picks by these arguments.
-    fn tests(name: &str, picked: &[&str], skipped: &[String], filter: &Filter) -> Self {
-        let mut command: Vec<String> = ["cargo", "test", "--workspace", "--no-fail-fast"].map(str::to_owned).to_vec();
-        command.extend(picked.iter().map(|word| (*word).to_owned()));
-        command.extend(filter.names.iter().cloned());
-        let skipped = skipped.iter().flat_map(|module| ["--skip".to_owned(), format!("{module}::")]);
-        let options: Vec<String> = filter.options.iter().cloned().chain(skipped).collect();
-        command.extend((!options.is_empty()).then(|| "--".to_owned()).into_iter().chain(options));
-        Self { name: name.to_owned(), command }
+    fn tests(name: &str, picked: &[&str], filter: &Filter) -> Self {
+        let command = ["cargo", "test", "--workspace", "--no-fail-fast"].iter().chain(picked).map(|word| (*word).to_owned());
+        let options = (!filter.options.is_empty()).then(|| "--".to_owned()).into_iter().chain(filter.options.iter().cloned());
+        Self { name: name.to_owned(), command: command.chain(filter.names.iter().cloned()).chain(options).collect() }
     }
 }
 
@@ -173,15 +145,14 @@ impl Queue {
     /// The filter names a target that is not there.
     pub fn of(databases: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool) -> Result<Self> {
         for target in &filter.targets {
-            let only = Filter { targets: vec![target.clone()], ..Filter::default() };
-            ensure!(lists.all().any(|one| only.wants(one)), "there is no test target {target}; tests/Cargo.toml names them");
+            ensure!(lists.all().any(|one| one == target), "there is no test target {target}; tests/Cargo.toml names them");
         }
         let all: Vec<&'static str> = databases.iter().map(|one| one.key).collect();
         let each: Vec<_> = all.iter().map(|key| vec![*key]).collect();
         let one = vec![all.clone()];
         let mut left = Vec::new();
         if filter.targets.is_empty() {
-            left.push((Work::tests("unit tests", &["--lib", "--bins"], &[], filter), all.clone()));
+            left.push((Work::tests("unit tests", &["--lib", "--bins"], filter), all.clone()));
             if filter.names.is_empty() {
                 let check = vec!["tests/service/check".to_owned()];
                 left.push((Work { name: "service/check".to_owned(), command: check }, all.clone()));
@@ -190,11 +161,7 @@ impl Queue {
         // What takes the longest is among those that run once, and begins first.
         for (names, keys) in [(&lists.once, &one), (&lists.any, if everywhere { &each } else { &one }), (&lists.search, &each)] {
             for name in names.iter().filter(|name| filter.wants(name)) {
-                let (target, module) = name.split_once("::").unwrap_or((name, ""));
-                // Several parts of names pick what has one of them, so a module is picked by what is not of it.
-                let others = lists.all().filter_map(|one| one.strip_prefix(target)?.strip_prefix("::"));
-                let others: Vec<String> = others.filter(|other| *other != module).map(str::to_owned).collect();
-                left.extend(keys.iter().map(|keys| (Work::tests(name, &["--test", target], &others, filter), keys.clone())));
+                left.extend(keys.iter().map(|keys| (Work::tests(name, &["--test", name], filter), keys.clone())));
             }
         }
         Ok(Self { left, hosts: all.into_iter().map(|key| (key, 0)).collect() })
@@ -405,11 +372,8 @@ mod tests {
     }
 
     fn lists() -> Lists {
-        let targets = [("snap", &["swap", "rate"][..]), ("pg", &[]), ("page", &["a"])];
-        let owned =
-            |(target, modules): (&str, &[&str])| (target.to_owned(), modules.iter().map(|one| (*one).to_owned()).collect());
-        let lists = json!({"search": ["snap::swap"], "any": ["snap::rate"], "once": ["pg", "page"]});
-        Lists::of(&lists, &targets.map(owned)).unwrap()
+        let of = |name: &str| vec![name.to_owned()];
+        Lists { search: of("swap"), any: of("rate"), once: vec!["pg".to_owned(), "page".to_owned()] }
     }
 
     fn queue(keys: &[&str], words: &str, everywhere: bool) -> Result<Queue> {
@@ -440,34 +404,29 @@ mod tests {
     fn each_database_runs_its_own_and_whoever_is_free_the_rest() {
         let (os2, os3, es8) = ("opensearch-2", "opensearch-3", "elasticsearch-8");
         let wanted = [
-            "elasticsearch-8 snap::swap",
-            "opensearch-2 snap::swap",
+            "elasticsearch-8 swap",
+            "opensearch-2 swap",
             "elasticsearch-8 unit tests",
             "opensearch-2 service/check",
             "elasticsearch-8 pg",
             "opensearch-2 page",
-            "elasticsearch-8 snap::rate",
+            "elasticsearch-8 rate",
         ];
         assert_eq!(told(queue(&[os2, es8], "", false).unwrap(), 2), wanted);
         // Another database has to be seen before the rest is shared out.
-        let three = told(queue(&[os2, os3, es8], "--test snap::swap --test pg", false).unwrap(), 1);
-        assert_eq!(
-            three,
-            ["elasticsearch-8 snap::swap", "opensearch-2 snap::swap", "opensearch-3 snap::swap", "opensearch-3 pg"]
-        );
-        assert_eq!(told(queue(&[os2, os3], "--test snap --test pg", true).unwrap(), 2).len(), 5, "everywhere");
+        let three = told(queue(&[os2, os3, es8], "--test swap --test pg", false).unwrap(), 1);
+        assert_eq!(three, ["elasticsearch-8 swap", "opensearch-2 swap", "opensearch-3 swap", "opensearch-3 pg"]);
+        assert_eq!(told(queue(&[os2, os3], "--test swap --test rate --test pg", true).unwrap(), 2).len(), 5, "everywhere");
         assert_eq!(told(queue(&[os2], "--test pg --test page", false).unwrap(), 2).len(), 2, "a second host helps the first");
-        let mut given_up = queue(&[os2, es8], "--test snap::swap --test pg", false).unwrap();
-        assert_eq!(given_up.give_up(os2), ["snap::swap"]);
-        assert_eq!(told(given_up, 2), ["elasticsearch-8 pg", "elasticsearch-8 snap::swap"]);
+        let mut given_up = queue(&[os2, es8], "--test swap --test pg", false).unwrap();
+        assert_eq!(given_up.give_up(os2), ["swap"]);
+        assert_eq!(told(given_up, 2), ["elasticsearch-8 pg", "elasticsearch-8 swap"]);
     }
 
     #[test]
-    fn a_filter_picks_targets_modules_and_names() {
+    fn a_filter_picks_targets_and_names() {
         for (words, deep, command) in [
-            ("--test snap::swap", false, "--test snap -- --skip rate::"),
-            ("--test=snap::rate a_node -- --nocapture", false, "--test snap a_node -- --nocapture --skip swap::"),
-            ("--test pg a_node", false, "--test pg a_node"),
+            ("--test swap a_node -- --nocapture", false, "--test swap a_node -- --nocapture"),
             ("--test pg", true, "--test pg -- --include-ignored"),
             ("a_node", false, "--lib --bins a_node"),
         ] {
@@ -476,23 +435,23 @@ mod tests {
             assert_eq!(first, format!("cargo test --workspace --no-fail-fast {command}"));
         }
         assert!(queue(&["opensearch-2"], "--test dance", false).is_err());
-        for wrong in ["-p svc-snap", "--package=svc-snap", "--lib", "--test"] {
+        for wrong in ["-p svc-snap", "--lib", "--test"] {
             assert!(filter(wrong, false).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn a_target_or_each_of_its_modules_is_in_one_list() {
-        let ours = [("a".to_owned(), vec!["b".to_owned(), "c".to_owned()])];
+    fn a_target_is_in_one_list() {
+        let ours = ["a".to_owned(), "b".to_owned()];
         for (lists, wrong) in [
-            (json!({"once": ["a"]}), None),
-            (json!({"once": ["a::b"], "any": ["a::c"]}), None),
-            (json!({"once": ["a::b"]}), Some("a::c is in 0 lists")),
-            (json!({"once": ["a"], "any": ["a"]}), Some("a is in 2 lists")),
-            (json!({"once": ["a", "d"]}), Some("not there: [\"d\"]")),
+            (json!({"once": ["a"], "any": ["b"]}), None),
+            (json!({"once": ["a"]}), Some("b is in 0 lists")),
+            (json!({"once": ["a", "b"], "any": ["a"]}), Some("a is in 2 lists")),
+            (json!({"once": ["a", "b", "d"]}), Some("not there: [\"d\"]")),
         ] {
-            let error = Lists::of(&lists, &ours).err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(error.contains(wrong.unwrap_or_default()) && error.is_empty() == wrong.is_none(), "{lists}: {error}");
+            let error = Lists::of(&lists, &ours).err().map(|error| error.to_string());
+            assert!(error.as_deref().unwrap_or_default().contains(wrong.unwrap_or_default()), "{lists}: {error:?}");
+            assert_eq!(error.is_some(), wrong.is_some(), "{lists}");
         }
     }
 
@@ -508,12 +467,10 @@ mod tests {
             left_out: skipped.iter().map(|&one| one.to_owned()).chain(ignored_tests(OUTPUT)).collect(),
             ran: ran.iter().map(|&one| one.to_owned()).collect(),
         };
-        let outcomes = BTreeMap::from([
-            ("a", outcome(&["x: why", "y: so"], &["snap::rate"], &[])),
-            ("b", outcome(&["x: why"], &[], &["pg"])),
-        ]);
+        let outcomes =
+            BTreeMap::from([("a", outcome(&["x: why", "y: so"], &["rate"], &[])), ("b", outcome(&["x: why"], &[], &["pg"]))]);
         let deep = "left out on a, b: b::c: takes minutes, only with --deep";
-        let told = [deep, "left out on a, b: x: why", "left out on a: y: so", "snap::rate only on a"];
+        let told = [deep, "left out on a, b: x: why", "left out on a: y: so", "rate only on a"];
         assert_eq!(left_out(&outcomes, &lists()), told);
         assert_eq!(outcomes["a"].to_string(), "passed, 42 tests, 1 ignored, 2 left out");
         assert_eq!(outcomes["b"].to_string(), "FAILED in pg: 42 tests passed, 2 failed, 1 ignored, 1 left out");

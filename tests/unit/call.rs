@@ -8,86 +8,74 @@ use crate::own::{Own, SIMPLE, manager, says, tool};
 #[test]
 fn a_unit_is_started_from_a_document_only_if_it_was_running_then() {
     let unit = Own::new("from", SIMPLE);
-    let start_from = |text: String| tool(&unit.systemd, "start").args(["--settle", "300ms", "--from", "-"]).stdin(text);
-
     let asleep = unit.tool("status").run().ok().text();
-    let ran = start_from(asleep).run().ok().unchanged();
+    let ran = unit.start_from(asleep).run().ok().unchanged();
     assert_eq!(ran.result()["skipped"], "was_not_running");
-    assert!(!unit.systemd.is_active(&unit.name));
+    assert!(!unit.is_active());
 
     unit.start().run().ok();
-    let awake = unit.tool("status").run().ok().text();
     let stopped = unit.tool("stop").run().ok().text();
-    let ran = start_from(stopped).run().ok().changed();
-    assert_eq!(ran.result()["unit"], unit.name.as_str());
-    assert_eq!(ran.result()["manager"], "user");
+    let ran = unit.start_from(&*stopped).run().ok().changed();
+    assert_eq!((&ran.result()["unit"], &ran.result()["manager"]), (&json!(unit.name), &json!("user")));
+    // The unit of the document comes before that of the environment, and beside one of the command line there is no document.
     unit.tool("stop").run().ok();
-    // The unit of the document comes before that of the environment.
-    start_from(awake.clone()).env("SVC_UNIT", "user:unit-test-nobody.service").run().ok().changed();
-    start_from(awake).arg("user:unit-test-nobody.service").run().fails(2, "from_invalid").unchanged();
-
-    let stopped = unit.tool("stop").run().ok().text();
-    let dry = unit.tool("stop").arg("--dry-run").run().ok().text();
-    start_from(dry).run().fails(2, "from_invalid").unchanged();
-    start_from(format!("{stopped}{stopped}")).run().fails(2, "from_invalid").unchanged();
-    start_from(stopped[..stopped.len() / 2].to_owned()).run().fails(2, "from_damaged").unchanged();
-    start_from(String::new()).run().fails(2, "from_damaged").unchanged();
+    unit.start_from(&*stopped).env("SVC_UNIT", "user:unit-test-nobody.service").run().ok().changed();
+    unit.start_from(stopped).arg("user:unit-test-nobody.service").run().fails(2, "from_invalid").unchanged();
     let missing = tool(&unit.systemd, "status").arg("user:unit-test-nobody.service").run().text();
-    let ran = start_from(missing).run().fails(2, "unit_not_found").unchanged();
-    says(&ran, "unit-test-nobody");
-    assert!(!unit.systemd.is_active(&unit.name));
+    says(&unit.start_from(missing).run().fails(2, "unit_not_found").unchanged(), "unit-test-nobody");
 }
 
 #[test]
 fn a_dry_run_prints_the_command_and_does_nothing() {
     let unit = Own::new("dry", SIMPLE);
-    let argv = |ran: &Ran| ran.result()["plan"][0]["argv"].clone();
-    let ran = unit.tool("start").arg("--dry-run").run().ok().unchanged();
-    assert_eq!(argv(&ran), json!(["systemctl", "--user", "--no-pager", "--no-ask-password", "start", "--", unit.name]));
-    assert!(!unit.systemd.is_active(&unit.name));
-    unit.start().run().ok();
-    for step in ["stop", "restart"] {
+    let dry = |step: &str| {
         let before = unit.status();
         let ran = unit.tool(step).arg("--dry-run").run().ok().unchanged();
-        assert_eq!(argv(&ran)[4], step);
         assert_eq!(unit.status(), before);
-    }
+        ran.result()["plan"].clone()
+    };
+    let wanted = |step: &str| json!(["systemctl", "--user", "--no-pager", "--no-ask-password", step, "--", unit.name]);
+    assert_eq!(dry("start")[0]["argv"], wanted("start"));
+    unit.start().run().ok();
+    assert_eq!(["stop", "restart"].map(|step| dry(step)[0]["argv"].clone()), ["stop", "restart"].map(wanted));
     // Nothing to do is nothing to plan.
-    assert_eq!(unit.tool("start").arg("--dry-run").run().ok().result()["plan"], json!([]));
+    assert_eq!(dry("start"), json!([]));
 }
 
 #[test]
 fn the_unit_is_that_of_the_command_line_then_of_the_environment_then_the_products() {
     let systemd = manager();
-    let of = |tool: Tool| {
-        let ran = tool.run();
-        (
-            ran.result()["unit"].as_str().unwrap_or_default().to_owned(),
-            ran.result()["manager"].as_str().unwrap_or_default().to_owned(),
-        )
-    };
-    let pair = |unit: &str| (unit.to_owned(), "user".to_owned());
     let status = || tool(&systemd, "status").arg("--user");
-    assert_eq!(of(status()), pair("svc.service"));
-    assert_eq!(of(status().env("SVC_NAME", "unit-test-none")), pair("unit-test-none.service"));
-    assert_eq!(of(status().env("SVC_NAME", "x").env("SVC_UNIT", "unit-test-env")), pair("unit-test-env.service"));
-    assert_eq!(of(status().env("SVC_UNIT", "unit-test-env").arg("unit-test-arg.socket")), pair("unit-test-arg.socket"));
-    assert_eq!(of(tool(&systemd, "status").env("SVC_UNIT", "user:unit-test-env")), pair("unit-test-env.service"));
-    assert_eq!(of(status().arg("my.app")), pair("my.app.service"));
-    assert_eq!(of(status().arg("postgresql@15-main")), pair("postgresql@15-main.service"));
+    let told = |ran: &Ran| ["unit", "manager"].map(|key| ran.result()[key].as_str().unwrap_or_default().to_owned());
+    let cases: [(Tool, &str); 7] = [
+        (status(), "svc.service"),
+        (status().env("SVC_NAME", "unit-test-none"), "unit-test-none.service"),
+        (status().env("SVC_NAME", "x").env("SVC_UNIT", "unit-test-env"), "unit-test-env.service"),
+        (status().env("SVC_UNIT", "unit-test-env").arg("unit-test-arg.socket"), "unit-test-arg.socket"),
+        (tool(&systemd, "status").env("SVC_UNIT", "user:unit-test-env"), "unit-test-env.service"),
+        (status().arg("my.app"), "my.app.service"),
+        (status().arg("postgresql@15-main"), "postgresql@15-main.service"),
+    ];
+    for (call, wanted) in cases {
+        assert_eq!(told(&call.run()), [wanted, "user"]);
+    }
     for wrong in ["*", "svc?.service", "[a]", "a b", "/dev/sda", "svc@.service", "svc@", "@x", "", "user:", "--all"] {
         assert_eq!(status().arg(wrong).run().status, 2, "{wrong}");
     }
-    let [tcp, url] = ["--ready-tcp", "--ready-url"];
-    for wrong in [(tcp, "nonsense"), (tcp, ":80"), (tcp, "a:0"), (tcp, "a:99999"), ("--settle", "soon")].into_iter().chain([
-        (url, "ftp://x"),
-        (url, "/ready"),
-        (url, "http://u:p@x/"),
-    ]) {
-        assert_eq!(tool(&systemd, "start").args([wrong.0, wrong.1]).run().status, 2, "{wrong:?}");
+}
+
+#[test]
+fn an_address_to_be_ready_at_is_a_host_with_a_port_or_a_url_without_a_password() {
+    let systemd = manager();
+    let start = |option: &str, value: &str| tool(&systemd, "start").args([option, value]).arg("user:unit-test-nobody").run();
+    for (option, wrong) in [
+        ("--ready-tcp", ["nonsense", ":80", "a:0", "a:99999"].as_slice()),
+        ("--ready-url", &["ftp://x", "/ready", "http://u:p@x/"]),
+        ("--settle", &["soon"]),
+    ] {
+        wrong.iter().for_each(|wrong| assert_eq!(start(option, wrong).status, 2, "{option} {wrong}"));
     }
-    for right in [(tcp, "[::1]:80"), (url, "https://svc.example")] {
-        let missing = tool(&systemd, "start").args([right.0, right.1]).arg("user:unit-test-nobody").run();
-        missing.fails(4, "unit_not_found");
+    for (option, right) in [("--ready-tcp", "[::1]:80"), ("--ready-url", "https://svc.example")] {
+        start(option, right).fails(4, "unit_not_found");
     }
 }

@@ -1,14 +1,19 @@
 //! Calls that are interrupted, and waiting for what continues without them.
 
-use nix::sys::signal::Signal;
+use std::fs;
 
-use crate::own::{Own, Polls, SIMPLE, SLOW, after, once_activating, says};
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::own::{DEAF, Own, Polls, SIMPLE, after, ready_once, says};
 
 #[test]
 fn term_in_the_middle_of_a_start_says_that_systemd_continues_and_how_to_wait() {
-    let unit = Own::new("term", SLOW);
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let unit = Own::new("term", &ready_once(&ready));
     let polls = Polls::new();
-    let spawned = once_activating(&unit, polls.of(unit.start()));
+    let spawned = unit.once_activating(polls.of(unit.start()));
     polls.wait();
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait().fails(143, "interrupted").changed();
@@ -16,29 +21,31 @@ fn term_in_the_middle_of_a_start_says_that_systemd_continues_and_how_to_wait() {
     says(&ran, "TERM");
     says(&ran, &format!("svc-unit wait user:{}", unit.name));
     // A second start finds it under way and only waits.
-    let again = unit.start().run().ok().unchanged();
-    assert_eq!(again.result()["skipped"], "already_so");
+    let mut again = polls.of(unit.start()).spawn();
+    polls.wait();
+    assert!(again.is_running());
+    fs::write(ready, "").unwrap();
+    assert_eq!(again.wait().ok().unchanged().result()["skipped"], "already_so");
 }
 
 #[test]
-fn term_while_a_unit_settles_and_while_it_stops_leaves_it_to_systemd() {
-    let unit = Own::new("term-settle", "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'\nTimeoutStopSec=10min");
-    let polls = Polls::new();
-    let spawned = polls.of(unit.tool("start").args(["--settle", "60s"])).spawn();
-    unit.waits_in("active");
-    polls.wait();
-    spawned.signal(Signal::SIGINT);
-    let ran = spawned.wait().fails(130, "interrupted").changed();
-    assert_eq!(after(&ran, "active_state"), "active");
-    assert!(unit.systemd.is_active(&unit.name));
-
-    let spawned = polls.of(unit.tool("stop")).spawn();
-    unit.waits_in("deactivating");
-    polls.wait();
-    spawned.signal(Signal::SIGTERM);
-    let ran = spawned.wait().fails(143, "interrupted").changed();
-    assert_eq!(after(&ran, "active_state"), "deactivating");
-    says(&ran, "--for inactive");
+fn a_signal_while_a_unit_settles_and_while_it_stops_leaves_it_to_systemd() {
+    let unit = Own::new("term-settle", &format!("{DEAF}\nTimeoutStopSec=10min"));
+    for (step, options, state, signal) in
+        [("start", vec!["--settle", "60s"], "active", Signal::SIGINT), ("stop", vec![], "deactivating", Signal::SIGTERM)]
+    {
+        let polls = Polls::new();
+        let spawned = polls.of(unit.tool(step).args(options)).spawn();
+        unit.waits_in(state);
+        polls.wait();
+        spawned.signal(signal);
+        let ran = spawned.wait().fails(128 + signal as i32, "interrupted").changed();
+        assert_eq!(after(&ran, "active_state"), state);
+        assert_eq!(unit.status()["active_state"], state);
+        if step == "stop" {
+            says(&ran, "--for inactive");
+        }
+    }
     unit.systemctl(&["kill", "--signal=KILL"]);
     let gone = unit.tool("wait").args(["--for", "inactive"]).run().ok().unchanged();
     assert_eq!(after(&gone, "result"), "signal");
@@ -48,13 +55,13 @@ fn term_while_a_unit_settles_and_while_it_stops_leaves_it_to_systemd() {
 fn waiting_for_a_unit_ends_when_somebody_starts_it_and_when_it_fails() {
     let unit = Own::new("waited", SIMPLE);
     unit.tool("wait").args(["--timeout", "500ms"]).run().fails(6, "timeout").unchanged();
-    let mut spawned = unit.tool("wait").args(["--settle", "300ms"]).spawn();
+    let polls = Polls::new();
+    let mut spawned = polls.of(unit.tool("wait").args(["--settle", "300ms"])).spawn();
+    polls.wait();
     assert!(spawned.is_running());
     unit.systemctl(&["start"]);
-    let ran = spawned.wait().ok().unchanged();
-    assert_eq!(after(&ran, "active_state"), "active");
+    assert_eq!(after(&spawned.wait().ok().unchanged(), "active_state"), &json!("active"));
     unit.systemctl(&["kill", "--signal=KILL"]);
     unit.waits_in("failed");
-    let ran = unit.tool("wait").run().fails(1, "unit_failed").unchanged();
-    says(&ran, "signal 9");
+    says(&unit.tool("wait").run().fails(1, "unit_failed").unchanged(), "signal 9");
 }

@@ -1,20 +1,20 @@
 //! Units of every kind and state.
 
 use std::fs;
-use std::time::Duration;
+use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use svc_tests::wait;
+use svc_tests::{os, wait};
 
-use crate::own::{Own, SIMPLE, after, manager, says, tool};
+use crate::own::{Own, Polls, SIMPLE, after, done_once, manager, says, tool};
 
 #[test]
 fn a_unit_that_is_not_there_is_stopped_already_and_cannot_be_anything_else() {
     let systemd = manager();
     let named = |step: &str| tool(&systemd, step).arg("user:unit-test-nobody.service");
     let stopped = named("stop").run().ok().unchanged();
-    assert_eq!(stopped.result()["skipped"], "not_there");
-    assert_eq!(after(&stopped, "load_state"), "not-found");
+    assert_eq!((&stopped.result()["skipped"], after(&stopped, "load_state")), (&json!("not_there"), &json!("not-found")));
     for step in ["status", "start", "restart", "wait"] {
         let ran = named(step).run().fails(4, "unit_not_found").unchanged();
         assert_eq!(after(&ran, "active_state"), "inactive");
@@ -26,8 +26,8 @@ fn a_unit_that_is_not_there_is_stopped_already_and_cannot_be_anything_else() {
 fn a_masked_unit_is_refused_with_the_command_that_unmasks_it() {
     let unit = Own::new("masked", SIMPLE);
     fs::remove_file(unit.file()).unwrap();
-    std::os::unix::fs::symlink("/dev/null", unit.file()).unwrap();
-    unit.reload();
+    symlink("/dev/null", unit.file()).unwrap();
+    os::run(unit.systemd.systemctl().arg("daemon-reload")).unwrap();
     assert_eq!(unit.status()["load_state"], "masked");
     for step in ["start", "restart", "wait"] {
         let ran = unit.tool(step).run().refused("unit_failed");
@@ -37,39 +37,41 @@ fn a_masked_unit_is_refused_with_the_command_that_unmasks_it() {
 }
 
 #[test]
-fn a_unit_file_that_cannot_be_used_is_invalid_with_the_managers_reason() {
-    let unit = Own::new("broken", "Type=simple");
-    assert_eq!(unit.status()["load_state"], "bad-setting");
-    let ran = unit.start().run().fails(7, "unit_failed").unchanged();
-    says(&ran, "bad-setting");
-    says(&ran, "systemd-analyze --user verify");
+fn a_start_ends_as_the_unit_does() {
+    for (name, unit, service, status, changed, state, tells) in [
+        ("oneshot", "", "Type=oneshot\nExecStart=/bin/sleep 1", 0, true, "inactive", ""),
+        ("oneshot-quick", "", "Type=oneshot\nExecStart=/bin/true", 0, true, "inactive", ""),
+        ("oneshot-remains", "", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true", 0, true, "active", ""),
+        ("oneshot-fails", "", "Type=oneshot\nExecStart=/bin/false", 1, true, "failed", "exit status 1"),
+        ("forking-fails", "", "Type=forking\nExecStart=/bin/sh -c 'exit 4'", 1, true, "failed", "exit-code"),
+        // A simple unit counts as active as soon as it is forked, and may be seen so: none of these is active for a moment.
+        ("crash", "", "Type=notify\nExecStart=/bin/sh -c 'exit 7'", 1, true, "failed", "failed (exit-code, exit status 7)"),
+        ("no-program", "", "Type=exec\nExecStart=/nonexistent/program", 1, true, "failed", "did not start"),
+        // systemctl is content with these.
+        ("condition", "ConditionPathExists=/nonexistent", SIMPLE, 1, false, "inactive", "condition"),
+        ("bad-setting", "", "Type=simple", 7, false, "inactive", "systemd-analyze --user verify"),
+    ] {
+        let ran = Own::with(name, unit, service).start().run();
+        let found = (ran.status, &ran.doc()["changed"], after(&ran, "active_state"));
+        assert_eq!(found, (status, &json!(changed), &json!(state)), "{name}\n{ran}");
+        if status != 0 {
+            says(&ran.fails(status, "unit_failed"), tells);
+        }
+    }
 }
 
 #[test]
-fn a_oneshot_unit_is_started_when_it_has_done_its_work() {
-    let unit = Own::new("oneshot", "Type=oneshot\nExecStart=/bin/sleep 1");
-    let ran = unit.start().run().ok().changed();
-    assert_eq!(after(&ran, "active_state"), "inactive");
-    let quick = Own::new("oneshot-quick", "Type=oneshot\nExecStart=/bin/true");
-    quick.start().run().ok().changed();
-    let remains = Own::new("oneshot-remains", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true");
-    let ran = remains.start().run().ok().changed();
-    assert_eq!((after(&ran, "active_state"), after(&ran, "sub_state")), (&json!("active"), &json!("exited")));
-    remains.start().run().ok().unchanged();
-    let under_way = Own::new("oneshot-late", "Type=oneshot\nExecStart=/bin/sleep 4");
-    under_way.systemctl(&["start", "--no-block"]);
-    under_way.waits_in("activating");
-    let again = under_way.start().run().ok().unchanged();
-    assert_eq!((after(&again, "active_state"), &again.result()["skipped"]), (&json!("inactive"), &json!("already_so")));
-    let fails = Own::new("oneshot-fails", "Type=oneshot\nExecStart=/bin/false");
-    fails.start().run().fails(1, "unit_failed").changed();
-}
-
-#[test]
-fn a_unit_whose_condition_is_not_met_was_not_started_although_systemctl_is_content() {
-    let unit = Own::with("condition", "ConditionPathExists=/nonexistent", SIMPLE);
-    let ran = unit.start().run().fails(1, "unit_failed").unchanged();
-    says(&ran, "condition");
+fn a_oneshot_unit_that_somebody_has_started_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = folder.path().join("done");
+    let unit = Own::new("oneshot-late", &done_once(&done));
+    unit.systemctl(&["start", "--no-block"]);
+    let polls = Polls::new();
+    let spawned = unit.once_activating(polls.of(unit.start()));
+    polls.wait();
+    fs::write(done, "").unwrap();
+    let ran = spawned.wait().ok().unchanged();
+    assert_eq!((after(&ran, "active_state"), &ran.result()["skipped"]), (&json!("inactive"), &json!("already_so")));
 }
 
 #[test]
@@ -77,14 +79,13 @@ fn a_unit_file_that_was_changed_but_not_read_again_is_warned_of() {
     let unit = Own::new("changed", SIMPLE);
     unit.start().run().ok();
     fs::write(unit.file(), format!("[Service]\n{SIMPLE}\nNice=5\n")).unwrap();
-    fs::File::open(unit.file()).unwrap().set_modified(std::time::SystemTime::now() + Duration::from_secs(5)).unwrap();
     // Other tests of this host make the manager read all files again, and the warning is gone then, rightly.
-    wait::until("the warning", svc_tests::wait::HANG, || {
-        fs::File::open(unit.file()).ok()?.set_modified(std::time::SystemTime::now() + Duration::from_secs(9)).ok()?;
+    let warned = || {
+        fs::File::open(unit.file()).ok()?.set_modified(SystemTime::now() + Duration::from_secs(9)).ok()?;
         let ran = unit.tool("restart").args(["--settle", "0"]).run().ok();
         ran.doc()["warnings"].as_array()?.iter().any(|warning| warning["code"] == "external_warning").then_some(())
-    })
-    .unwrap();
+    };
+    wait::until("the warning", wait::HANG, warned).unwrap();
 }
 
 #[test]
@@ -99,26 +100,23 @@ fn a_forking_unit_is_started_when_its_program_has_gone_into_the_background() {
     // The first process ends well before the unit is active, and that is no restart.
     unit.start().run().ok().unchanged();
     unit.tool("stop").run().ok().changed();
-    let fails = Own::new("forking-fails", "Type=forking\nExecStart=/bin/sh -c 'sleep 1; exit 4'");
-    let ran = fails.start().run().fails(1, "unit_failed").changed();
-    assert_eq!(after(&ran, "result"), "exit-code");
 }
 
 #[test]
 fn an_instance_of_a_template_is_a_unit_of_its_own() {
     let template = Own::named(format!("unit-test-template-{}@.service", std::process::id()), "", "ExecStart=/bin/sleep 60%i");
-    let one = |step: &str, instance: &str| {
-        tool(&template.systemd, step).arg(format!("user:{}", template.name.replace('@', &format!("@{instance}"))))
-    };
-    let start = |instance: &str| one("start", instance).args(["--settle", "300ms"]);
-    let ran = start("1").run().ok().changed();
-    assert_eq!(ran.result()["unit"], template.name.replace('@', "@1"));
-    start("2").run().ok().changed();
+    let name = |instance: &str| template.name.replace('@', &format!("@{instance}"));
+    let one = |step: &str, instance: &str| tool(&template.systemd, step).arg(format!("user:{}", name(instance)));
+    for instance in ["1", "2"] {
+        let ran = one("start", instance).args(["--settle", "300ms"]).run().ok().changed();
+        assert_eq!(ran.result()["unit"], json!(name(instance)));
+    }
     one("stop", "1").run().ok().changed();
-    assert_eq!(one("status", "1").run().ok().result()["after"]["active_state"], "inactive");
-    assert_eq!(one("status", "2").run().ok().result()["after"]["active_state"], "active");
     // One that was never started is no missing unit: its file is the template.
-    assert_eq!(one("status", "3").run().ok().result()["after"]["load_state"], "loaded");
+    for (instance, state) in [("1", "inactive"), ("2", "active"), ("3", "inactive")] {
+        let status = one("status", instance).run().ok();
+        assert_eq!((after(&status, "active_state"), after(&status, "load_state")), (&json!(state), &json!("loaded")));
+    }
     one("stop", "2").run().ok().changed();
     assert_eq!(one("status", "").run().status, 2, "the template itself cannot be started");
 }
@@ -135,16 +133,14 @@ fn units_that_are_no_services_are_started_held_and_stopped_too() {
         ("slice", String::new(), "active"),
     ] {
         // What a timer, a path or a socket would start.
-        let name = format!("unit-test-kind-{kind}{}", std::process::id());
-        let name = name.replace('-', if kind == "slice" { "_" } else { "-" });
-        let service = Own::named(format!("{name}.service"), "", SIMPLE);
+        let name = format!("unit_test_kind_{kind}{}", std::process::id());
+        let _service = Own::named(format!("{name}.service"), "", SIMPLE);
         let unit = Own::named(format!("{name}.{kind}"), &sections, "");
         let ran = unit.start().run().ok().changed();
-        assert_eq!((after(&ran, "active_state"), after(&ran, "sub_state")), (&json!("active"), &json!(running)), "{ran}");
-        assert_eq!((after(&ran, "service_type"), after(&ran, "main_pid")), (&Value::Null, &Value::Null));
+        let found = ["active_state", "sub_state", "service_type", "main_pid"].map(|key| after(&ran, key).clone());
+        assert_eq!(found, ["active".into(), running.into(), Value::Null, Value::Null], "{ran}");
         unit.start().run().ok().unchanged();
         unit.tool("stop").run().ok().changed();
         assert_eq!(unit.status()["active_state"], "inactive");
-        drop((service, unit));
     }
 }

@@ -1,7 +1,7 @@
-//! Units of the tests' own, and a systemctl that notes what it is asked.
+//! Units of the tests' own, and what a tool asks systemctl for.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
 
 use serde_json::Value;
 use svc_tests::host::Host;
@@ -12,18 +12,28 @@ use tempfile::TempDir;
 
 /// Runs until it is told to end.
 pub const SIMPLE: &str = "ExecStart=/bin/sleep 600";
-/// Says that it is ready after two seconds.
-pub const SLOW: &str =
-    "Type=notify\nNotifyAccess=all\nExecStart=/bin/sh -c 'sleep 2; systemd-notify --ready; exec sleep 600'\nTimeoutStartSec=60";
-/// Takes longer to start than a call takes on a busy machine.
-pub const LATE: &str =
-    "Type=notify\nNotifyAccess=all\nExecStart=/bin/sh -c 'sleep 12; systemd-notify --ready; exec sleep 600'\nTimeoutStartSec=60";
-/// Ends with status 3 after a second.
-pub const SHORT: &str = "ExecStart=/bin/sh -c 'sleep 1; exit 3'";
+/// Takes no notice of a TERM.
+pub const DEAF: &str = "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'";
+
+/// Continues as soon as there is a file of this name.
+fn once_there_is(file: &Path, then: &str) -> String {
+    format!("ExecStart=/bin/sh -c 'while test ! -e {}; do sleep 0.1; done; {then}'", file.display())
+}
 
 /// Ends with status 3 as soon as there is a file of this name.
-pub fn until_there_is(file: &Path) -> String {
-    format!("ExecStart=/bin/sh -c 'while test ! -e {}; do sleep 0.1; done; exit 3'", file.display())
+pub fn fails_once(file: &Path) -> String {
+    once_there_is(file, "exit 3")
+}
+
+/// Is ready as soon as there is a file of this name.
+pub fn ready_once(file: &Path) -> String {
+    let service = once_there_is(file, "systemd-notify --ready; exec sleep 600");
+    format!("Type=notify\nNotifyAccess=all\nTimeoutStartSec=600\n{service}")
+}
+
+/// Has done its work as soon as there is a file of this name.
+pub fn done_once(file: &Path) -> String {
+    format!("Type=oneshot\n{}", once_there_is(file, "exit 0"))
 }
 
 /// A unit of one test, gone when it is dropped.
@@ -42,19 +52,20 @@ impl Own {
         Self::named(format!("unit-test-{name}-{}.service", std::process::id()), unit, service)
     }
 
+    /// One that cannot run without another one.
+    pub fn needing(other: &Self, name: &str, service: &str) -> Self {
+        Self::with(name, &format!("Requires={0}\nAfter={0}", other.name), service)
+    }
+
     /// One of just this name.
     pub fn named(name: String, unit: &str, service: &str) -> Self {
-        let systemd = Host::shared().unwrap().systemd;
+        let systemd = manager();
         systemd.install(&name, &format!("[Unit]\n{unit}\n[Service]\n{service}\n")).unwrap();
         Self { systemd, name }
     }
 
     pub fn file(&self) -> PathBuf {
         self.systemd.unit_dir.join(&self.name)
-    }
-
-    pub fn reload(&self) {
-        os::run(self.systemd.systemctl().arg("daemon-reload")).unwrap();
     }
 
     pub fn systemctl(&self, verb: &[&str]) {
@@ -70,13 +81,29 @@ impl Own {
         self.tool("start").args(["--settle", "300ms"])
     }
 
+    /// A start from a document that may name other units too.
+    pub fn start_from(&self, document: impl Into<Vec<u8>>) -> Tool {
+        tool(&self.systemd, "start").args(["--settle", "300ms", "--from", "-"]).stdin(document)
+    }
+
     pub fn status(&self) -> Value {
         self.tool("status").run().ok().unchanged().result()["after"].clone()
     }
 
+    pub fn is_active(&self) -> bool {
+        self.systemd.is_active(&self.name)
+    }
+
     pub fn waits_in(&self, state: &str) {
         let seen = || (self.systemd.property(&self.name, "ActiveState").unwrap() == state).then_some(());
-        wait::until(&format!("{} to be {state}", self.name), svc_tests::wait::HANG, seen).unwrap();
+        wait::until(&format!("{} to be {state}", self.name), wait::HANG, seen).unwrap();
+    }
+
+    /// Until its request has reached the manager.
+    pub fn once_activating(&self, tool: Tool) -> Spawned {
+        let spawned = tool.spawn();
+        self.waits_in("activating");
+        spawned
     }
 }
 
@@ -107,48 +134,29 @@ pub fn says(ran: &Ran, text: &str) {
     assert!(told.contains(text), "the error does not speak of `{text}`\n{ran}");
 }
 
-/// A systemctl that records how often the tool has asked for the state.
-pub struct Polls {
-    folder: TempDir,
-}
+/// Records each time that a tool asks systemctl for the state.
+pub struct Polls(TempDir);
 
 impl Polls {
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = env::var_os("PATH").unwrap();
-        let real = env::split_paths(&path).map(|folder| folder.join("systemctl")).find(|file| file.exists()).unwrap();
-        let (real, notes) = (real.display(), folder.path().join("polls"));
-        let script = format!(
-            "#!/bin/sh\ncase \" $* \" in\n*' show '*) {real} \"$@\"; rc=$?; echo poll >>'{}'; exit $rc ;;\n*) exec {real} \"$@\" ;;\nesac\n",
-            notes.display()
-        );
-        let file = folder.path().join("systemctl");
-        svc_tests::os::write_program(&file, script).unwrap();
-        Self { folder }
+        Self(tempfile::tempdir().unwrap())
     }
 
-    /// The tool, which is to use it.
+    fn file(&self) -> PathBuf {
+        self.0.path().join("polls")
+    }
+
+    /// The tool whose polls are recorded.
     pub fn of(&self, tool: Tool) -> Tool {
-        let inherited = env::var_os("PATH").unwrap();
-        let folders = std::iter::once(self.folder.path().to_owned()).chain(env::split_paths(&inherited));
-        tool.env("PATH", env::join_paths(folders).unwrap())
+        let record = format!("case \" $* \" in *' show '*) echo poll >>'{}' ;; esac", self.file().display());
+        tool.stub(self.0.path(), "systemctl", &record)
     }
 
-    pub fn count(&self) -> usize {
-        fs::read_to_string(self.folder.path().join("polls")).unwrap_or_default().lines().count()
-    }
-
-    /// Until the tool knows the current state: one poll may be under way, the next one begins later, and the third shows that
-    /// the second has been taken in.
+    /// Until the tool knows the current state: the poll that begins next asks for it, and the one behind that shows that the tool
+    /// has taken the answer in.
     pub fn wait(&self) {
-        let wanted = self.count() + 3;
-        wait::until("the tool to poll", svc_tests::wait::HANG, || (self.count() >= wanted).then_some(())).unwrap();
+        let count = || fs::read_to_string(self.file()).unwrap_or_default().lines().count();
+        let wanted = count() + 2;
+        wait::until("the tool to poll", wait::HANG, || (count() >= wanted).then_some(())).unwrap();
     }
-}
-
-/// Until its request has reached the manager.
-pub fn once_activating(unit: &Own, tool: Tool) -> Spawned {
-    let spawned = tool.spawn();
-    unit.waits_in("activating");
-    spawned
 }

@@ -9,30 +9,34 @@ use std::thread;
 use svc_tests::secured::Authority;
 use svc_tests::{os, wait};
 
-use crate::own::{Own, Polls, SIMPLE, after, says, until_there_is};
+use crate::own::{Own, Polls, SIMPLE, after, fails_once, says};
 
-/// Answers every request with `status`.
-fn answer(listener: &TcpListener, status: &str) {
+fn listener() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/ready", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+/// Reads a request, does what is to be done before the answer, and answers with `status`.
+fn answer(listener: &TcpListener, status: &str, before: impl FnOnce()) {
     let (mut stream, _) = listener.accept().unwrap();
     let _ = stream.read(&mut [0; 4096]);
+    before();
     let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
 #[test]
 fn a_unit_is_ready_when_its_url_answers_well() {
     let unit = Own::new("ready-url", SIMPLE);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/ready", listener.local_addr().unwrap());
-    let server = thread::spawn(move || {
-        for status in ["503 Service Unavailable", "302 Found", "204 No Content"] {
-            answer(&listener, status);
-        }
+    let (listener, url) = listener();
+    thread::scope(|scope| {
+        scope.spawn(|| ["503 Service Unavailable", "302 Found", "204 No Content"].map(|status| answer(&listener, status, || ())));
+        unit.start().args(["--ready-url", &*url]).run().ok().changed();
     });
-    unit.start().args(["--ready-url", url.as_str()]).run().ok().changed();
-    server.join().unwrap();
     // Nobody answers any more, and a secret of the URL is not told.
+    drop(listener);
     let secret = format!("{url}?token=hunter2");
-    let ran = unit.tool("wait").args(["--settle", "0", "--timeout", "1s", "--ready-url", &secret]).run().fails(6, "not_ready");
+    let ran = unit.tool("wait").args(["--settle", "0", "--timeout", "1s", "--ready-url", &*secret]).run().fails(6, "not_ready");
     says(&ran, "token=<redacted>");
     assert!(!ran.text().contains("hunter2") && !ran.stderr.contains("hunter2"), "{ran}");
 }
@@ -43,17 +47,15 @@ fn a_url_whose_certificate_is_of_a_private_authority_is_trusted_where_that_autho
     let authority = Authority::new().unwrap();
     authority.issue("server", "localhost", "IP:127.0.0.1").unwrap();
     let port = os::free_ports(1).unwrap()[0].to_string();
-    let arguments = ["s_server", "-quiet", "-www", "-accept", &port, "-cert", "server.pem", "-key", "server.key"];
+    let arguments = ["s_server", "-quiet", "-www", "-accept", &*port, "-cert", "server.pem", "-key", "server.key"];
     let mut server = Command::new("openssl");
     server.args(arguments).current_dir(authority.file("")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = server.spawn().unwrap();
     let url = format!("https://127.0.0.1:{port}/ready");
-    let wait = |trusted: &[&str]| unit.tool("wait").args(["--settle", "0", "--ready-url", &url]).args(trusted.iter().copied());
-    let ready_ca = authority.path("ca.pem");
-    unit.tool("start").args(["--ready-url", url.as_str(), "--ready-ca", &ready_ca, "--settle", "0"]).run().ok().changed();
-    let ran = wait(&["--timeout", "3s"]).run().fails(6, "not_ready");
-    says(&ran, "certificate");
-    wait(&["--ready-ca", &authority.path("server.key")]).run().fails(2, "settings_invalid").unchanged();
+    let ready = |step: &str| unit.tool(step).args(["--settle", "0", "--ready-url", &*url]);
+    ready("start").args(["--ready-ca", &*authority.path("ca.pem")]).run().ok().changed();
+    says(&ready("wait").args(["--timeout", "3s"]).run().fails(6, "not_ready"), "certificate");
+    ready("wait").args(["--ready-ca", &*authority.path("server.key")]).run().fails(2, "settings_invalid").unchanged();
     server.kill().unwrap();
     server.wait().unwrap();
 }
@@ -61,13 +63,12 @@ fn a_url_whose_certificate_is_of_a_private_authority_is_trusted_where_that_autho
 #[test]
 fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
     let unit = Own::new("ready-tcp", SIMPLE);
-    let port = os::free_ports(1).unwrap()[0];
-    let address = format!("127.0.0.1:{port}");
-    let ran = unit.start().args(["--ready-tcp", address.as_str(), "--timeout", "8s"]).run().fails(6, "not_ready").changed();
+    let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
+    let ran = unit.start().args(["--ready-tcp", &*address, "--timeout", "8s"]).run().fails(6, "not_ready").changed();
     assert_eq!(after(&ran, "active_state"), "active");
     says(&ran, "refused");
     let polls = Polls::new();
-    let mut spawned = polls.of(unit.tool("wait").args(["--ready-tcp", address.as_str(), "--settle", "0"])).spawn();
+    let mut spawned = polls.of(unit.tool("wait").args(["--ready-tcp", &*address, "--settle", "0"])).spawn();
     polls.wait();
     assert!(spawned.is_running());
     let _listener = TcpListener::bind(&address).unwrap();
@@ -78,12 +79,12 @@ fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
 fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let end = folder.path().join("end");
-    let unit = Own::new("ready-died", &until_there_is(&end));
+    let unit = Own::new("ready-died", &fails_once(&end));
     let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
     // A call that waited for the port would wait until the test counts as hanging.
     let limit = format!("{}s", 2 * wait::HANG.as_secs());
     let polls = Polls::new();
-    let spawned = polls.of(unit.start().args(["--ready-tcp", address.as_str(), "--timeout", limit.as_str()])).spawn();
+    let spawned = polls.of(unit.start().args(["--ready-tcp", &*address, "--timeout", &*limit])).spawn();
     unit.waits_in("active");
     polls.wait();
     fs::write(&end, "").unwrap();
@@ -94,18 +95,15 @@ fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
 fn an_answer_that_comes_when_the_unit_has_died_is_somebody_elses() {
     let folder = tempfile::tempdir().unwrap();
     let end = folder.path().join("end");
-    let unit = Own::new("ready-stale", &until_there_is(&end));
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/ready", listener.local_addr().unwrap());
-    let tool = unit.tool("start").args(["--settle", "0", "--ready-url", url.as_str()]);
+    let unit = Own::new("ready-stale", &fails_once(&end));
+    let (listener, url) = listener();
+    let die = || {
+        fs::write(&end, "").unwrap();
+        unit.waits_in("failed");
+    };
     thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut stream, _) = listener.accept().unwrap();
-            fs::write(&end, "").unwrap();
-            unit.waits_in("failed");
-            let _ = write!(stream, "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        });
-        let ran = tool.run();
+        scope.spawn(|| answer(&listener, "204 No Content", die));
+        let ran = unit.tool("start").args(["--settle", "0", "--ready-url", &*url]).run();
         // Had it not asked at all, nobody would ever be answered.
         let _ = TcpStream::connect(listener.local_addr().unwrap());
         says(&ran.fails(1, "unit_failed").changed(), "started but did not stay active");

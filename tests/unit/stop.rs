@@ -3,16 +3,17 @@
 use std::fs;
 
 use serde_json::json;
+use svc_tests::os;
 
-use crate::own::{Own, SIMPLE, after, tool};
+use crate::own::{DEAF, Own, SIMPLE, after};
 
 #[test]
 fn a_unit_that_has_to_be_killed_is_stopped_and_a_person_must_look() {
-    let unit = Own::new("deaf", "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'\nTimeoutStopSec=1");
+    let unit = Own::new("deaf", &format!("{DEAF}\nTimeoutStopSec=1"));
     unit.start().run().ok();
     let ran = unit.tool("stop").run().review("unit_failed").changed();
     assert_eq!((after(&ran, "result"), after(&ran, "exec_main_code")), (&json!("timeout"), &json!("killed")));
-    assert!(!unit.systemd.is_active(&unit.name));
+    assert!(!unit.is_active());
 }
 
 #[test]
@@ -22,11 +23,8 @@ fn a_program_that_answers_term_with_a_status_of_its_own_is_stopped_with_a_warnin
     let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
     assert_eq!(after(&ran, "active_state"), "failed");
     // A failed unit is no running one.
-    let from = ran.text();
     unit.tool("stop").run().ok().unchanged();
-    unit.start().run().ok().changed();
-    unit.tool("stop").run();
-    tool(&unit.systemd, "start").args(["--from", "-", "--settle", "0"]).stdin(from).run().ok().changed();
+    unit.start_from(ran.text()).run().ok().changed();
 }
 
 #[test]
@@ -34,11 +32,11 @@ fn a_unit_whose_file_was_removed_while_it_runs_is_still_stopped() {
     let unit = Own::new("bereft", SIMPLE);
     unit.start().run().ok();
     fs::remove_file(unit.file()).unwrap();
-    unit.reload();
+    os::run(unit.systemd.systemctl().arg("daemon-reload")).unwrap();
     assert_eq!(unit.status()["load_state"], "not-found");
     let stopped = unit.tool("stop").run().ok().changed();
     assert_eq!(stopped.result()["before"]["active_state"], "active");
-    assert!(!unit.systemd.is_active(&unit.name));
+    assert!(!unit.is_active());
 }
 
 #[test]
@@ -59,20 +57,9 @@ fn a_unit_that_was_killed_before_the_stop_is_not_called_killed_by_it() {
 #[test]
 fn a_start_that_the_stop_cuts_short_is_a_warning() {
     // As of a service that dies at each start: the stop comes between two of them, or into one.
-    let unit = Own::new("cut-start", "ExecStartPre=/bin/sleep 600\nExecStart=/bin/sleep 600\nRestart=on-failure");
+    let unit = Own::new("cut-start", &format!("ExecStartPre=/bin/sleep 600\n{SIMPLE}\nRestart=on-failure"));
     unit.systemctl(&["start", "--no-block"]);
     unit.waits_in("activating");
     let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
     assert_eq!((after(&ran, "result"), after(&ran, "active_state")), (&json!("signal"), &json!("failed")), "{ran}");
-}
-
-#[test]
-fn the_unit_of_the_settings_file_is_the_one_that_is_stopped() {
-    let unit = Own::new("by-file", SIMPLE);
-    unit.start().run().ok();
-    let settings = tempfile::NamedTempFile::new().unwrap();
-    fs::write(settings.path(), format!("SVC_UNIT=user:{}\n", unit.name)).unwrap();
-    let ran = tool(&unit.systemd, "stop").env("SVC_ENVIRONMENT_FILE", settings.path()).run().ok().changed();
-    assert_eq!(ran.result()["unit"], *unit.name);
-    assert!(!unit.systemd.is_active(&unit.name));
 }

@@ -1,14 +1,14 @@
 //! The installer of a version, found in the places where an operator keeps installers.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::place::{Place, hint};
 
 /// A document as a tool prints it, of which only the result matters.
-fn document(place: &Place, name: &str, schema: &str, result: &serde_json::Value) -> std::path::PathBuf {
+fn document(place: &Place, name: &str, schema: &str, result: &Value) -> PathBuf {
     let (tool, step) = schema.split_once('.').unwrap();
     let text = json!({
         "schema": format!("{schema}/1"), "tool": format!("{tool} 0.1.0"), "step": step, "ok": true, "changed": false, "dry_run": false,
@@ -24,23 +24,15 @@ fn an_installer_is_found_in_the_first_of_its_places() {
     for folder in ["here", "shelf", "beside", "seen", "run"] {
         fs::create_dir(place.path(folder)).unwrap();
     }
-    let seen = document(
-        &place,
-        "run/03-previous-installer.json",
-        "svc-version.find",
-        &json!({"path": place.path("seen/svc-1.14.2.run")}),
-    );
+    let seen = json!({"path": place.path("seen/svc-1.14.2.run")});
+    let seen = document(&place, "run/03-previous-installer.json", "svc-version.find", &seen);
     place.file("run/03-previous-installer.started", "check\n");
-    let point = document(
-        &place,
-        "point.json",
-        "svc-point.choose",
-        &json!({"path": "/p", "version": "1.14.2", "upgrade_run": place.path("run")}),
-    );
+    let point = json!({"path": "/p", "version": "1.14.2", "upgrade_run": place.path("run")});
+    let point = document(&place, "point.json", "svc-point.choose", &point);
+    let of_point = || place.tool("find").dir(place.path("here")).arg("--for").arg(&point);
     let find = || {
-        let find =
-            place.tool("find").dir(place.path("here")).env("SVC_INSTALLER_DIR", place.path("shelf")).arg("--for").arg(&point);
-        find.arg("--beside").arg(place.path("beside/svc-2.0.1.run")).run()
+        let shelf = of_point().env("SVC_INSTALLER_DIR", place.path("shelf"));
+        shelf.arg("--beside").arg(place.path("beside/svc-2.0.1.run")).run()
     };
     let missing = find().fails(4, "file_not_found").unchanged();
     assert!(hint(&missing).contains("SVC_INSTALLER_DIR") && missing.stderr.contains("/shelf/svc-1.14.2.run"), "{missing}");
@@ -50,12 +42,9 @@ fn an_installer_is_found_in_the_first_of_its_places() {
         assert_eq!((&ran.result()["path"], &ran.result()["version"]), (&json!(installer), &json!("1.14.2")));
     }
     // What an upgrade has found under another name, or not found at all, is none of this version.
-    let by_point = || place.tool("find").dir(place.path("here")).args(["1.13.0", "--for"]).arg(&point).run();
-    by_point().fails(4, "file_not_found");
+    of_point().arg("1.13.0").run().fails(4, "file_not_found");
     fs::remove_file(seen).unwrap();
-    let here = place.path("here/svc-1.14.2.run");
-    let found = place.tool("find").dir(place.path("here")).arg("--for").arg(&point).run().ok();
-    assert_eq!(found.result()["path"], json!(here));
+    assert_eq!(of_point().run().ok().result()["path"], json!(place.path("here/svc-1.14.2.run")));
 }
 
 #[test]
@@ -73,7 +62,7 @@ fn an_installer_that_is_named_must_be_of_the_version() {
     assert_eq!(ran.result()["version"], "1.15.0");
     find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");
     assert_eq!(place.tool("find").run().status, 2, "nothing says which version");
-    let without =
-        document(&place, "point.json", "svc-point.choose", &json!({"path": "/p", "version": null, "upgrade_run": null}));
-    place.tool("find").arg("--for").arg(without).run().fails(2, "options_invalid");
+    let point = json!({"path": "/p", "version": null, "upgrade_run": null});
+    let point = document(&place, "point.json", "svc-point.choose", &point);
+    place.tool("find").arg("--for").arg(point).run().fails(2, "options_invalid");
 }

@@ -1,8 +1,9 @@
 //! The version marker: what it may say, where it is, and who may read it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 
+use serde_json::json;
 use svc_tests::os;
 
 use crate::place::{Place, hint};
@@ -12,19 +13,19 @@ fn the_marker_is_read_with_white_space_around_it() {
     for text in ["2.0.1", "2.0.1\n", " 2.0.1\r\n", "\n\t2.0.1  \n\n"] {
         let place = Place::saying(text);
         let ran = place.tool("current").run().ok().unchanged();
-        assert_eq!(ran.result()["version"], "2.0.1");
-        assert_eq!(ran.result()["marker"], place.marker().to_str().unwrap());
+        assert_eq!((&ran.result()["version"], &ran.result()["marker"]), (&json!("2.0.1"), &json!(place.marker())), "{text:?}");
     }
 }
 
 #[test]
 fn a_marker_of_other_content_is_invalid() {
+    let fails = |text: &[u8]| Place::saying(text).tool("current").run().fails(7, "file_invalid").unchanged();
     for text in ["", "\n", "2.0", "v2.0.1", "2.0.1-rc1", "2.0.1+5", "02.0.1", "2.0.1 2.0.2", "2.0.1\n2.0.2\n", "two", "2.0.-1"] {
-        let ran = Place::saying(text).tool("current").run().fails(7, "file_invalid").unchanged();
+        let ran = fails(text.as_bytes());
         assert!(hint(&ran).contains("svc-version record"), "{ran}");
     }
-    Place::saying("1".repeat(1_000_000)).tool("current").run().fails(7, "file_invalid");
-    Place::saying(b"2.0.\xff").tool("current").run().fails(7, "file_invalid");
+    fails("1".repeat(1_000_000).as_bytes());
+    fails(b"2.0.\xff");
 }
 
 #[test]
@@ -41,23 +42,24 @@ fn a_marker_that_is_missing_is_not_found() {
 #[test]
 fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
     let place = Place::saying("2.0.1");
-    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o600)).unwrap();
     let user = os::system_user("svc-version-test").unwrap();
     let state = tempfile::tempdir().unwrap();
-    std::os::unix::fs::chown(state.path(), Some(user.uid.as_raw()), None).unwrap();
+    chown(state.path(), Some(user.uid.as_raw()), None).unwrap();
     let tool = |step: &str| place.tool(step).env("SVC_STATE_DIR", state.path()).as_user(&user.name);
-    tool("current").run().refused("permission_denied");
-    tool("clear").run().refused("permission_denied");
-    tool("record").arg("2.0.2").run().refused("permission_denied");
+    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o600)).unwrap();
+    for call in [tool("current"), tool("clear"), tool("record").arg("2.0.2")] {
+        call.run().refused("permission_denied");
+    }
     // Readable, in a folder that the user may not write.
     fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o644)).unwrap();
-    tool("clear").run().refused("permission_denied");
-    tool("record").args(["2.0.2", "--force"]).run().refused("permission_denied");
+    for call in [tool("clear"), tool("record").args(["2.0.2", "--force"])] {
+        call.run().refused("permission_denied");
+    }
     assert_eq!(place.marker_says().as_deref(), Some("2.0.1"));
     // A state folder that cannot be used is no reason for a second one; a dry run needs none.
-    let without = |step: &str| tool(step).env("SVC_STATE_DIR", "/proc/nothing");
-    without("clear").run().refused("settings_invalid");
-    without("clear").arg("--dry-run").run().ok().unchanged();
+    let clear = tool("clear").env("SVC_STATE_DIR", "/proc/nothing");
+    clear.clone().run().refused("settings_invalid");
+    clear.arg("--dry-run").run().ok().unchanged();
 }
 
 #[test]

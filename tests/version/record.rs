@@ -1,7 +1,7 @@
 //! The marker cleared and recorded.
 
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
 use svc_tests::rights;
@@ -12,26 +12,26 @@ use crate::place::Place;
 #[test]
 fn what_was_cleared_is_recorded_again_to_the_letter_and_where_it_was() {
     let place = Place::saying("  1.15.5\r\n");
+    let from = |step: &str, document: &str| place.tool(step).args(["--from", "-"]).stdin(document);
     let cleared = place.tool("clear").run().ok().changed();
-    assert_eq!(cleared.result()["content"], "  1.15.5\r\n");
-    assert_eq!(cleared.result()["version"], "1.15.5");
+    assert_eq!((&cleared.result()["content"], &cleared.result()["version"]), (&json!("  1.15.5\r\n"), &json!("1.15.5")));
     assert_eq!(place.marker_says(), None);
     let again = place.tool("clear").run().ok().unchanged();
     assert_eq!((&again.result()["content"], &again.result()["plan"]), (&json!(null), &json!([])));
 
     // It says what was installed, too.
-    let checked = place.tool("check").args(["--from", "-", "--to", "1.16.0"]).stdin(cleared.text()).run().ok();
-    assert_eq!(checked.result()["installed"], "1.15.5");
-    place.tool("check").args(["--from", "-"]).stdin(cleared.text()).run().fails(2, "options_invalid");
+    let cleared = cleared.text();
+    assert_eq!(from("check", &cleared).args(["--to", "1.16.0"]).run().ok().result()["installed"], "1.15.5");
+    from("check", &cleared).run().fails(2, "options_invalid");
 
     // Nobody but the document says where.
     let elsewhere = Tool::new("svc-version").arg("record").env("SVC_STATE_DIR", place.path("state"));
-    let ran = elsewhere.args(["--from", "-"]).stdin(cleared.text()).run().ok().changed();
+    let ran = elsewhere.args(["--from", "-"]).stdin(&*cleared).run().ok().changed();
     assert_eq!(ran.result()["before"], json!(null));
     assert_eq!(place.marker_says().as_deref(), Some("  1.15.5\r\n"));
-    place.tool("record").args(["--from", "-"]).stdin(cleared.text()).run().ok().unchanged();
+    from("record", &cleared).run().ok().unchanged();
     // A marker that was absent is nothing to record.
-    place.tool("record").args(["--from", "-"]).stdin(again.text()).run().fails(2, "options_invalid");
+    from("record", &again.text()).run().fails(2, "options_invalid");
 }
 
 #[test]
@@ -52,22 +52,22 @@ fn a_marker_that_a_failed_installer_damaged_is_cleared_all_the_same() {
 #[test]
 fn a_version_is_recorded_once_and_another_marker_is_kept_unless_forced() {
     let place = Place::new();
-    let ran = place.tool("record").arg("1.15.5").run().ok().changed();
-    assert_eq!(ran.result()["version"], "1.15.5");
-    assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
+    let record = |args: &[&str]| place.tool("record").args(args.iter().copied());
+    let is_now = |version: &str| assert_eq!(place.marker_says(), Some(format!("{version}\n")));
+    assert_eq!(record(&["1.15.5"]).run().ok().changed().result()["version"], "1.15.5");
+    is_now("1.15.5");
     assert_eq!(fs::metadata(place.marker()).unwrap().permissions().mode() & 0o777, 0o644);
-    place.tool("record").arg("1.15.5").run().ok().unchanged();
-    place.tool("record").arg("2.0.1").run().refused("file_exists");
-    assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
-    let ran = place.tool("record").args(["2.0.1", "--force"]).run().ok().changed();
-    assert_eq!(ran.result()["before"], "1.15.5\n");
-    assert_eq!(place.marker_says().as_deref(), Some("2.0.1\n"));
+    record(&["1.15.5"]).run().ok().unchanged();
+    record(&["2.0.1"]).run().refused("file_exists");
+    is_now("1.15.5");
+    assert_eq!(record(&["2.0.1", "--force"]).run().ok().changed().result()["before"], "1.15.5\n");
+    is_now("2.0.1");
     let installer = place.tool("installer").arg(place.installer("svc-2.0.2.run")).run().text();
-    place.tool("record").args(["--from", "-", "--force"]).stdin(installer).run().ok().changed();
-    assert_eq!(place.marker_says().as_deref(), Some("2.0.2\n"));
-    place.tool("record").args(["1.0.0", "--install-dir", "/nonexistent"]).run().fails(4, "file_not_found").unchanged();
-    for wrong in [vec![], vec!["2.0"], vec!["1.0.0", "--from", "-"]] {
-        assert_eq!(place.tool("record").args(wrong.clone()).run().status, 2, "{wrong:?}");
+    record(&["--from", "-", "--force"]).stdin(installer).run().ok().changed();
+    is_now("2.0.2");
+    record(&["1.0.0", "--install-dir", "/nonexistent"]).run().fails(4, "file_not_found").unchanged();
+    for wrong in [&[][..], &["2.0"], &["1.0.0", "--from", "-"]] {
+        assert_eq!(record(wrong).run().status, 2, "{wrong:?}");
     }
 }
 
@@ -86,23 +86,21 @@ fn a_marker_that_is_replaced_keeps_its_rights() {
 fn a_planted_link_in_the_markers_place_is_replaced_and_never_written_through() {
     let place = Place::new();
     let victim = place.file("victim", "1.0.0");
-    std::os::unix::fs::symlink(&victim, place.marker()).unwrap();
+    symlink(&victim, place.marker()).unwrap();
     place.tool("record").args(["2.0.1", "--force"]).run().ok().changed();
     assert_eq!(fs::read_to_string(&victim).unwrap(), "1.0.0");
-    assert!(fs::symlink_metadata(place.marker()).unwrap().is_file());
+    assert!(!place.marker().is_symlink());
 }
 
 #[test]
 fn a_dry_run_says_what_it_would_do_and_leaves_the_marker_alone() {
     let place = Place::saying("1.15.5\n");
-    let marker = place.marker().display().to_string();
-    let ran = place.tool("clear").arg("--dry-run").run().ok().unchanged();
-    assert_eq!(ran.doc()["dry_run"], true);
-    assert_eq!(ran.result()["plan"], json!([{"kind": "file", "path": marker, "change": "remove"}]));
-    place.tool("record").args(["--from", "-"]).stdin(ran.text()).run().fails(2, "from_invalid").unchanged();
-    let ran = place.tool("record").args(["2.0.1", "--force", "--dry-run"]).run().ok().unchanged();
-    assert_eq!(ran.result()["plan"], json!([{"kind": "file", "path": marker, "change": "write 2.0.1"}]));
-    place.tool("record").args(["2.0.1", "--dry-run"]).run().refused("file_exists");
+    let plan = |change: &str| json!([{"kind": "file", "path": place.marker(), "change": change}]);
+    let clear = place.tool("clear").arg("--dry-run").run().ok().unchanged();
+    assert_eq!((&clear.doc()["dry_run"], &clear.result()["plan"]), (&json!(true), &plan("remove")));
+    let record = place.tool("record").args(["2.0.1", "--dry-run"]);
+    record.clone().run().refused("file_exists");
+    assert_eq!(record.arg("--force").run().ok().unchanged().result()["plan"], plan("write 2.0.1"));
     assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
     assert!(!place.path("state").exists(), "a dry run made the state folder");
 }

@@ -1,4 +1,4 @@
-//! The laws on trees: few keys and values, so that they meet often.
+//! The laws on trees that `texts` does not hold of every file: few keys and values, so that they meet often.
 
 use indexmap::IndexMap;
 use proptest::prelude::*;
@@ -28,20 +28,6 @@ fn config() -> impl Strategy<Value = Flat> {
 
 proptest! {
     #![proptest_config(cases())]
-
-    #[test]
-    fn what_nobody_customised_is_the_new_one(base in config(), new in config()) {
-        let merge = three_way(Layout::Yaml, &base, &base, &new);
-        prop_assert_eq!(&merge.result, &new);
-        prop_assert!(merge.decisions.is_empty());
-    }
-
-    #[test]
-    fn onto_the_base_itself_all_customisations_are_carried(base in config(), mine in config()) {
-        let merge = three_way(Layout::Yaml, &base, &mine, &base);
-        prop_assert_eq!(&merge.result, &mine);
-        prop_assert!(merge.decisions.iter().all(|decision| decision.outcome == Outcome::Carried));
-    }
 
     #[test]
     fn a_second_merge_changes_nothing(base in config(), mine in config(), new in config()) {

@@ -159,8 +159,9 @@ impl Writer {
             Value::Text(text) if style.form == 3 && text.contains('\n') => {
                 let chomp = if text.ends_with('\n') { "" } else { "-" };
                 // A comment is part of the text here.
+                let sign = if note.is_empty() { '|' } else { '>' };
                 note = String::new();
-                head.push_str(&format!(" |{chomp}"));
+                head.push_str(&format!(" {sign}{chomp}"));
                 text.lines().map(|line| format!("{pad}{line}")).collect::<Vec<_>>()
             }
             Value::List(items) if style.form > 1 => items.iter().map(|item| format!("{pad}- {item}")).collect(),

@@ -12,6 +12,7 @@ use svc_tests::search::{BENCHMARK_JVM_OPTIONS, Settings};
 use svc_tests::tool::{Tool, search_path};
 
 use crate::measure::{Line, Scratch, machine, settle_disk};
+use crate::pg::durable;
 use crate::rows;
 
 /// The service's name, which is also that of its role.
@@ -33,18 +34,12 @@ pub struct Ground {
 
 impl Ground {
     /// Starts the servers, installs the service, and starts it. Its repository is empty.
-    pub fn new(key: Option<&str>) -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let mut host = Host::shared()?;
-        let key = key.unwrap_or(&host.search.key).to_owned();
-        let search = host.prepare_search_server(&key, &Settings::default())?;
+        let search = host.prepare_search_server(&host.search.key, &Settings::default())?;
         fs::write(search.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
         search.search.start(&host.systemd)?;
-        let postgres = host.postgres_server()?;
-        // What the tests' servers do not wait for, since nothing of theirs has to survive.
-        for name in ["fsync", "synchronous_commit", "full_page_writes"] {
-            postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
-        }
-        postgres.sql("postgres", "SELECT pg_reload_conf()")?;
+        let postgres = durable(&host)?;
         (host.search, host.postgres) = (search.search.clone(), postgres.postgres.clone());
         let product = Product::on(host, NAME)?;
         product.install(BEFORE, 400)?;

@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
+use super::Took;
 use super::ground::{AFTER, BEFORE, Ground};
 use crate::measure::Line;
 use crate::report::Entry;
@@ -20,6 +21,11 @@ impl<'g> Typed<'g> {
     fn on(ground: &'g Ground) -> Result<Self> {
         ground.settle()?;
         Ok(Self { ground, entries: Vec::new() })
+    }
+
+    fn took(self) -> Took {
+        let seconds = self.entries.iter().filter(|entry| !entry.is_own).map(|entry| entry.seconds).sum();
+        Took { downtime: seconds, complete: seconds, entries: self.entries }
     }
 
     fn run(&mut self, name: &str, is_own: bool, line: &Line) -> Result<()> {
@@ -62,7 +68,7 @@ fn dump_file(ground: &Ground) -> String {
 }
 
 /// 9.2: stop, snapshot, dump, installer, start.
-pub fn upgrade(ground: &Ground) -> Result<Vec<Entry>> {
+pub fn upgrade(ground: &Ground) -> Result<Took> {
     let mut typed = Typed::on(ground)?;
     typed.systemctl("stop")?;
     let body = json!({"ignore_unavailable": true, "include_global_state": true,
@@ -83,12 +89,12 @@ pub fn upgrade(ground: &Ground) -> Result<Vec<Entry>> {
     typed.run("`pg_dump`", false, &ground.line(&["sh", "-c", &dump]))?;
     typed.install("the installer", AFTER)?;
     typed.systemctl("start")?;
-    Ok(typed.entries)
+    Ok(typed.took())
 }
 
 /// 9.3: stop, uninstall, restore both, marker, the previous installer, start. The indices that are there are in the way of a
 /// restore, so they are deleted; the database is the service's own (without OWNER, the next upgrade fails).
-pub fn rollback(ground: &Ground) -> Result<Vec<Entry>> {
+pub fn rollback(ground: &Ground) -> Result<Took> {
     let (mut typed, product) = (Typed::on(ground)?, &ground.product);
     typed.systemctl("stop")?;
     let uninstaller = product.install_dir().join("bin/svc-uninstall").display().to_string();
@@ -113,5 +119,5 @@ pub fn rollback(ground: &Ground) -> Result<Vec<Entry>> {
     typed.run("`rm current-version`", false, &ground.line(&["rm", &marker]))?;
     typed.install("the previous installer", BEFORE)?;
     typed.systemctl("start")?;
-    Ok(typed.entries)
+    Ok(typed.took())
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use svc_tests::tool::root;
 
+use super::Took;
 use super::ground::{AFTER, Ground};
 use crate::report::Entry;
 
@@ -83,30 +84,17 @@ impl Step {
     }
 }
 
-/// What a run took, without the installer's and the unit's own time.
-#[derive(Debug)]
-pub struct Took {
-    /// How long the service was down.
-    pub downtime: f64,
-    /// From the start of the script to its end.
-    pub complete: f64,
-    /// Step by step.
-    pub entries: Vec<Entry>,
-    /// The commands that remove what it has replaced.
-    discard_previous: Vec<String>,
-}
-
 /// `svc-upgrade`, from a service that runs.
 pub fn upgrade(ground: &Ground, clone: bool) -> Result<Took> {
     let installer = ground.product.installer(AFTER).display().to_string();
     let words: Vec<&str> = clone.then_some("--clone").into_iter().chain([installer.as_str()]).collect();
-    took(ground, "svc-upgrade", &words)
+    Ok(took(ground, "svc-upgrade", &words)?.0)
 }
 
-/// `svc-rollback` of that.
+/// `svc-rollback` of that; what it has replaced is removed.
 pub fn rollback(ground: &Ground) -> Result<Took> {
-    let took = took(ground, "svc-rollback", &[])?;
-    for command in &took.discard_previous {
+    let (took, result) = took(ground, "svc-rollback", &[])?;
+    for command in result["discard_previous"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let (program, words) = command.split_once(' ').context("a command without arguments")?;
         ground.tool(program).args(words.split(' ')).run().ok();
     }
@@ -115,11 +103,11 @@ pub fn rollback(ground: &Ground) -> Result<Took> {
 
 /// `svc-backup --quiesce`, of a service that runs.
 pub fn quiesced(ground: &Ground) -> Result<Took> {
-    took(ground, "svc-backup", &["--quiesce"])
+    Ok(took(ground, "svc-backup", &["--quiesce"])?.0)
 }
 
-/// Measured as the procedure's commands are: to the moment of its end.
-fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<Took> {
+/// Measured as the procedure's commands are: to the moment of its end. Its result, too.
+fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<(Took, Value)> {
     ground.settle()?;
     let script = root().join("scripts").join(script).display().to_string();
     let line = ground.line(&[&[script.as_str()], words].concat());
@@ -138,13 +126,12 @@ fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<Took> {
     let own_down: f64 = external.chain([stop, start]).map(|span| span.within(down).seconds()).sum();
     // The start is watched for some seconds, which is the unit's time too.
     let own_complete: f64 = steps.iter().filter(|step| step.is_own()).map(|step| step.span.seconds()).sum();
-    let previous = result["discard_previous"].as_array().into_iter().flatten();
-    Ok(Took {
+    let took = Took {
         downtime: down.seconds() - own_down,
         complete: complete.seconds() - own_complete,
         entries: entries(&steps, complete, stop, start),
-        discard_previous: previous.filter_map(|one| one.as_str().map(str::to_owned)).collect(),
-    })
+    };
+    Ok((took, result.clone()))
 }
 
 /// The unit's own time in a step: from the request to the moment that the unit itself gives. One that is not enabled is forgotten
@@ -171,10 +158,9 @@ fn entries(steps: &[Step], complete: Span, stop: Span, start: Span) -> Vec<Entry
         let (checks, others): (Vec<&Step>, Vec<&Step>) = here.partition(|step| number == 0 && step.is_check);
         if !checks.is_empty() {
             let seconds = checks.iter().map(|step| step.span.seconds()).sum();
-            entries.push(Entry::new(phase, &format!("{} checks", checks.len()), seconds, false));
+            entries.push(Entry::new(phase, format!("{} checks", checks.len()), seconds, false));
         }
-        let entry =
-            |step: &&Step| Entry::new(phase, &format!("`{}`", step.name), step.span.within(span).seconds(), step.is_own());
+        let entry = |step: &&Step| Entry::new(phase, format!("`{}`", step.name), step.span.within(span).seconds(), step.is_own());
         entries.extend(others.iter().map(entry));
         entries.push(Entry::new(phase, "between the steps", span.uncovered(&all), false));
     }
