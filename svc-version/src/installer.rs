@@ -35,7 +35,7 @@ pub(crate) struct Installer {
     pub(crate) sha256: String,
     /// Its sum is that of the `.sha256` file beside it; `false`: there is no such file.
     pub(crate) checksum_verified: bool,
-    /// Whether the file's mode lets anybody run it; `false` comes with the refusal `installer_invalid` (3).
+    /// Whether the file's mode lets anybody run it; `false` comes with the refusal `file_invalid` (3).
     pub(crate) executable: bool,
 }
 
