@@ -9,22 +9,23 @@ use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
 use svc_tests::tool::{Ran, Tool};
 
+const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
+
 /// Indices of every kind: shared and moved write aliases, filters, routing, hidden, replicas that cannot be placed.
 fn all_kinds(sandbox: &Sandbox) {
     let alias = |suffix: &str| sandbox.name(suffix);
-    let a = sandbox.index(
-        "a",
-        json!({"settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": {"properties": {"n": {"type": "integer"}}},
-            "aliases": {alias("all"): {"is_write_index": true}, alias("zero"): {"filter": {"term": {"k": 0}}}, alias("routed"): {"index_routing": "r", "search_routing": "r,s"}}}),
-    );
-    let b =
-        sandbox.index("b", json!({"settings": {"number_of_replicas": 1}, "aliases": {alias("all"): {"is_write_index": false}}}));
-    let c = sandbox.index(
-        "c",
-        json!({"settings": {"number_of_replicas": 0, "index.hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}}),
-    );
-    let d = sandbox.index("d", json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}}));
-    for index in [a, b, c, d] {
+    let routed = json!({"index_routing": "r", "search_routing": "r,s"});
+    for (suffix, settings, aliases) in [
+        (
+            "a",
+            json!({"number_of_shards": 2, "number_of_replicas": 0}),
+            json!({alias("all"): {"is_write_index": true}, alias("zero"): {"filter": {"term": {"k": 0}}}, alias("routed"): routed}),
+        ),
+        ("b", json!({"number_of_replicas": 1}), json!({alias("all"): {"is_write_index": false}})),
+        ("c", json!({"number_of_replicas": 0, "index.hidden": true}), json!({alias("dark"): {"is_hidden": true}})),
+        ("d", json!({"index.auto_expand_replicas": "0-1"}), json!({alias("lone"): {}})),
+    ] {
+        let index = sandbox.index(suffix, json!({"settings": settings, "aliases": aliases}));
         sandbox.fill(&index, 0, 30);
     }
 }
@@ -66,8 +67,8 @@ fn a_restore_restores_everything_as_it_was_and_is_taken_back_completely() {
         assert_eq!(&after[name], expected, "{name}");
     }
     assert_eq!(after[&sandbox.name("e")], upgraded[&sandbox.name("e")], "what the backup does not hold stays");
-    let ways: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| one["method"].clone()).collect();
-    assert_eq!(ways, ["swapped", "swapped", "swapped", "direct"]);
+    let methods: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
+    assert_eq!(methods, ["swapped", "swapped", "swapped", "direct"]);
     assert_eq!(sandbox.copies().len(), 3, "{:?}", sandbox.copies());
 
     let back = sandbox.from(&["swap"], &restored).ok().changed();
@@ -79,7 +80,7 @@ fn a_restore_restores_everything_as_it_was_and_is_taken_back_completely() {
     }
     sandbox.from(&["discard"], &again).ok().changed();
     sandbox.from(&["discard"], &again).ok().unchanged();
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
     assert_eq!(sandbox.content(), after_again);
 }
 
@@ -91,15 +92,17 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     sandbox.fill(&one, 0, 10);
     let before = sandbox.content();
     let created = sandbox.create("s1");
-    let two = sandbox.index("2", json!({"settings": {"number_of_replicas": 0}}));
-    sandbox.fill(&two, 0, 20);
-    let moved = json!({"actions": [{"remove": {"index": one, "alias": alias}}, {"add": {"index": two, "alias": alias, "is_write_index": true}}]});
-    sandbox.ask("POST", "/_aliases", Some(moved));
+    let two = sandbox.simple("2", 20);
+    let moved = [
+        json!({"remove": {"index": one, "alias": alias}}),
+        json!({"add": {"index": two, "alias": alias, "is_write_index": true}}),
+    ];
+    sandbox.ask("POST", "/_aliases", Some(json!({"actions": moved})));
     let upgraded = sandbox.content();
 
     sandbox.from(&["restore"], &created).refused("conflicting_index");
     assert_eq!(sandbox.content(), upgraded);
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
 
     let staged = sandbox.from(&["stage"], &created).ok();
     let swapped = sandbox.from(&["swap", "--exact"], &staged).ok();
@@ -113,7 +116,7 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     sandbox.run(&["swap", "--run", run, "--back"]).ok().unchanged();
     sandbox.run(&["discard", "--run", run]).ok();
     assert_eq!(sandbox.content(), upgraded);
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
 }
 
 #[test]
@@ -125,20 +128,18 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
     sandbox.fill(&a, 5, 20);
     sandbox.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
     let live = sandbox.content();
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
-    let message = refused.doc()["error"]["message"].as_str().unwrap();
-    assert!(message.contains(&a) && message.contains(&b), "{message}");
+    sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index").error_has(&[&a, &b]);
     assert_eq!(sandbox.content(), live);
     for how in ["close", "delete"] {
         sandbox.fill(&a, 5, 20);
-        sandbox.from(&["restore", "--in-place", "--on-conflict", how, "--dry-run"], &created).ok().unchanged();
-        let restored =
-            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("not_verified");
+        let restore = ["restore", "--in-place", "--on-conflict", how];
+        sandbox.resuming(&restore, &created).arg("--dry-run").run().ok().unchanged();
+        let restored = sandbox.from(&restore, &created).ok().changed().warns("not_verified");
         assert_eq!(restored.result()["indices"][0]["state"], "restored");
         assert_eq!(sandbox.content(), before, "{how}");
         sandbox.from(&["swap"], &restored).fails(4, "swap_not_found");
     }
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
     for name in [&a, &b] {
         sandbox.ask("DELETE", &format!("/{name}"), None);
     }
@@ -158,14 +159,9 @@ fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snap
     }
     let restored = sandbox.run(&["restore", "s1"]).ok().changed();
     assert_eq!(sandbox.content(), before);
-    assert!(
-        restored.result()["indices"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|one| one["method"] == "direct" && one["state"] == "restored")
-    );
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    let indices = restored.result()["indices"].as_array().unwrap();
+    assert!(indices.iter().all(|one| one["method"] == "direct" && one["state"] == "restored"), "{restored}");
+    assert!(sandbox.copies().is_empty());
     sandbox.from(&["swap"], &restored).ok();
     assert_eq!(sandbox.content(), BTreeMap::new());
 }
@@ -212,27 +208,18 @@ fn a_closed_live_index_is_swapped_too() {
 #[test]
 fn a_dry_run_prints_the_requests_and_changes_nothing() {
     let sandbox = Sandbox::new("dry");
-    let live = sandbox.simple("docs", 10);
+    sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     let content = sandbox.content();
-    let paths = |ran: &Ran| {
-        ran.result()["plan"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
     let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
-    assert_eq!(paths(&dry).len(), 7, "{dry}");
-    let dry_stage = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
-    sandbox.from(&["swap"], &dry_stage).fails(2, "from_invalid").unchanged();
-    let staged = sandbox.from(&["stage"], &created).ok();
-    let planned = paths(&sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged());
+    assert_eq!(dry.planned().len(), 7, "{dry}");
+    let dry = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
+    sandbox.from(&["swap"], &dry).fails(2, "from_invalid").unchanged();
+    let gate = sandbox.gate();
+    let staged = sandbox.resuming(&["stage"], &created).via(&gate).run().ok();
+    assert_eq!(dry.planned().len(), gate.sent().len(), "the plan is what is done");
     sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
-    assert_eq!(sandbox.content(), content);
-    // All documents are counted by a request for many indices: what is live takes no writes meanwhile.
-    let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "no", "root_cause": []}, "status": 400});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /{live}/_count"), 9, 400, &refusal);
-    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
-    let sent: Vec<String> = gate.changes().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
-    assert_eq!(sent, planned, "the plan is what is done");
-    assert_eq!(sandbox.count(&live), 10);
+    assert_eq!((sandbox.content(), sandbox.copies().len()), (content, 1));
 }
 
 #[test]
@@ -286,113 +273,57 @@ fn blocked(sandbox: &Sandbox) -> (Vec<(String, &'static str)>, Ran) {
 }
 
 #[test]
-fn an_index_that_was_read_only_when_the_snapshot_was_taken_is_swapped_in_and_is_so_again() {
+fn an_index_that_was_read_only_is_swapped_in_and_is_so_again_also_when_the_swap_was_killed_at_one_of_its_last_requests() {
     let sandbox = Sandbox::new("read-only");
     let (indices, created) = blocked(&sandbox);
     let upgraded = sandbox.content();
-    let restored = sandbox.from(&["restore"], &created).ok().changed();
-    for (index, block) in &indices {
-        assert_eq!((sandbox.blocks(index), sandbox.count(index)), (vec![(*block).to_owned()], 10), "{index}");
-    }
-    // What is live now cannot be taken away, and the way back says so of each.
-    let refused = sandbox.from(&["swap"], &restored).refused("index_blocked");
-    let message = refused.doc()["error"]["message"].as_str().unwrap();
-    assert!(indices.iter().all(|(index, block)| message.contains(index) == (*block != "write")), "{refused}");
-    indices.iter().for_each(|(index, block)| sandbox.block(index, block, false));
-    sandbox.from(&["swap"], &restored).ok().changed();
-    assert_eq!(sandbox.content(), upgraded);
-}
-
-#[test]
-fn a_swap_of_indices_that_were_read_only_is_finished_wherever_it_was_cut() {
-    let sandbox = Sandbox::new("read-only-cut");
-    let (indices, created) = blocked(&sandbox);
-    let upgraded = sandbox.content();
-    let staged = sandbox.from(&["stage"], &created).ok();
-    let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok();
-    sandbox.from(&["discard"], &staged).ok();
-    let requests = plan.result()["plan"].as_array().unwrap().len();
-    for (n, number) in (requests - 2..=requests).enumerate() {
-        let run = run_id(n);
-        let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
-        let gate =
-            Gate::kill_at(&sandbox.search.url, number, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let dry = sandbox.from(&["stage"], &created).ok();
+    let requests = sandbox.from(&["swap", "--dry-run"], &dry).ok().planned().len();
+    sandbox.from(&["discard"], &dry).ok();
+    for number in requests - 2..=requests {
+        let run = run_id(number);
+        let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
+        let gate = sandbox.gate().close_at(number, Side::After).kill(sandbox.resuming(&["swap"], &staged));
         let finished = sandbox.from(&["swap"], &staged).ok();
         for (index, block) in &indices {
             let is = (sandbox.blocks(index), sandbox.count(index));
             assert_eq!(is, (vec![(*block).to_owned()], 10), "{index}, killed after request {number}: {:?}", gate.changes());
-            sandbox.block(index, block, false);
         }
-        sandbox.from(&["swap"], &finished).ok();
+        // What is live now cannot be taken away, and the way back says so of each.
+        let refused = sandbox.from(&["swap"], &finished).refused("index_blocked");
+        let message = refused.doc()["error"]["message"].as_str().unwrap();
+        assert!(indices.iter().all(|(index, block)| message.contains(index) == (*block != "write")), "{refused}");
+        indices.iter().for_each(|(index, block)| sandbox.block(index, block, false));
+        sandbox.from(&["swap"], &finished).ok().changed();
         assert_eq!(sandbox.content(), upgraded);
         sandbox.run(&["discard", "--run", &run]).ok();
     }
 }
 
+/// The servers of the tests have no lifecycle management, and know none of its settings.
 #[test]
-fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_without_them() {
-    // The servers of the tests have no lifecycle management, and know none of its settings.
+fn indices_whose_lifecycle_settings_the_server_does_not_take_become_live_without_them() {
     let sandbox = Sandbox::new("lifecycle");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&docs, 10, 15);
-    let mut document = created.doc().clone();
-    document["result"]["captured"][0]["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
-    sandbox.remove_state();
-    let restored = sandbox.from_text(&["restore"], &document.to_string()).review("not_restored");
-    let warning = restored.doc()["warnings"][0]["message"].as_str().unwrap();
-    assert!(warning.contains(&format!("{docs} (index.lifecycle.name=month)")), "{restored}");
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
-fn an_index_with_a_lifecycle_policy_is_given_the_date_of_its_creation_unless_it_rolls_over() {
-    let sandbox = Sandbox::new("ages");
-    let docs = sandbox.simple("docs", 10);
-    // What a server with lifecycle management shows of it: the servers of the tests have none.
-    let mut shown = sandbox.ask("GET", &format!("/{docs}?flat_settings=true"), None);
-    let born = shown[&docs]["settings"]["index.creation_date"].clone();
-    shown[&docs]["settings"]["index.lifecycle.name"] = json!("month");
-    let mut rolls = shown.clone();
-    rolls[&docs]["settings"]["index.lifecycle.rollover_alias"] = json!("logs");
-    for (snapshot, shown, date) in [("s1", &shown, &born), ("s2", &rolls, &Value::Null)] {
-        let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /{docs}?"), 100, 200, shown);
-        let created = sandbox.tool(&["create", snapshot]).env("SVC_SEARCH_URL", gate.url()).run().ok();
-        let gate = Gate::to(&sandbox.search.url).unwrap();
-        let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
-        let restored = restore.run().review("not_restored");
-        let bodies = gate.bodies(&format!("/{docs}/_settings"));
-        let set = bodies
-            .iter()
-            .find(|body| body["index.lifecycle.name"] == "month")
-            .unwrap_or_else(|| panic!("{bodies:?}\n{restored}"));
-        assert_eq!(&set["index.lifecycle.origination_date"], date, "{restored}");
-    }
-}
-
-#[test]
-fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are_swapped_together() {
-    let sandbox = Sandbox::new("lifecycles");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
     let created = sandbox.create("s1");
     let before = sandbox.content();
+    sandbox.fill(&a, 10, 15);
     let mut document = created.doc().clone();
     for captured in document["result"]["captured"].as_array_mut().unwrap() {
         captured["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     }
     sandbox.remove_state();
-    let mishap = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("PUT /{a},{b}/_settings"), 1, 400, &mishap);
-    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());
-    let restored = restore.run().review("not_restored");
-    // Each is tried alone, and the server itself says why it does not take the settings.
-    for (index, warning) in [&a, &b].into_iter().zip(restored.doc()["warnings"].as_array().unwrap()) {
+    // One failure for another cause takes the lifecycle from none of those that are swapped together: each is tried alone.
+    let gate = sandbox.gate().refusing(&format!("PUT /{a},{b}/_settings"), 1, MISHAP);
+    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string());
+    let restored = restore.via(&gate).run().review("not_restored");
+    let warnings = restored.doc()["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{restored}");
+    for (index, warning) in [&a, &b].into_iter().zip(warnings) {
         let warning = warning["message"].as_str().unwrap();
         assert!(warning.contains(&format!("{index} (index.lifecycle.name=month)")), "{restored}");
         assert!(warning.contains("unknown setting") && !warning.contains("a mishap"), "{restored}");
     }
-    assert_eq!(restored.doc()["warnings"].as_array().unwrap().len(), 2, "{restored}");
     assert_eq!(sandbox.content(), before);
 }
 
@@ -411,11 +342,11 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
             "total_managed_indices": managed})
     };
     let (explain, add) = ("GET /_plugins/_ism/explain/", "POST /_plugins/_ism/add/");
-    let gate = |policy: Value| Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 200, &explained(policy));
-    let through = |gate: &Gate, tool: Tool| tool.env("SVC_SEARCH_URL", gate.url()).run();
+    let gate = |policy: Value| sandbox.gate().answering(explain, 100, 200, &explained(policy));
+    let through = |gate: &Gate, tool: Tool| tool.via(gate).run();
     let created = through(&gate(json!("month")), sandbox.tool(&["create", "s1"])).ok();
     assert_eq!(created.result()["captured"][0]["metadata"]["policy"], "month", "{created}");
-    let restore = || sandbox.tool(&["restore", "--from", "-"]).stdin(created.text());
+    let restore = || sandbox.resuming(&["restore"], &created);
     let added = json!({"updated_indices": 1, "failures": false, "failed_indices": []});
     let why = "This index already has a policy, use the update policy API to update index policies";
     let failed = json!({"updated_indices": 0, "failures": true,
@@ -431,9 +362,7 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
         assert_eq!(restored.doc()["warnings"].to_string().contains(why), !is_added, "{restored}");
     }
     // A plugin that fails is there, and people are told; one that is not there is no news.
-    let error =
-        json!({"error": {"type": "null_pointer_exception", "reason": "the plugin fails", "root_cause": []}, "status": 500});
-    let failing = Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 500, &error);
+    let failing = sandbox.gate().refusing(explain, 100, (500, "null_pointer_exception", "the plugin fails"));
     let unseen = through(&failing, sandbox.tool(&["create", "s2"])).ok().warns("not_checked");
     assert!(unseen.text().contains("the plugin fails"), "{unseen}");
     assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
@@ -444,20 +373,12 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
 /// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of
 /// what it is of, and no setting that says so: those are asked of the cluster's state.
 fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
-    let own = [
-        "uuid",
-        "creation_date",
-        "version.",
-        "provided_name",
-        "resize.",
-        "number_of_routing_shards",
-        "routing.allocation.initial_recovery",
-        "routing_partition_size",
-    ];
+    let own = "uuid creation_date version. provided_name resize. number_of_routing_shards routing.allocation.initial_recovery \
+               routing_partition_size";
     let show = |index: &String| {
         let mut shown = sandbox.ask("GET", &format!("/{index}?flat_settings=true"), None)[index].take();
         let settings = shown["settings"].as_object_mut().unwrap();
-        settings.retain(|name, _| !own.iter().any(|own| name.starts_with(&format!("index.{own}"))));
+        settings.retain(|name, _| !own.split(' ').any(|own| name.starts_with(&format!("index.{own}"))));
         let metadata = sandbox.ask("GET", &format!("/_cluster/state/metadata/{index}?filter_path=**.routing_num_shards"), None);
         shown["routing_num_shards"] = metadata["metadata"]["indices"][index]["routing_num_shards"].clone();
         (index.clone(), shown)
@@ -469,26 +390,32 @@ fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
 fn every_setting_the_mapping_and_the_aliases_come_back_as_they_were_explicit_defaults_too() {
     let sandbox = Sandbox::new("rich");
     let alias = |suffix: &str| sandbox.name(suffix);
-    let sorted = json!({"settings": {"number_of_shards": 2, "number_of_routing_shards": 8, "number_of_replicas": 1, "auto_expand_replicas": "false",
-            "hidden": "false", "blocks.write": "false", "refresh_interval": "7s", "priority": 7, "sort.field": "n", "sort.order": "desc",
-            "default_pipeline": "_none", "max_result_window": 5000, "mapping.total_fields.limit": 2000,
-            "analysis": {"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}}},
-        "mappings": {"dynamic": "strict", "properties": {"n": {"type": "integer"}, "k": {"type": "integer"}, "t": {"type": "text", "analyzer": "folded"}}},
-        "aliases": {alias("all"): {"is_write_index": true}, alias("one"): {"filter": {"term": {"k": 1}}, "index_routing": "r", "search_routing": "r,s"}}});
-    let nested = json!({"settings": {"number_of_replicas": 2, "index.routing.allocation.total_shards_per_node": 5},
-        "mappings": {"properties": {"o": {"type": "nested", "properties": {"a": {"type": "keyword"}}}}},
-        "aliases": {alias("all"): {"is_write_index": false}}});
-    let expanded =
-        json!({"settings": {"auto_expand_replicas": "0-1", "hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
-    let plain = json!({"settings": {"number_of_replicas": 0, "blocks.read": "false"}});
-    let (blocked, closed) = (json!({"settings": {"number_of_replicas": 0}}), json!({"aliases": {alias("shut"): {}}}));
+    let analysis = json!({"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}});
+    let properties = json!({"n": {"type": "integer"}, "k": {"type": "integer"}, "t": {"type": "text", "analyzer": "folded"}});
+    let one = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "search_routing": "r,s"});
     let bodies = [
-        ("sorted", sorted),
-        ("nested", nested),
-        ("expanded", expanded),
-        ("plain", plain),
-        ("blocked", blocked),
-        ("closed", closed),
+        (
+            "sorted",
+            json!({"settings": {"number_of_shards": 2, "number_of_routing_shards": 8, "number_of_replicas": 1,
+                    "auto_expand_replicas": "false", "hidden": "false", "blocks.write": "false", "refresh_interval": "7s",
+                    "priority": 7, "sort.field": "n", "sort.order": "desc", "default_pipeline": "_none",
+                    "max_result_window": 5000, "mapping.total_fields.limit": 2000, "analysis": analysis},
+                "mappings": {"dynamic": "strict", "properties": properties},
+                "aliases": {alias("all"): {"is_write_index": true}, alias("one"): one}}),
+        ),
+        (
+            "nested",
+            json!({"settings": {"number_of_replicas": 2, "index.routing.allocation.total_shards_per_node": 5},
+                "mappings": {"properties": {"o": {"type": "nested", "properties": {"a": {"type": "keyword"}}}}},
+                "aliases": {alias("all"): {"is_write_index": false}}}),
+        ),
+        (
+            "expanded",
+            json!({"settings": {"auto_expand_replicas": "0-1", "hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}}),
+        ),
+        ("plain", json!({"settings": {"number_of_replicas": 0, "blocks.read": "false"}})),
+        ("blocked", json!({"settings": {"number_of_replicas": 0}})),
+        ("closed", json!({"aliases": {alias("shut"): {}}})),
     ];
     let indices: Vec<String> = bodies.into_iter().map(|(suffix, body)| sandbox.index(suffix, body)).collect();
     indices.iter().for_each(|index| sandbox.fill(index, 0, 6));
