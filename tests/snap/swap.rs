@@ -11,23 +11,43 @@ use svc_tests::tool::{Ran, Tool};
 
 const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
 
-/// Indices of every kind: shared and moved write aliases, filters, routing, hidden, replicas that cannot be placed.
-fn all_kinds(sandbox: &Sandbox) {
+/// Indices of every kind: settings that are set to their defaults too, an analyzer and a sort order, nested documents, shared and
+/// moved write aliases, filters, routing, hidden ones, replicas that cannot be placed. Gives their names.
+fn all_kinds(sandbox: &Sandbox) -> Vec<String> {
     let alias = |suffix: &str| sandbox.name(suffix);
-    let routed = json!({"index_routing": "r", "search_routing": "r,s"});
-    for (suffix, settings, aliases) in [
-        (
-            "a",
-            json!({"number_of_shards": 2, "number_of_replicas": 0}),
-            json!({alias("all"): {"is_write_index": true}, alias("zero"): {"filter": {"term": {"k": 0}}}, alias("routed"): routed}),
-        ),
-        ("b", json!({"number_of_replicas": 1}), json!({alias("all"): {"is_write_index": false}})),
-        ("c", json!({"number_of_replicas": 0, "index.hidden": true}), json!({alias("dark"): {"is_hidden": true}})),
-        ("d", json!({"index.auto_expand_replicas": "0-1"}), json!({alias("lone"): {}})),
-    ] {
-        let index = sandbox.index(suffix, json!({"settings": settings, "aliases": aliases}));
-        sandbox.fill(&index, 0, 30);
-    }
+    let analysis = json!({"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}});
+    let properties = json!({"n": {"type": "integer"}, "k": {"type": "integer"}, "t": {"type": "text", "analyzer": "folded"}});
+    let one = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "search_routing": "r,s"});
+    let a = json!({"settings": {"number_of_shards": 2, "number_of_routing_shards": 8, "number_of_replicas": 1,
+            "auto_expand_replicas": "false", "hidden": "false", "blocks.write": "false", "refresh_interval": "7s", "priority": 7,
+            "sort.field": "n", "sort.order": "desc", "default_pipeline": "_none", "max_result_window": 5000,
+            "mapping.total_fields.limit": 2000, "analysis": analysis},
+        "mappings": {"dynamic": "strict", "properties": properties},
+        "aliases": {alias("all"): {"is_write_index": true}, alias("one"): one}});
+    let b = json!({"settings": {"number_of_replicas": 2, "index.routing.allocation.total_shards_per_node": 5, "blocks.read": "false"},
+        "mappings": {"properties": {"o": {"type": "nested", "properties": {"a": {"type": "keyword"}}}}},
+        "aliases": {alias("all"): {"is_write_index": false}}});
+    let c = json!({"settings": {"number_of_replicas": 0, "index.hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
+    let d = json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}});
+    let indices = [("a", a), ("b", b), ("c", c), ("d", d)].map(|(suffix, body)| sandbox.index(suffix, body));
+    indices.iter().for_each(|index| sandbox.fill(index, 0, 30));
+    indices.into()
+}
+
+/// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of
+/// what it is of, and no setting that says so: those are asked of the cluster's state.
+fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
+    let own = "uuid creation_date version. provided_name resize. number_of_routing_shards routing.allocation.initial_recovery \
+               routing_partition_size";
+    let show = |index: &String| {
+        let mut shown = sandbox.ask("GET", &format!("/{index}?flat_settings=true"), None)[index].take();
+        let settings = shown["settings"].as_object_mut().unwrap();
+        settings.retain(|name, _| !own.split(' ').any(|own| name.starts_with(&format!("index.{own}"))));
+        let metadata = sandbox.ask("GET", &format!("/_cluster/state/metadata/{index}?filter_path=**.routing_num_shards"), None);
+        shown["routing_num_shards"] = metadata["metadata"]["indices"][index]["routing_num_shards"].clone();
+        (index.clone(), shown)
+    };
+    indices.iter().map(show).collect()
 }
 
 /// What an upgrade does to them.
@@ -36,11 +56,11 @@ fn upgrade(sandbox: &Sandbox) {
     sandbox.fill(&name("a"), 20, 50);
     sandbox.ask("DELETE", &format!("/{}/_doc/3?refresh=true", name("a")), None);
     sandbox.ask("PUT", &format!("/{}/_mapping", name("a")), Some(json!({"properties": {"added": {"type": "keyword"}}})));
-    sandbox.ask("PUT", &format!("/{}/_settings", name("b")), Some(json!({"index.number_of_replicas": 0})));
+    sandbox.ask("PUT", &format!("/{}/_settings", name("b")), Some(json!({"index.number_of_replicas": 0, "index.priority": 9})));
     let actions = json!({"actions": [
         {"add": {"index": name("a"), "alias": name("all"), "is_write_index": false}},
         {"add": {"index": name("b"), "alias": name("all"), "is_write_index": true}},
-        {"remove": {"index": name("a"), "alias": name("zero")}},
+        {"remove": {"index": name("a"), "alias": name("one")}},
         {"add": {"index": name("a"), "alias": name("newer")}}]});
     sandbox.ask("POST", "/_aliases", Some(actions));
     sandbox.ask("DELETE", &format!("/{}", name("d")), None);
@@ -50,38 +70,38 @@ fn upgrade(sandbox: &Sandbox) {
 #[test]
 fn a_restore_restores_everything_as_it_was_and_is_taken_back_completely() {
     let sandbox = Sandbox::new("all");
-    all_kinds(&sandbox);
+    let indices = all_kinds(&sandbox);
     let other = format!("oa-{}", sandbox.prefix);
     sandbox.ask("PUT", &format!("/{other}"), Some(json!({"aliases": {format!("{other}-alias"): {}}})));
     sandbox.fill(&other, 0, 7);
-    let before = sandbox.content();
+    // What somebody else has, and what the backup does not hold, stays as it is.
+    let theirs = [other.clone(), sandbox.name("e")];
+    let content = || {
+        let mut all = sandbox.content();
+        (theirs.each_ref().map(|name| all.remove(name)), all, shown(&sandbox, &indices[..3]))
+    };
+    let (_, before, before_shown) = content();
+    assert_eq!(before_shown[&indices[0]]["routing_num_shards"], 8);
     let created = sandbox.create("s1");
     upgrade(&sandbox);
     sandbox.fill(&other, 7, 9);
-    let upgraded = sandbox.content();
+    let upgraded = content();
 
     let restored = sandbox.from(&["restore"], &created).ok().changed();
-    let after = sandbox.content();
-    for (name, index) in &before {
-        let expected = if *name == other { &upgraded[name] } else { index };
-        assert_eq!(&after[name], expected, "{name}");
-    }
-    assert_eq!(after[&sandbox.name("e")], upgraded[&sandbox.name("e")], "what the backup does not hold stays");
+    let after = content();
+    assert_eq!(after, (upgraded.0.clone(), before, before_shown));
     let methods: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
     assert_eq!(methods, ["swapped", "swapped", "swapped", "direct"]);
     assert_eq!(sandbox.copies().len(), 3, "{:?}", sandbox.copies());
 
     let back = sandbox.from(&["swap"], &restored).ok().changed();
-    assert_eq!(sandbox.content(), upgraded);
+    assert_eq!(content(), upgraded);
     let again = sandbox.from(&["swap"], &back).ok().changed();
-    let after_again = sandbox.content();
-    for (name, index) in before.iter().filter(|(name, _)| **name != other) {
-        assert_eq!(&after_again[name], index, "{name}");
-    }
+    assert_eq!(content(), after);
     sandbox.from(&["discard"], &again).ok().changed();
     sandbox.from(&["discard"], &again).ok().unchanged();
     assert!(sandbox.copies().is_empty());
-    assert_eq!(sandbox.content(), after_again);
+    assert_eq!(content(), after);
 }
 
 #[test]
@@ -150,13 +170,11 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
 #[test]
 fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snapshot_holds() {
     let sandbox = Sandbox::new("lost");
-    all_kinds(&sandbox);
+    let indices = all_kinds(&sandbox);
     let before = sandbox.content();
     sandbox.create("s1");
     sandbox.remove_state();
-    for name in sandbox.names() {
-        sandbox.ask("DELETE", &format!("/{name}"), None);
-    }
+    indices.iter().for_each(|index| drop(sandbox.ask("DELETE", &format!("/{index}"), None)));
     let restored = sandbox.run(&["restore", "s1"]).ok().changed();
     assert_eq!(sandbox.content(), before);
     let indices = restored.result()["indices"].as_array().unwrap();
@@ -184,32 +202,39 @@ fn a_snapshot_that_is_named_comes_back_with_what_this_host_captured_of_it() {
 }
 
 #[test]
-fn a_closed_live_index_is_swapped_too() {
+fn an_index_that_was_closed_is_closed_again_and_a_live_one_that_is_closed_is_swapped_too() {
     let sandbox = Sandbox::new("closed");
-    let live = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&live, 10, 15);
-    sandbox.ask("POST", &format!("/{live}/_close"), None);
-    let restored = sandbox.from(&["restore"], &created).ok();
-    assert_eq!(sandbox.content(), before);
-    let kept = restored.result()["swap"]["indices"][0]["previous"].as_str().unwrap();
-    assert_eq!(sandbox.count(kept), 15);
-    let is_closed = || {
-        sandbox.ask("GET", &format!("/_cat/indices/{live}?format=json&h=status&expand_wildcards=all"), None)[0]["status"]
-            == "close"
-    };
+    let docs = sandbox.index("docs", json!({"aliases": {sandbox.name("shut"): {}}}));
+    sandbox.fill(&docs, 0, 10);
+    let indices = std::slice::from_ref(&docs);
+    sandbox.ask("POST", &format!("/{docs}/_close?wait_for_active_shards=1"), None);
+    let closed = shown(&sandbox, indices);
+    assert_eq!(closed[&docs]["settings"]["index.verified_before_close"], "true");
+    let of_closed = sandbox.create("closed");
+    sandbox.ask("POST", &format!("/{docs}/_open"), None);
+    let open = shown(&sandbox, indices);
+    let of_open = sandbox.create("open");
+    sandbox.fill(&docs, 10, 15);
+
+    let restored = sandbox.from(&["restore"], &of_closed).ok().changed();
+    assert_eq!(shown(&sandbox, indices), closed);
+    sandbox.from(&["discard"], &restored).ok();
+    // A closed one is live now.
+    let restored = sandbox.from(&["restore"], &of_open).ok().changed();
+    assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open.clone(), 10));
     let back = sandbox.from(&["swap"], &restored).ok();
-    assert!(is_closed());
+    assert_eq!(shown(&sandbox, indices), closed);
     sandbox.from(&["swap"], &back).ok();
-    assert_eq!(sandbox.content(), before);
+    assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open, 10));
+    // Where it is not live any more, too.
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.from(&["restore"], &of_closed).ok().changed();
+    assert_eq!(shown(&sandbox, indices), closed);
 }
 
 #[test]
 fn a_dry_run_prints_the_requests_and_changes_nothing() {
-    let sandbox = Sandbox::new("dry");
-    sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, _, created) = Sandbox::saved("dry");
     let content = sandbox.content();
     let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
     assert_eq!(dry.planned().len(), 7, "{dry}");
@@ -224,9 +249,7 @@ fn a_dry_run_prints_the_requests_and_changes_nothing() {
 
 #[test]
 fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
-    let sandbox = Sandbox::new("drop");
-    let live = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, live, created) = Sandbox::saved("drop");
     let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
     assert_eq!(sandbox.names(), [live]);
     sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
@@ -368,75 +391,4 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
     assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
     // A server that has lost the plugin.
     restore().run().review("not_restored");
-}
-
-/// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of
-/// what it is of, and no setting that says so: those are asked of the cluster's state.
-fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
-    let own = "uuid creation_date version. provided_name resize. number_of_routing_shards routing.allocation.initial_recovery \
-               routing_partition_size";
-    let show = |index: &String| {
-        let mut shown = sandbox.ask("GET", &format!("/{index}?flat_settings=true"), None)[index].take();
-        let settings = shown["settings"].as_object_mut().unwrap();
-        settings.retain(|name, _| !own.split(' ').any(|own| name.starts_with(&format!("index.{own}"))));
-        let metadata = sandbox.ask("GET", &format!("/_cluster/state/metadata/{index}?filter_path=**.routing_num_shards"), None);
-        shown["routing_num_shards"] = metadata["metadata"]["indices"][index]["routing_num_shards"].clone();
-        (index.clone(), shown)
-    };
-    indices.iter().map(show).collect()
-}
-
-#[test]
-fn every_setting_the_mapping_and_the_aliases_come_back_as_they_were_explicit_defaults_too() {
-    let sandbox = Sandbox::new("rich");
-    let alias = |suffix: &str| sandbox.name(suffix);
-    let analysis = json!({"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}});
-    let properties = json!({"n": {"type": "integer"}, "k": {"type": "integer"}, "t": {"type": "text", "analyzer": "folded"}});
-    let one = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "search_routing": "r,s"});
-    let bodies = [
-        (
-            "sorted",
-            json!({"settings": {"number_of_shards": 2, "number_of_routing_shards": 8, "number_of_replicas": 1,
-                    "auto_expand_replicas": "false", "hidden": "false", "blocks.write": "false", "refresh_interval": "7s",
-                    "priority": 7, "sort.field": "n", "sort.order": "desc", "default_pipeline": "_none",
-                    "max_result_window": 5000, "mapping.total_fields.limit": 2000, "analysis": analysis},
-                "mappings": {"dynamic": "strict", "properties": properties},
-                "aliases": {alias("all"): {"is_write_index": true}, alias("one"): one}}),
-        ),
-        (
-            "nested",
-            json!({"settings": {"number_of_replicas": 2, "index.routing.allocation.total_shards_per_node": 5},
-                "mappings": {"properties": {"o": {"type": "nested", "properties": {"a": {"type": "keyword"}}}}},
-                "aliases": {alias("all"): {"is_write_index": false}}}),
-        ),
-        (
-            "expanded",
-            json!({"settings": {"auto_expand_replicas": "0-1", "hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}}),
-        ),
-        ("plain", json!({"settings": {"number_of_replicas": 0, "blocks.read": "false"}})),
-        ("blocked", json!({"settings": {"number_of_replicas": 0}})),
-        ("closed", json!({"aliases": {alias("shut"): {}}})),
-    ];
-    let indices: Vec<String> = bodies.into_iter().map(|(suffix, body)| sandbox.index(suffix, body)).collect();
-    indices.iter().for_each(|index| sandbox.fill(index, 0, 6));
-    sandbox.block(&indices[4], "read_only", true);
-    sandbox.ask("POST", &format!("/{}/_close?wait_for_active_shards=1", indices[5]), None);
-    let before = shown(&sandbox, &indices);
-    assert_eq!(before[&indices[5]]["settings"]["index.verified_before_close"], "true");
-    assert_eq!(before[&indices[0]]["routing_num_shards"], 8);
-    let created = sandbox.create("s1");
-    sandbox.block(&indices[4], "read_only", false);
-    sandbox.ask("POST", &format!("/{}/_open", indices[5]), None);
-    sandbox.fill(&indices[5], 6, 9);
-    let unblocked = shown(&sandbox, &indices);
-    let restored = sandbox.from(&["restore"], &created).ok().changed();
-    assert_eq!(shown(&sandbox, &indices), before);
-    // Where it is not live any more, too.
-    sandbox.ask("DELETE", &format!("/{}", indices[5]), None);
-    sandbox.from(&["restore", "--indices", &indices[5]], &created).ok().changed();
-    assert_eq!(shown(&sandbox, &indices), before);
-    // And what was live comes back so, too.
-    sandbox.block(&indices[4], "read_only", false);
-    sandbox.from(&["swap"], &restored).ok().changed();
-    assert_eq!(shown(&sandbox, &indices), unblocked);
 }

@@ -507,6 +507,16 @@ impl Tool {
 }
 
 impl Sandbox {
+    /// On the shared server, with ten documents in an index, a snapshot of it (`s1`), and five documents more since. Gives the name of
+    /// the index and the snapshot's document too.
+    pub fn saved(name: &str) -> (Self, String, Ran) {
+        let sandbox = Self::new(name);
+        let docs = sandbox.simple("docs", 10);
+        let created = sandbox.create("s1");
+        sandbox.fill(&docs, 10, 15);
+        (sandbox, docs, created)
+    }
+
     /// A gate before its server.
     pub fn gate(&self) -> Gate {
         Gate::to(&self.search.url).expect("a port is free")
