@@ -25,10 +25,7 @@ fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
 
 #[test]
 fn a_staged_copy_that_is_not_as_it_was_verified_never_replaces_what_is_live() {
-    let sandbox = Sandbox::new("unsound");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    sandbox.fill(&docs, 10, 15);
+    let (sandbox, docs, created) = Sandbox::saved("unsound");
     let staged = sandbox.from(&["stage"], &created).ok();
     let copy = staged.result()["indices"][0]["copy"].as_str().unwrap().to_owned();
     let set = |settings: Value| drop(sandbox.ask("PUT", &format!("/{copy}/_settings"), Some(settings)));
@@ -46,10 +43,7 @@ fn a_staged_copy_that_is_not_as_it_was_verified_never_replaces_what_is_live() {
 
 #[test]
 fn a_closed_index_is_in_the_way_too() {
-    let sandbox = Sandbox::new("closed");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    sandbox.fill(&docs, 10, 15);
+    let (sandbox, docs, created) = Sandbox::saved("closed");
     sandbox.ask("POST", &format!("/{docs}/_close"), None);
     let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
     refused.error_has(&[&docs]);
@@ -60,11 +54,8 @@ fn a_closed_index_is_in_the_way_too() {
 
 #[test]
 fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
-    let sandbox = Sandbox::new("lost");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, docs, created) = Sandbox::saved("lost");
     // The restore itself, which the server continues alone.
-    sandbox.fill(&docs, 10, 15);
     let gate = sandbox.gate().close_on("/_restore", Side::After).hanging_up();
     let lost = sandbox.resuming(&CLOSE, &created).via(&gate).run().fails(6, "outcome_unknown").changed();
     assert_eq!(gate.changes().len(), 2, "nothing is opened again: {:?}", gate.changes());
@@ -104,9 +95,7 @@ fn when_one_index_cannot_be_closed_the_others_are_opened_again() {
 
 #[test]
 fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is_so() {
-    let sandbox = Sandbox::new("unsure");
-    sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, _, created) = Sandbox::saved("unsure");
     for (side, run) in [(Side::After, "20261120t070001z-test"), (Side::Before, "20261120t070002z-test")] {
         let gate = sandbox.gate().close_on("/_restore", side).hanging_up();
         let lost = sandbox.resuming(&["stage", "--run-id", run], &created).via(&gate).run().fails(6, "outcome_unknown");
@@ -123,9 +112,7 @@ fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is
 
 #[test]
 fn a_restore_asks_a_server_again_that_is_too_busy_to_begin_it() {
-    let sandbox = Sandbox::new("busy");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, docs, created) = Sandbox::saved("busy");
     // After half a minute in the queue of its master.
     let why = "failed to process cluster event (restore_snapshot[s1]) within 30s";
     for args in [&["stage"][..], &CLOSE] {
@@ -137,9 +124,7 @@ fn a_restore_asks_a_server_again_that_is_too_busy_to_begin_it() {
 
 #[test]
 fn what_is_discarded_of_a_run_is_of_no_run_whose_name_begins_so() {
-    let sandbox = Sandbox::new("prefix");
-    sandbox.simple("docs", 3);
-    let created = sandbox.create("s1");
+    let (sandbox, _, created) = Sandbox::saved("prefix");
     let runs = ["20260101t000000z-x", "20260101t000000z-x-2"];
     runs.iter().for_each(|run| drop(sandbox.from(&["stage", "--run-id", run], &created).ok()));
     let copies = sandbox.copies();
@@ -178,9 +163,7 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
 
 #[test]
 fn a_restore_that_is_undone_and_whose_staging_stays_has_changed_something() {
-    let sandbox = Sandbox::new("stays");
-    sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, _, created) = Sandbox::saved("stays");
     let gate = sandbox.gate().refusing("POST /_aliases", 1, (400, "illegal_argument_exception", "no"));
     let gate = gate.refusing("DELETE /svc-staged-", 1000, DENIED);
     sandbox.resuming(&["restore"], &created).via(&gate).run().fails(1, "search_refused").changed();
@@ -209,9 +192,7 @@ fn what_a_killed_restore_has_left_without_writes_under_a_live_name_is_discarded(
 
 #[test]
 fn the_document_has_what_was_found_out_about_a_restore_whatever_becomes_of_its_record() {
-    let sandbox = Sandbox::new("verdict");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, docs, created) = Sandbox::saved("verdict");
     let mut forged = created.doc().clone();
     forged["result"]["captured"][0]["docs_count"] = json!(11);
     sandbox.remove_state();
@@ -229,9 +210,7 @@ fn the_document_has_what_was_found_out_about_a_restore_whatever_becomes_of_its_r
 
 #[test]
 fn the_disk_space_for_a_snapshot_is_what_the_server_says_or_what_was_captured_or_unknown() {
-    let sandbox = Sandbox::new("sizes");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, docs, created) = Sandbox::saved("sizes");
     let says = sandbox.search.product == Product::OpenSearch;
     let stage = |gate: &Gate| sandbox.resuming(&["stage"], &created).via(gate);
     let is_asked = |gate: &Gate| gate.asked().iter().any(|request| request.contains("/_status?"));
@@ -260,6 +239,5 @@ fn the_disk_space_for_a_snapshot_is_what_the_server_says_or_what_was_captured_or
     let staged = stage(&gate).run().ok();
     let needed = &staged.result()["disk_space"]["needed_bytes"];
     assert!(needed.as_u64().unwrap() > 0 && !staged.text().contains("not_checked"), "{staged}");
-    assert_eq!(is_asked(&gate), says);
-    assert_eq!((sandbox.copies().len(), sandbox.count(&docs)), (1, 10));
+    assert_eq!((is_asked(&gate), sandbox.copies().len(), sandbox.count(&docs)), (says, 1, 15));
 }
