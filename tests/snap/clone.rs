@@ -174,9 +174,7 @@ fn told(sandbox: &Sandbox) -> Vec<(String, String)> {
 
 #[test]
 fn copies_without_a_document_or_a_record_are_told_by_health_and_removed_unless_they_are_all_there_is() {
-    let sandbox = Sandbox::new("orphan");
-    let live = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, live, created) = Sandbox::saved("orphan");
     assert_eq!(told(&sandbox), []);
     sandbox.gate().close_on("/_restore", Side::After).kill(sandbox.resuming(&["stage"], &created));
     let [(name, run)] = &told(&sandbox)[..] else { panic!("one copy") };
