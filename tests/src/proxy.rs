@@ -116,14 +116,12 @@ struct Bytes {
     accepted: usize,
     /// How often all open connections were closed.
     cuts: usize,
-    /// Whether anything was held back.
-    holds: bool,
 }
 
 impl Proxy {
     /// For `host:port`, or for the server of an `http://host:port` address; everything passes at first.
     pub fn to(target: &str) -> Result<Self> {
-        let state = Arc::new(Mutex::new(Bytes { mode: Mode::Pass, accepted: 0, cuts: 0, holds: false }));
+        let state = Arc::new(Mutex::new(Bytes { mode: Mode::Pass, accepted: 0, cuts: 0 }));
         let (target, serving) = (host_and_port(target), Arc::clone(&state));
         let serve = move |client: TcpStream| {
             let cuts = with(&serving, |state| {
@@ -145,11 +143,6 @@ impl Proxy {
 
     pub fn is_stalled(&self) -> bool {
         with(&self.state, |state| state.mode == Mode::Stall)
-    }
-
-    /// Whether it has held something back since it stalled.
-    pub fn holds_something(&self) -> bool {
-        with(&self.state, |state| state.holds)
     }
 
     /// Closes the connections that are open now; new ones are carried.
@@ -196,7 +189,6 @@ fn pump([mut from, mut to]: [&TcpStream; 2], state: &Mutex<Bytes>, cuts: usize, 
                 Mode::StallAt(text) if !is_answer && has(text) => state.mode = Mode::Stall,
                 _ => {}
             }
-            state.holds |= state.mode == Mode::Stall;
             (state.mode != Mode::Stall).then_some(ready)
         });
         let Some(allowed) = allowed else {
