@@ -166,21 +166,28 @@ fn an_answer_that_is_lost_anywhere_does_not_keep_the_verdict_away() {
 
 #[test]
 fn a_request_that_never_comes_complete_is_6_its_outcome_is_unknown_and_the_same_command_finds_out() {
-    let bench = Bench::small("request");
     let cuts = [(0, End::Close), (10, End::Reset), (300, End::Close)].map(|(bytes, end)| Act::Cut(At::Request(bytes), end));
     let answers = [nginx(NGINX[0]), envoy(), maintenance()].map(|answer| Act::Answer(answer, false));
-    for (number, hurt) in cuts.into_iter().chain(answers).enumerate() {
-        let name = format!("request-{number}");
-        bench.hurt(hurt.clone(), 1);
-        let ran = bench.create(&name).run().fails(6, "outcome_unknown");
-        assert!(ran.doc()["changed"].is_null(), "{hurt:?}\n{ran}");
-        bench.check(&name, &ran);
-    }
-    // It says nothing at all: the time limit.
-    bench.hurt(Act::Cut(At::Request(50), End::Stall), 1);
-    let ran = bench.create("silent").args(["--timeout", "8s"]).run().fails(6, "timeout").error_has(&["--run-id"]);
-    assert!(ran.doc()["changed"].is_null(), "{ran}");
-    bench.check("silent", &ran);
+    // All at once: their time goes by in waiting.
+    thread::scope(|scope| {
+        for (number, hurt) in cuts.into_iter().chain(answers).enumerate() {
+            scope.spawn(move || {
+                let bench = Bench::small(&format!("request-{number}"));
+                bench.hurt(hurt.clone(), 1);
+                let ran = bench.create("s").run().fails(6, "outcome_unknown");
+                assert!(ran.doc()["changed"].is_null(), "{hurt:?}\n{ran}");
+                bench.check("s", &ran);
+            });
+        }
+        // It says nothing at all: the time limit.
+        scope.spawn(|| {
+            let bench = Bench::small("request-silent");
+            bench.hurt(Act::Cut(At::Request(50), End::Stall), 1);
+            let ran = bench.create("s").args(["--timeout", "8s"]).run().fails(6, "timeout").error_has(&["--run-id"]);
+            assert!(ran.doc()["changed"].is_null(), "{ran}");
+            bench.check("s", &ran);
+        });
+    });
 }
 
 #[test]
