@@ -131,20 +131,20 @@ fn a_restore_under_bulk_writers_by_name_and_by_alias_loses_nothing_that_was_acce
         let aliases = json!({&alias: {"is_write_index": n == 0}});
         sandbox.index(&format!("i{n}"), json!({"settings": {"number_of_replicas": 0}, "aliases": aliases}))
     };
-    let indices: Vec<String> = (0..10).map(index).collect();
+    let indices: Vec<String> = (0..6).map(index).collect();
     indices.iter().for_each(|index| sandbox.fill(index, 0, 20));
     let setting = || sandbox.ask("GET", "/_cluster/settings?flat_settings=true", None);
     let before = setting();
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
     tool(&["create", "s1"]).run().ok();
-    for round in 0..2 {
+    for round in 0..svc_tests::rounds("a restore under bulk writers", 1, 2) {
         let (clients, run) = (Clients::default(), run_id(round));
         let restored = thread::scope(|scope| {
             let (url, clients, indices, alias) = (&sandbox.search.url, &clients, &indices, &alias);
             let _stopping = Stopping(clients);
             scope.spawn(move || clients.write_in_bulk(url, indices, "n"));
             scope.spawn(move || clients.write_in_bulk(url, std::slice::from_ref(alias), "a"));
-            (0..3).for_each(|_| drop(scope.spawn(move || clients.read(url, alias))));
+            scope.spawn(move || clients.read(url, alias));
             let writes = |more: u64| {
                 let most = clients.accepted() + more;
                 wait::until("more writes", wait::HANG, || (clients.accepted() > most).then_some(())).unwrap();
