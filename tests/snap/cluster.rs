@@ -182,7 +182,7 @@ fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_co
     // Restore, block, keep, exchange, clone, settle, finish.
     const EXCHANGE: usize = 4;
     let numbers = [EXCHANGE, 1, 6, 2, 3, 5, 7];
-    for number in numbers.into_iter().take(rounds("a node that stops at a request of a restore", 3, 7)) {
+    for number in numbers.into_iter().take(rounds("a node that stops at a request of a restore", 2, 7)) {
         sandbox.fill(&index, 0, 9);
         let old = sandbox.count(&alias);
         assert_eq!((green()["status"].clone(), old), (json!("green"), new + 9));
