@@ -326,7 +326,7 @@ fn a_signal_while_a_snapshot_is_taken_cancels_it_and_another_run_is_kept_away_me
 #[test]
 fn a_snapshot_continues_after_the_time_limit_and_is_waited_for_or_cancelled_by_delete() {
     // The limit is long enough for all that comes before the snapshot, and that takes longer.
-    let sandbox = Sandbox::at_rate("limit", "150kb");
+    let sandbox = Sandbox::at_rate("limit", "120kb");
     let create = ["create", "s", "--timeout", "10s"];
     let late = sandbox.run(&create).fails(6, "timeout").changed().error_has(&["svc-snap wait s"]);
     assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
@@ -334,7 +334,7 @@ fn a_snapshot_continues_after_the_time_limit_and_is_waited_for_or_cancelled_by_d
     sandbox.run(&["delete", "s"]).refused("not_ready");
     sandbox.run(&["stage", "s"]).fails(7, "not_ready").unchanged();
     // A server that falls silent does not keep a signal away.
-    let gate = sandbox.gate().close_before("", 3);
+    let gate = sandbox.gate().close_before(&format!("GET /_snapshot/{}/s", sandbox.prefix), 2);
     let waiting = gate.hold(sandbox.tool(&["wait", "s"]));
     waiting.signal(Signal::SIGTERM);
     waiting.wait().fails(143, "interrupted").unchanged().error_has(&["svc-snap wait s"]);
