@@ -32,15 +32,6 @@ fn changed(sandbox: &Sandbox, name: &str) {
     sandbox.appears(name);
 }
 
-/// Starts a create with a rate of its own and kills it when its snapshot is under way.
-fn killed(sandbox: &Sandbox, name: &str) {
-    let create = sandbox.tool(&["create", name, "--rate-limit", "400kb"]).spawn();
-    changed(sandbox, name);
-    create.signal(Signal::SIGKILL);
-    create.wait();
-    assert!(throttle(sandbox).1);
-}
-
 /// What the document says of the throttle.
 fn rate(ran: &Ran) -> Value {
     ran.result()["throttle"].clone()
@@ -52,16 +43,14 @@ fn elsewhere(sandbox: &Sandbox, args: &[&str]) -> (tempfile::TempDir, Tool) {
     (state, tool)
 }
 
+/// What a run on another host has recorded of the throttle that it has taken off.
+fn of_another_host() -> String {
+    json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string()
+}
+
 fn codes(ran: &Ran) -> Vec<String> {
     let warnings = ran.doc()["warnings"].as_array().unwrap();
     warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
-}
-
-/// `health` says nothing of a rate. Of the cluster it may: the tests beside this one share it.
-#[track_caller]
-fn quiet(sandbox: &Sandbox) {
-    let health = sandbox.run(&["health"]).ok();
-    assert!(codes(&health).iter().all(|code| !code.starts_with("rate_")), "{health}");
 }
 
 #[test]
@@ -83,14 +72,14 @@ fn a_snapshot_is_taken_without_the_throttle_and_the_repository_is_afterwards_as_
         let by_variable = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_RATE_LIMIT", "500mb").run().ok();
         assert_eq!((&rate(&by_variable)["set"], settings(&sandbox)), (&json!("500mb"), before.clone()));
         let left = sandbox.run(&["create", "s3"]).ok();
-        assert_eq!((rate(&left), left.result()["plan"].as_array().unwrap().len()), (Value::Null, 1));
+        assert_eq!((rate(&left), left.planned().len()), (Value::Null, 1));
     }
 }
 
 #[test]
 fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     let sandbox = Sandbox::new("out");
-    sandbox.noise("docs", 15);
+    sandbox.noise("docs", 30);
     let before = settings(&sandbox);
     let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
     changed(&sandbox, "s1");
@@ -118,32 +107,31 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     let sandbox = Sandbox::new("kill").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.noise("docs", 20);
     let before = settings(&sandbox);
-    killed(&sandbox, "s1");
+    let create = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
+    changed(&sandbox, "s1");
+    create.signal(Signal::SIGKILL);
+    create.wait();
     let health = sandbox.run(&["health"]).ok().unchanged().warns("setting_left_changed");
     assert!(health.doc()["warnings"].to_string().contains("has left the rate"), "{health}");
     let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
     let foreign = other.run().ok().warns("setting_left_changed");
-    assert_eq!(foreign.result()["plan"].as_array().unwrap().len(), 1, "another host cannot tell that it is dead\n{foreign}");
+    assert_eq!(foreign.planned().len(), 1, "another host cannot tell that it is dead\n{foreign}");
     let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("run_recovered");
-    assert_eq!((deleted.result()["plan"].as_array().unwrap().len(), settings(&sandbox)), (2, before.clone()), "{deleted}");
+    assert_eq!((deleted.planned().len(), settings(&sandbox)), (2, before), "{deleted}");
 
     // A call with a rate of its own does both.
-    killed(&sandbox, "s2");
-    sandbox.ask("DELETE", &format!("/_snapshot/{}/s2", sandbox.prefix), None);
+    let sandbox = left_by_a_dead_run(sandbox);
     let created = sandbox.run(&["create", "s3", "--rate-limit", "none"]).ok().warns("run_recovered");
-    assert_eq!((&rate(&created)["was"], settings(&sandbox)), (&json!("3mb"), before.clone()), "{created}");
-    sandbox.run(&["health"]).ok();
+    assert_eq!((&rate(&created)["was"], throttle(&sandbox)), (&json!("7mb"), (json!("7mb"), false)), "{created}");
 
-    // Something that no snapshot holds yet, or it would be over at once.
-    sandbox.noise("more", 20);
-    killed(&sandbox, "s4");
-    sandbox.ask("DELETE", &format!("/_snapshot/{}/s4", sandbox.prefix), None);
+    let sandbox = left_by_a_dead_run(sandbox);
     let location = sandbox.location();
-    let register = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=3mb"];
+    let register = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=7mb"];
     sandbox.run(&register).ok().changed();
-    assert_eq!(throttle(&sandbox), (json!("3mb"), false));
+    assert_eq!(throttle(&sandbox), (json!("7mb"), false));
     sandbox.run(&register).ok().unchanged();
-    quiet(&sandbox);
+    let health = sandbox.run(&["health"]).ok();
+    assert!(!codes(&health).contains(&"setting_left_changed".to_owned()), "{health}");
 }
 
 #[test]
@@ -201,8 +189,7 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
 fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_request_that_puts_it_back() {
     let sandbox = Sandbox::new("note");
     sandbox.simple("docs", 3);
-    let note = json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string();
-    let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)]);
+    let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())]);
     let with_note = settings(&sandbox);
     let created =
         sandbox.run(&["create", "s1", "--rate-limit", "50mb"]).ok().warns("rate_not_changed").warns("setting_left_changed");
@@ -314,21 +301,14 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
 
 #[test]
 fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_document_shows_them() {
-    let sandbox = Sandbox::new("secret");
+    let mut sandbox = Sandbox::new("secret");
     sandbox.simple("docs", 3);
-    let note = json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string();
     for (secrets, recorded) in [
         ([("address", "http://me:s3cret@far:1/x"), ("other", "ftp://far/?token=s3cret")], false),
         ([("client.secret_key", "s3cret"), ("address", "hdfs://me:s3cret@far")], true),
     ] {
-        let mut all = secrets.to_vec();
-        if recorded {
-            all.extend([(SNAPSHOT, "0"), ("svc_tools_rate", note.as_str())]);
-        }
-        let all: serde_json::Map<String, Value> = all.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-        let mut body = json!({"type": "fs", "settings": all});
-        body["settings"]["location"] = json!(sandbox.location());
-        sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(body));
+        let record = [(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())];
+        sandbox = sandbox.registered(&[&secrets[..], if recorded { &record } else { &[] }].concat());
         let before = settings(&sandbox);
         let name = format!("s-{recorded}");
         for args in
