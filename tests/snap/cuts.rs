@@ -2,6 +2,7 @@
 //! once.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
@@ -155,10 +156,10 @@ fn what_a_client_writes_to_a_clone_before_the_swap_is_finished_is_not_lost_on_th
     assert_eq!(sandbox.count(&live), 11, "{forward}");
 }
 
-/// After some of the cuts the way back is killed at each of its requests, until it comes to its end.
-#[test]
-fn a_swap_cut_anywhere_is_taken_back_also_by_a_way_back_that_was_killed_and_the_indices_take_writes() {
-    let sandbox = Sandbox::new("cut-back");
+/// Swaps that are cut after these requests are taken back, and the indices take writes. After some of the cuts the way back is killed
+/// at each of its requests, until it comes to its end.
+fn taken_back(name: &str, cuts: RangeInclusive<usize>, killed: &[usize]) {
+    let sandbox = Sandbox::new(name);
     let alias = sandbox.name("alias");
     let index = |suffix: &str| {
         let aliases = json!({&alias: {"is_write_index": suffix == "a"}});
@@ -170,11 +171,9 @@ fn a_swap_cut_anywhere_is_taken_back_also_by_a_way_back_that_was_killed_and_the_
     let created = sandbox.create("s1");
     let (mut docs, mut n) = (20, 0);
     sandbox.fill(&a, 10, docs);
-    let requests = requests_of_a_swap(&sandbox, &created);
     // Blocked; one kept; all kept; exchanged; one cloned; both cloned; with their settings; finished.
-    assert_eq!(requests, 8);
-    let killed = &[1, 3, 5, 4, 2, 6, 7, 8][..svc_tests::rounds("cuts of a swap whose way back is killed everywhere", 3, 8)];
-    for cut in 1..=requests {
+    assert_eq!(requests_of_a_swap(&sandbox, &created), 8);
+    for cut in cuts {
         let ways = every_cut(if killed.contains(&cut) { usize::MAX } else { 0 }).map(Some).chain([None]);
         for back_cut in ways {
             n += 1;
@@ -206,6 +205,18 @@ fn a_swap_cut_anywhere_is_taken_back_also_by_a_way_back_that_was_killed_and_the_
             }
         }
     }
+}
+
+#[test]
+fn a_swap_cut_before_its_exchange_is_taken_back_also_by_a_way_back_that_was_killed() {
+    let count = svc_tests::rounds("cuts before an exchange whose way back is killed everywhere", 2, 3);
+    taken_back("back-early", 1..=3, &[1, 3, 2][..count]);
+}
+
+#[test]
+fn a_swap_cut_behind_its_exchange_is_taken_back_also_by_a_way_back_that_was_killed() {
+    let count = svc_tests::rounds("cuts behind an exchange whose way back is killed everywhere", 1, 5);
+    taken_back("back-late", 4..=8, &[5, 4, 6, 7, 8][..count]);
 }
 
 #[test]
