@@ -1,12 +1,10 @@
 //! `svc-snap clone`: a copy of the live indices; and copies without a record.
 
-use nix::sys::signal::Signal;
-use serde_json::json;
-use svc_tests::proxy::{Gate, Side};
+use serde_json::{Value, json};
+use svc_tests::proxy::Side;
 use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::{Ran, Spawned};
-use svc_tests::wait;
+use svc_tests::tool::Ran;
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
 fn two(sandbox: &Sandbox) -> [String; 2] {
@@ -18,12 +16,10 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
     [a, b]
 }
 
-fn killed(gate: &Gate, tool: Spawned) {
-    let mut tool = tool;
-    wait::until("the chosen request", svc_tests::wait::HANG, || (gate.is_closed() || !tool.is_running()).then_some(())).unwrap();
-    assert!(gate.is_closed(), "it did not come to the chosen request: {:?}", gate.changes());
-    tool.signal(Signal::SIGKILL);
-    assert_eq!(tool.wait().status, 137);
+/// The names of the clones.
+fn copies(clone: &Ran) -> Vec<String> {
+    let all = clone.result()["indices"].as_array().unwrap();
+    all.iter().map(|one| one["copy"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -32,24 +28,17 @@ fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
     let [a, b] = two(&sandbox);
     let before = sandbox.content();
     let dry = sandbox.run(&["clone", "--dry-run"]).ok().unchanged();
-    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 4, "{dry}");
+    assert_eq!(dry.planned().len(), 4, "{dry}");
     let clone = sandbox.run(&["clone"]).ok().changed();
     assert_eq!(sandbox.content(), before, "what is live is as it was, and takes writes");
-    let copies: Vec<_> =
-        clone.result()["indices"].as_array().unwrap().iter().map(|one| one["copy"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(sandbox.copies(), copies);
-    for copy in &copies {
-        let settings = sandbox.settings(copy);
-        assert_eq!(
-            (&settings["hidden"], &settings["block"], &settings["replicas"]),
-            (&json!("true"), &json!("true"), &json!("0"))
-        );
+    assert_eq!(sandbox.copies(), copies(&clone));
+    for copy in copies(&clone) {
+        let settings = sandbox.settings(&copy);
+        let [hidden, block, replicas] = ["hidden", "block", "replicas"].map(|name| settings[name].as_str().unwrap().to_owned());
+        assert_eq!([&*hidden, &*block, &*replicas], ["true", "true", "0"], "{copy}");
     }
-    assert_eq!(
-        sandbox.ask("GET", &format!("/*{}*/_count", sandbox.prefix), None)["count"],
-        15,
-        "invisible to everybody's wildcards"
-    );
+    let everybodys = format!("/*{}*/_count", sandbox.prefix);
+    assert_eq!(sandbox.ask("GET", &everybodys, None)["count"], 15, "invisible to wildcards");
 
     // An upgrade.
     sandbox.fill(&a, 5, 30);
@@ -80,7 +69,7 @@ fn a_clone_that_is_not_needed_is_removed_by_its_document_or_its_run() {
     sandbox.from(&["swap", "--back"], &clone).fails(2, "options_invalid").unchanged();
     sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
     // What is left of it is the only way back to what was live then.
-    sandbox.ask("DELETE", &format!("/{}", clone.result()["indices"][0]["copy"].as_str().unwrap()), None);
+    sandbox.ask("DELETE", &format!("/{}", copies(&clone)[0]), None);
     let rest = sandbox.copies();
     sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("not_verified").unchanged();
     assert_eq!((sandbox.copies(), rest.len()), (rest, 1));
@@ -91,52 +80,54 @@ fn a_clone_that_is_not_needed_is_removed_by_its_document_or_its_run() {
 }
 
 #[test]
-fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request_or_ended() {
+fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request() {
     let sandbox = Sandbox::new("clone-kill");
     let [a, _] = two(&sandbox);
     let content = sandbox.content();
-    let mut n = 10;
-    for (side, number) in [(Side::After, 1), (Side::Before, 2), (Side::After, 2), (Side::Before, 3), (Side::After, 4)] {
-        n += 1;
-        let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
-        killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(n)]).env("SVC_SEARCH_URL", gate.url()).spawn());
+    let cuts = [(Side::After, 1), (Side::Before, 2), (Side::After, 2), (Side::Before, 3), (Side::After, 4)];
+    for (n, (side, number)) in cuts.into_iter().enumerate() {
+        let clone = |n: usize| sandbox.tool(&["clone", "--run-id", &run_id(n)]);
+        sandbox.gate().close_at(number, side).kill(clone(n));
         let blocked = sandbox.settings(&a)["block"] == "true";
         // The next call, of whatever run, takes the block off; the same run begins again.
-        let again = sandbox.run(&["clone", "--run-id", &run_id(if n % 2 == 0 { n } else { n + 100 })]).ok().changed();
-        assert_eq!(again.result()["plan"][0]["path"] == format!("/{a}/_settings"), blocked, "{again}");
+        let again = clone(if n % 2 == 0 { n + 100 } else { n }).run().ok().changed();
+        assert_eq!(again.planned()[0] == format!("/{a}/_settings"), blocked, "{again}");
         assert_ne!(sandbox.settings(&a)["block"], "true");
         assert_eq!(sandbox.content(), content, "{side:?} {number}");
-        for run in [n, n + 100] {
-            let run = run_id(run);
+        for run in [run_id(n), run_id(n + 100)] {
             if sandbox.copies().iter().any(|name| name.contains(&run)) {
                 sandbox.run(&["discard", "--run", &run]).ok().changed();
             }
         }
-        assert_eq!(sandbox.copies(), Vec::<String>::new(), "{side:?} {number}");
+        assert!(sandbox.copies().is_empty(), "{side:?} {number}");
     }
-    // Its own removal takes the block off too.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_block/write", Side::After);
-    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(50)]).env("SVC_SEARCH_URL", gate.url()).spawn());
-    sandbox.run(&["swap", "--run", &run_id(50)]).refused("not_verified");
+}
+
+#[test]
+fn an_interrupted_clone_blocks_swap_and_create_until_it_is_discarded_or_cloned_again() {
+    let sandbox = Sandbox::new("clone-cut");
+    let [a, _] = two(&sandbox);
+    let content = sandbox.content();
+    let run = run_id(50);
+    let clone = || sandbox.tool(&["clone", "--run-id", &run]);
+    sandbox.gate().close_on("/_block/write", Side::After).kill(clone());
+    sandbox.run(&["swap", "--run", &run]).refused("not_verified");
     // That block is no part of a backup.
     sandbox.run(&["create", "blocked"]).refused("index_blocked").unchanged();
-    sandbox.run(&["discard", "--run", &run_id(50)]).ok().changed();
+    sandbox.run(&["discard", "--run", &run]).ok().changed();
     assert_eq!(sandbox.content(), content);
     // A clone that is taken back has removed what an earlier one left all the same.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_settings", Side::After);
-    killed(&gate, sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).spawn());
+    sandbox.gate().close_on("/_settings", Side::After).kill(clone());
     assert_eq!(sandbox.copies().len(), 2);
-    let dry = sandbox.run(&["clone", "--run-id", &run_id(51), "--dry-run"]).ok().unchanged();
-    assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 1 + 4, "{dry}");
-    let refusal = json!({"error": {"type": "security_exception", "reason": "no permissions"}, "status": 403});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("POST /{a}/_clone/"), 1, 403, &refusal);
-    let again = sandbox.tool(&["clone", "--run-id", &run_id(51)]).env("SVC_SEARCH_URL", gate.url()).run();
-    again.fails(1, "permission_denied").changed();
+    let dry = clone().arg("--dry-run").run().ok().unchanged();
+    assert_eq!(dry.planned().len(), 1 + 4, "{dry}");
+    let gate = sandbox.gate().refusing(&format!("POST /{a}/_clone/"), 1, (403, "security_exception", "no permissions"));
+    clone().via(&gate).run().fails(1, "permission_denied").changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     // A connection that breaks at a clone, whether the server made it or not: what is missing is asked for again.
     for side in [Side::Before, Side::After] {
-        let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_clone/", side).hanging_up();
-        let clone = sandbox.tool(&["clone"]).env("SVC_SEARCH_URL", gate.url()).run().ok().changed();
+        let gate = sandbox.gate().close_on("/_clone/", side).hanging_up();
+        let clone = sandbox.tool(&["clone"]).via(&gate).run().ok().changed();
         assert_eq!((sandbox.copies().len(), sandbox.content()), (2, content.clone()), "{side:?}");
         sandbox.from(&["discard"], &clone).ok();
     }
@@ -148,18 +139,16 @@ fn a_clone_takes_off_no_block_outside_its_scope() {
     let [a, b] = ["a", "b"].map(|name| sandbox.simple(name, 3));
     let clone = |scope: &str, run: usize| sandbox.tool(&["clone", "--run-id", &run_id(run)]).env("SVC_INDICES", scope);
     let blocked = || [&a, &b].map(|name| sandbox.settings(name)["block"] == "true");
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_block/write", Side::After);
-    killed(&gate, clone(&format!("{a},{b}"), 70).env("SVC_SEARCH_URL", gate.url()).spawn());
+    sandbox.gate().close_on("/_block/write", Side::After).kill(clone(&format!("{a},{b}"), 70));
     assert_eq!(blocked(), [true, true]);
 
     clone(&b, 70).run().refused("name_in_use").unchanged();
     let other = clone(&b, 71).run().ok().changed();
-    let first = |done: &Ran| done.result()["plan"][0]["path"].clone();
-    assert_eq!((first(&other), blocked()), (json!(format!("/{b}/_settings")), [true, false]), "{other}");
+    assert_eq!((&other.planned()[0], blocked()), (&format!("/{b}/_settings"), [true, false]), "{other}");
     // What somebody blocks later is theirs.
-    sandbox.ask("PUT", &format!("/{b}/_settings"), Some(json!({"index.blocks.write": true})));
+    sandbox.block(&b, "write", true);
     let own = clone(&format!("{a},{b}"), 72).run().ok().changed();
-    assert_eq!((first(&own), blocked()), (json!(format!("/{a}/_settings")), [false, true]), "{own}");
+    assert_eq!((&own.planned()[0], blocked()), (&format!("/{a}/_settings"), [false, true]), "{own}");
 }
 
 #[test]
@@ -168,8 +157,7 @@ fn what_cannot_be_cloned_is_refused_by_all_its_names() {
     sandbox.simple("a", 3);
     let closed = sandbox.simple("closed", 3);
     sandbox.ask("POST", &format!("/{closed}/_close"), None);
-    let refused = sandbox.run(&["clone"]).refused("index_blocked");
-    assert!(refused.doc()["error"]["message"].as_str().unwrap().contains(&closed));
+    sandbox.run(&["clone"]).refused("index_blocked").error_has(&[&closed]);
     sandbox.ask("DELETE", &format!("/{closed}"), None);
     let red = sandbox.red("red");
     sandbox.run(&["clone"]).refused("indices_red");
@@ -177,41 +165,39 @@ fn what_cannot_be_cloned_is_refused_by_all_its_names() {
     sandbox.run(&["clone", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
 }
 
-#[test]
-fn a_staging_that_was_killed_without_a_run_of_its_own_is_found_and_removed() {
-    let sandbox = Sandbox::new("orphan");
-    let live = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    assert_eq!(sandbox.run(&["health"]).ok().result()["copies"], json!([]));
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_restore", Side::After);
-    killed(&gate, sandbox.tool(&["stage", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url()).spawn());
-    assert_eq!(sandbox.copies().len(), 1);
+/// What `health` says of copies: their names and their runs.
+fn told(sandbox: &Sandbox) -> Vec<(String, String)> {
     let health = sandbox.run(&["health"]).ok();
-    let copy = health.result()["copies"][0].clone();
-    assert_eq!(copy["name"].as_str(), sandbox.copies().first().map(String::as_str));
-    let run = copy["run"].as_str().unwrap();
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
+    health.result()["copies"].as_array().unwrap().iter().map(|one| (text(one, "name"), text(one, "run"))).collect()
+}
+
+#[test]
+fn copies_without_a_document_or_a_record_are_told_by_health_and_removed_unless_they_are_all_there_is() {
+    let (sandbox, live, created) = Sandbox::saved("orphan");
+    assert_eq!(told(&sandbox), []);
+    sandbox.gate().close_on("/_restore", Side::After).kill(sandbox.resuming(&["stage"], &created));
+    let [(name, run)] = &told(&sandbox)[..] else { panic!("one copy") };
+    assert_eq!(sandbox.copies(), std::slice::from_ref(name));
     sandbox.run(&["discard", "--run", run]).ok().changed();
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found").unchanged();
 
     // The same when no record of it is left: the state folder was lost, or is another host's.
-    let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(60)]).stdin(created.text()).run().ok();
-    let restored = sandbox.tool(&["restore", "--from", "-", "--run-id", &run_id(61)]).stdin(created.text()).run().ok();
-    assert_eq!(sandbox.run(&["health"]).ok().result()["copies"].as_array().unwrap().len(), 2);
-    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
-    let health = sandbox.run(&["health"]).ok();
-    let runs: Vec<_> =
-        health.result()["copies"].as_array().unwrap().iter().map(|one| one["run"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(runs, [run_id(61), run_id(60)], "{staged} {restored}");
+    let lose_records = || std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
+    sandbox.from(&["stage", "--run-id", &run_id(60)], &created).ok();
+    sandbox.from(&["restore", "--run-id", &run_id(61)], &created).ok();
+    lose_records();
+    let runs: Vec<_> = told(&sandbox).into_iter().map(|(_, run)| run).collect();
+    assert_eq!(runs, [run_id(61), run_id(60)]);
     sandbox.run(&["discard", "--run", &run_id(60), "--dry-run"]).ok().unchanged();
     sandbox.run(&["discard", "--run", &run_id(60)]).ok().changed();
-    let mut other = sandbox.tool(&["discard", "--run", &run_id(61)]);
-    other = other.env("SVC_INDICES", "other-*");
+    let other = sandbox.tool(&["discard", "--run", &run_id(61)]).env("SVC_INDICES", "other-*");
     other.run().fails(4, "swap_not_found").unchanged();
-    // What was kept, cloned or staged is not removed where it may be all that there is.
+    // What is a previous one, cloned or staged is not removed where it may be all that there is.
     sandbox.run(&["clone", "--run-id", &run_id(62)]).ok().changed();
-    sandbox.tool(&["stage", "--from", "-", "--run-id", &run_id(63)]).stdin(created.text()).run().ok();
-    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
+    sandbox.from(&["stage", "--run-id", &run_id(63)], &created).ok();
+    lose_records();
     sandbox.ask("DELETE", &format!("/{live}"), None);
     for n in 61..=63 {
         sandbox.run(&["discard", "--run", &run_id(n)]).refused("not_swappable");

@@ -2,17 +2,15 @@
 //! live is the one content or the other, never half of each, and whoever did not succeed says so in a sentence.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::Value;
 use svc_tests::content::Index;
-use svc_tests::proxy::{Gate, Side};
+use svc_tests::proxy::Side;
+use svc_tests::run_id::run_id;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::wait;
 use tempfile::TempDir;
 
-const LONG: Duration = svc_tests::wait::HANG;
 const RUN: &str = "20261120t020003z-two-hosts";
 
 /// A search database and two hosts that work with it.
@@ -35,10 +33,17 @@ impl Hosts {
         (this, created)
     }
 
-    /// The tool on the first host, or on the second.
-    fn tool(&self, host: usize, args: &[&str], run: &str, document: &Ran) -> Tool {
-        let tool = self.sandbox.tool(args).args(["--run-id", run, "--from", "-"]).stdin(document.text());
+    /// A call on the first host, or on the second.
+    fn on(&self, host: usize, tool: Tool) -> Tool {
         if host == 0 { tool } else { tool.env("SVC_STATE_DIR", self.second.path()) }
+    }
+
+    fn tool(&self, host: usize, step: &str, run: &str, document: &Ran) -> Tool {
+        self.on(host, self.sandbox.resuming(&[step, "--run-id", run], document))
+    }
+
+    fn clone(&self, host: usize, run: &str) -> Tool {
+        self.on(host, self.sandbox.tool(&["clone", "--run-id", run]))
     }
 
     /// What is live becomes another content than the backup's.
@@ -94,7 +99,7 @@ fn told(ran: &Ran) {
 fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothing_of_it() {
     let (hosts, created) = Hosts::new("after");
     let sandbox = &hosts.sandbox;
-    let second = |args: &[&str]| sandbox.tool(args).args(["--run-id", RUN]).env("SVC_STATE_DIR", hosts.second.path());
+    let second = |args: &[&str]| hosts.on(1, sandbox.tool(args).args(["--run-id", RUN]));
     let by_run = sandbox.tool(&["create", "t", "--run-id", RUN]).run().ok().changed();
     let again = second(&["create", "t"]).run().ok().unchanged().warns("not_checked");
     assert_eq!(again.result()["snapshot"]["uuid"], by_run.result()["snapshot"]["uuid"]);
@@ -102,7 +107,7 @@ fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothi
 
     let new = sandbox.content();
     let old = hosts.write();
-    let run = |host: usize, step: &str, document: &Ran| hosts.tool(host, &[step], RUN, document).run();
+    let run = |host: usize, step: &str, document: &Ran| hosts.tool(host, step, RUN, document).run();
     let staged = run(0, "stage", &created).ok().changed();
     let copies = sandbox.copies();
     for step in ["stage", "restore"] {
@@ -117,15 +122,12 @@ fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothi
     run(1, "restore", &created).ok().unchanged();
     assert!(hosts.is_new(&old, &new, "restored once more"));
     second(&["discard", "--run", RUN]).run().ok().changed();
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
 
-    let clone = |host: usize| {
-        let tool = sandbox.tool(&["clone", "--run-id", "20261120t020003z-clone"]);
-        if host == 0 { tool } else { tool.env("SVC_STATE_DIR", hosts.second.path()) }
-    };
-    clone(0).run().ok().changed();
+    let clone = |host: usize| hosts.clone(host, &run_id(1)).run();
+    clone(0).ok().changed();
     let copies = sandbox.copies();
-    clone(1).run().refused("name_in_use");
+    clone(1).refused("name_in_use");
     assert_eq!(sandbox.copies(), copies);
 }
 
@@ -137,32 +139,27 @@ fn two_hosts_that_do_the_same_at_once_end_with_the_old_or_the_new() {
     for round in 0..svc_tests::rounds("two hosts that do the same at once", 3, 15) {
         let old = hosts.write();
         let id = |step: &str| format!("20261120t02{round:02}03z-{step}");
-        let both = |step: &str, args: &[&str]| -> [Ran; 2] {
-            [0, 1].map(|host| hosts.tool(host, args, &id(step), &created).spawn()).map(Spawned::wait)
-        };
-        let ended = both("stage", &["stage"]);
+        let both = |tool: &dyn Fn(usize) -> Tool| [0, 1].map(|host| tool(host).spawn()).map(Spawned::wait);
+        let ended = both(&|host| hosts.tool(host, "stage", &id("stage"), &created));
         ended.iter().for_each(told);
         assert_eq!(ended.iter().filter(|ran| ran.status == 0).count(), 1, "{}\n{}", ended[0], ended[1]);
         let staged = ended.iter().find(|ran| ran.status == 0).unwrap();
         assert_eq!(sandbox.copies().len(), 2, "what one has staged the other has not removed: {}\n{}", ended[0], ended[1]);
         assert!(sandbox.content() == old);
 
-        let swap = |host: usize| hosts.tool(host, &["swap"], &id("stage"), staged);
-        let ended = [0, 1].map(|host| swap(host).spawn()).map(Spawned::wait);
+        let swap = |host: usize| hosts.tool(host, "swap", &id("stage"), staged);
+        let ended = both(&swap);
         hosts.came_through(&old, &new, &ended, swap);
         clear(&hosts);
 
         let old = hosts.write();
-        let ended = both("restore", &["restore"]);
-        hosts.came_through(&old, &new, &ended, |host| hosts.tool(host, &["restore"], &id("restore"), &created));
+        let restore = |host: usize| hosts.tool(host, "restore", &id("restore"), &created);
+        let ended = both(&restore);
+        hosts.came_through(&old, &new, &ended, restore);
         clear(&hosts);
 
         let old = hosts.write();
-        let clone = |host: usize| {
-            let tool = sandbox.tool(&["clone", "--run-id", &id("clone")]);
-            if host == 0 { tool } else { tool.env("SVC_STATE_DIR", hosts.second.path()) }
-        };
-        let ended = [0, 1].map(|host| clone(host).spawn()).map(Spawned::wait);
+        let ended = both(&|host| hosts.clone(host, &id("clone")));
         ended.iter().for_each(told);
         assert!(sandbox.content() == old, "{}\n{}", ended[0], ended[1]);
         if let Some(won) = ended.iter().find(|ran| ran.status == 0) {
@@ -186,8 +183,8 @@ fn a_host_that_is_late_at_any_request_never_spoils_what_the_other_has_done() {
     let (hosts, created) = Hosts::new("behind");
     let sandbox = &hosts.sandbox;
     let new = sandbox.content();
-    let gate = Gate::to(&sandbox.search.url).unwrap();
-    hosts.tool(0, &["restore"], RUN, &created).env("SVC_SEARCH_URL", gate.url()).run().ok();
+    let gate = sandbox.gate();
+    hosts.tool(0, "restore", RUN, &created).via(&gate).run().ok();
     let requests = gate.changes().len();
     clear(&hosts);
     let few = vec![1, 2, 4, requests];
@@ -200,18 +197,16 @@ fn a_host_that_is_late_at_any_request_never_spoils_what_the_other_has_done() {
             let old = hosts.write();
             let run = format!("20261120t02{number:02}03z-{step}");
             let document = match step {
-                "swap" => hosts.tool(0, &["stage"], &run, &created).run().ok(),
+                "swap" => hosts.tool(0, "stage", &run, &created).run().ok(),
                 _ => created.clone(),
             };
-            let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number - first, Side::Before);
-            let mut behind = hosts.tool(0, &[step], &run, &document).env("SVC_SEARCH_URL", gate.url()).spawn();
-            wait::until("the chosen request", LONG, || (gate.is_closed() || !behind.is_running()).then_some(())).unwrap();
-            assert!(gate.is_closed(), "{number}: {:?}", gate.changes());
-            let ahead = hosts.tool(1, &[step], &run, &document).run();
+            let gate = sandbox.gate().close_at(number - first, Side::Before);
+            let behind = gate.hold(hosts.tool(0, step, &run, &document));
+            let ahead = hosts.tool(1, step, &run, &document).run();
             gate.open();
             let behind = behind.wait();
             eprintln!("{step} {number}");
-            hosts.came_through(&old, &new, &[behind, ahead], |host| hosts.tool(host, &[step], &run, &document));
+            hosts.came_through(&old, &new, &[behind, ahead], |host| hosts.tool(host, step, &run, &document));
             clear(&hosts);
         }
     }

@@ -2,50 +2,28 @@
 //! terminal it prints nothing that was not asked for.
 
 use std::fs;
-use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use svc_tests::host::Host;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Settings;
 use svc_tests::terminal::on_terminal;
-use svc_tests::tool::Ran;
-use tempfile::TempDir;
+use svc_tests::tool::Tool;
 
-/// A terminal of 120 columns.
-struct Terminal<'a> {
-    sandbox: &'a Sandbox,
-    dir: TempDir,
-}
-
-impl<'a> Terminal<'a> {
-    fn new(sandbox: &'a Sandbox) -> Self {
-        Self { sandbox, dir: tempfile::tempdir().unwrap() }
-    }
-
-    /// A document in a file, since the terminal is the tool's stdin.
-    fn file(&self, document: &Ran) -> String {
-        let file = self.dir.path().join("from.json");
-        fs::write(&file, document.text()).unwrap();
-        file.display().to_string()
-    }
-
-    /// Runs the tool there to its good end; gives what the screen has shown, and the document.
-    #[track_caller]
-    fn run(&self, args: &[&str]) -> (String, Value) {
-        let out: PathBuf = self.dir.path().join("out.json");
-        let seen = on_terminal(&format!("stty cols 120; svc-snap {} > {}", args.join(" "), out.display()))
-            .env("SVC_SEARCH_URL", &self.sandbox.search.url)
-            .env("SVC_REPOSITORY", &self.sandbox.prefix)
-            .env("SVC_INDICES", format!("{}-*", self.sandbox.prefix))
-            .env("SVC_STATE_DIR", self.sandbox.state.path())
-            .output()
-            .unwrap();
-        let screen = String::from_utf8_lossy(&seen.stdout).into_owned();
-        let document: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap_or_else(|_| panic!("{screen}"));
-        assert_eq!(document["ok"], true, "{screen}\n{document:#}");
-        (screen, document)
-    }
+/// Runs the tool on a terminal of 120 columns to its good end; gives what the screen has shown.
+#[track_caller]
+fn screen(sandbox: &Sandbox, args: &[&str]) -> String {
+    let out = sandbox.state.path().join("out.json");
+    let seen = on_terminal(&format!("stty cols 120; svc-snap {} > {}", args.join(" "), out.display()))
+        .env("SVC_SEARCH_URL", &sandbox.search.url)
+        .env("SVC_REPOSITORY", &sandbox.prefix)
+        .env("SVC_INDICES", format!("{}-*", sandbox.prefix))
+        .env("SVC_STATE_DIR", sandbox.state.path())
+        .output()
+        .unwrap();
+    let screen = String::from_utf8_lossy(&seen.stdout).into_owned();
+    let document: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap_or_else(|_| panic!("{screen}"));
+    let schema = json!(format!("svc-snap.{}/1", args[0]));
+    assert_eq!((&document["ok"], &document["schema"]), (&json!(true), &schema), "{screen}\n{document:#}");
+    screen
 }
 
 /// A line of the screen says of `what` all that there is to say.
@@ -56,61 +34,47 @@ fn shows(screen: &str, what: &str) {
     assert!(lines.any(says_all), "{screen}");
 }
 
+/// With `--progress json` it says the same in lines; else it is silent without a terminal, and `ok` holds it to that.
+#[track_caller]
+fn says_json(tool: Tool) {
+    let asked = tool.args(["--progress", "json"]).talks().run().ok();
+    let line: Value = serde_json::from_str(asked.stderr.lines().next().unwrap()).unwrap();
+    assert!(line["unit"] == "bytes" && line["shards"]["total"].is_u64(), "{asked}");
+}
+
 #[test]
 fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_snapshot_and_of_the_wait_for_it() {
     let sandbox = Sandbox::new("bar");
     sandbox.noise("docs", 20);
-    let terminal = Terminal::new(&sandbox);
-    let (screen, document) = terminal.run(&["create", "s1", "--rate-limit", "400kb"]);
-    shows(&screen, "snapshot s1");
-    assert_eq!(document["schema"], "svc-snap.create/1");
-
-    // Elsewhere it prints nothing that was not asked for: `ok` holds it to that.
+    let rate = ["--rate-limit", "400kb"];
+    shows(&screen(&sandbox, &["create", "s1", rate[0], rate[1]]), "snapshot s1");
     sandbox.run(&["delete", "s1"]).ok();
-    let asked = sandbox.tool(&["create", "s2", "--rate-limit", "400kb", "--progress", "json"]).talks().run().ok();
-    let line: Value = serde_json::from_str(asked.stderr.lines().next().unwrap()).unwrap();
-    assert_eq!((&line["unit"], &line["shards"]["total"]), (&json!("bytes"), &json!(1)), "{asked}");
+    says_json(sandbox.tool(&["create", "s2"]).args(rate));
     sandbox.run(&["delete", "s2"]).ok();
-    let none = sandbox.tool(&["create", "s3", "--rate-limit", "800kb", "--progress", "none"]).run().ok();
-    assert_eq!(none.stderr, "");
-    sandbox.run(&["delete", "s3"]).ok();
 
     let sandbox = sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
-    let terminal = Terminal::new(&sandbox);
+    sandbox.run(&["create", "s3", "--no-wait"]).ok();
+    shows(&screen(&sandbox, &["wait", "s3"]), "snapshot s3");
+    sandbox.run(&["delete", "s3"]).ok();
     sandbox.run(&["create", "s4", "--no-wait"]).ok();
-    let (screen, document) = terminal.run(&["wait", "s4"]);
-    shows(&screen, "snapshot s4");
-    assert_eq!(document["schema"], "svc-snap.wait/1");
-    sandbox.run(&["delete", "s4"]).ok();
-    sandbox.run(&["create", "s5", "--no-wait"]).ok();
-    assert_eq!(sandbox.run(&["wait", "s5"]).ok().stderr, "");
+    assert_eq!(sandbox.run(&["wait", "s4"]).ok().stderr, "");
 }
 
-/// On a server of the test's own, whose restores are slow.
 #[test]
 fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_restore() {
-    let host = Host::shared().unwrap();
-    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
-    let sandbox = Sandbox::on(own.search.clone(), "back").registered(&[]);
+    let sandbox = Sandbox::new("back").registered(&[("max_restore_bytes_per_sec", "400kb")]);
     sandbox.noise("docs", 20);
-    let created = sandbox.create("s");
-    sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {"indices.recovery.max_bytes_per_sec": "400kb"}})));
-    let terminal = Terminal::new(&sandbox);
-    let from = terminal.file(&created);
+    // A document in a file, since the terminal is the tool's stdin.
+    let from = sandbox.state.path().join("from.json");
+    fs::write(&from, sandbox.create("s").text()).unwrap();
+    let from = ["--from", from.to_str().unwrap()];
 
     let run = "20261120t020003z-bar";
-    let (screen, document) = terminal.run(&["stage", "--from", &from, "--run-id", run]);
-    shows(&screen, "restore");
-    assert_eq!((&document["schema"], sandbox.copies().len()), (&json!("svc-snap.stage/1"), 1));
+    shows(&screen(&sandbox, &["stage", from[0], from[1], "--run-id", run]), "restore");
+    assert_eq!(sandbox.copies().len(), 1);
     sandbox.run(&["discard", "--run", run]).ok();
-    let (screen, document) = terminal.run(&["restore", "--from", &from]);
-    shows(&screen, "restore");
-    assert!(screen.split('\r').any(|line| line.contains("clone: 0/1")), "{screen}");
-    assert_eq!(document["schema"], "svc-snap.restore/1");
-
-    // Not a byte without a terminal.
-    assert_eq!(sandbox.run(&["restore", "--from", &from]).ok().stderr, "");
-    let asked = sandbox.tool(&["stage", "--from", &from, "--progress", "json"]).talks().run().ok();
-    let line: Value = serde_json::from_str(asked.stderr.lines().next().unwrap()).unwrap();
-    assert!(line["unit"] == "bytes" && line["shards"]["total"].is_u64(), "{asked}");
+    let seen = screen(&sandbox, &["restore", from[0], from[1]]);
+    shows(&seen, "restore");
+    assert!(seen.split('\r').any(|line| line.contains("clone: 0/1")), "{seen}");
+    says_json(sandbox.tool(&["stage"]).args(from));
 }

@@ -2,18 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::host::Host;
-use svc_tests::proxy::{Gate, Side};
+use svc_tests::proxy::Side;
 use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Settings;
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::search::own_server;
+use svc_tests::tool::Ran;
 
-const LONG: Duration = svc_tests::wait::HANG;
 /// Whatever is not the newest goes.
 const ALL_BUT_ONE: [&str; 5] = ["prune", "--max-age", "0s", "--min-count", "1"];
 
@@ -39,27 +35,17 @@ fn names(sandbox: &Sandbox) -> Vec<String> {
 }
 
 /// What the document says of each: name, outcome and reason, oldest first.
-fn told(ran: &Ran) -> Vec<(String, String, String)> {
-    let text = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
+fn told(ran: &Ran) -> Vec<String> {
     let all = ran.result()["snapshots"].as_array().unwrap();
-    all.iter().map(|one| (text(one, "name"), text(one, "outcome"), text(one, "reason"))).collect()
-}
-
-fn of(name: &str, outcome: &str, reason: &str) -> (String, String, String) {
-    (name.to_owned(), outcome.to_owned(), reason.to_owned())
-}
-
-fn pruning(sandbox: &Sandbox, gate: &Gate) -> Tool {
-    sandbox.tool(&ALL_BUT_ONE).env("SVC_SEARCH_URL", gate.url())
+    let words = |one: &Value| ["name", "outcome", "reason"].map(|key| one[key].as_str().unwrap().to_owned()).join(" ");
+    all.iter().map(words).collect()
 }
 
 #[test]
-fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
+fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
     // A server of its own: the cleanup keeps every snapshot of its server waiting. And its clock, which by default stands still
     // for 200 ms at a time, is to tell apart when one snapshot was begun and the next.
-    let host = Host::shared().unwrap();
-    let clock = ("thread_pool.estimated_time_interval".to_owned(), "1ms".to_owned());
-    let server = host.search_server(&host.search.key, &Settings { extra: vec![clock], ..Settings::default() }).unwrap();
+    let server = own_server(&[("thread_pool.estimated_time_interval", "1ms")]);
     let sandbox = Sandbox::on(server.search.clone(), "prune").registered(&[]);
     sandbox.simple("docs", 1);
     let put = |name: &str, body: &Value| {
@@ -67,15 +53,13 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
         sandbox.ask("PUT", &path, Some(body.clone()));
     };
     let mark = json!({"svc_tools": {"run_id": "20261120t020003z-nightly", "kind": "nightly"}});
-    let theirs = json!({"indices": sandbox.name("docs"), "metadata": {"taken_by": "somebody", "kind": "nightly"}});
-    put("a-theirs", &theirs);
+    put("a-theirs", &json!({"indices": sandbox.name("docs"), "metadata": {"taken_by": "somebody", "kind": "nightly"}}));
     let first = take(&sandbox, "n1", "nightly");
     take(&sandbox, "n2", "nightly");
     take(&sandbox, "by-hand", "manual");
     take(&sandbox, "before", "upgrade");
     let lost = sandbox.red("lost");
-    let part = json!({"indices": format!("{}-*", sandbox.prefix), "partial": true, "metadata": mark});
-    put("part", &part);
+    put("part", &json!({"indices": format!("{}-*", sandbox.prefix), "partial": true, "metadata": mark}));
     put("empty", &json!({"indices": "there-is-none", "ignore_unavailable": true, "metadata": mark}));
     sandbox.ask("DELETE", &format!("/{lost}"), None);
     take(&sandbox, "n3", "nightly");
@@ -84,21 +68,20 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
 
     // By default nothing is old enough; what is no backup is not needed beside a newer one that is.
     let dry = sandbox.run(&["prune", "--dry-run"]).ok().unchanged();
-    let stays = |name: &str, reason: &str| of(name, "kept", reason);
+    let theirs = ["a-theirs kept not_ours", "by-hand kept other_kind", "before kept other_kind"];
     let expected = [
-        stays("a-theirs", "not_ours"),
-        stays("n1", "min_count"),
-        stays("n2", "min_count"),
-        stays("by-hand", "other_kind"),
-        stays("before", "other_kind"),
-        of("part", "planned", "superseded"),
-        of("empty", "planned", "superseded"),
-        stays("n3", "newest"),
+        theirs[0],
+        "n1 kept min_count",
+        "n2 kept min_count",
+        theirs[1],
+        theirs[2],
+        "part planned superseded",
+        "empty planned superseded",
+        "n3 kept newest",
     ];
     assert_eq!(told(&dry), expected);
-    let requests: Vec<&Value> = dry.result()["plan"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
     let repository = format!("/_snapshot/{}", sandbox.prefix);
-    assert_eq!(requests, ["part", "empty", "_cleanup"].map(|name| format!("{repository}/{name}")).iter().collect::<Vec<_>>());
+    assert_eq!(dry.planned(), ["part", "empty", "_cleanup"].map(|name| format!("{repository}/{name}")));
     assert_eq!(names(&sandbox), all);
 
     // What a file names stays; what cannot be read keeps everything.
@@ -122,24 +105,19 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     fs::create_dir_all(&points).unwrap();
     let reason = || {
         let dry = sandbox.tool(&ALL_BUT_ONE).args(["--dry-run", "--keep-from"]).arg(&points).run().ok().unchanged();
-        told(&dry).into_iter().find(|one| one.0 == "n1").unwrap().2
+        told(&dry).remove(1)
     };
-    assert_eq!(reason(), "max_age");
+    assert_eq!(reason(), "n1 planned max_age");
     fs::create_dir_all(points.join("p1")).unwrap();
     sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&points).run().fails(4, "point_not_found").unchanged();
     fs::copy(&keep, points.join("p1/snapshot.json")).unwrap();
-    assert_eq!(reason(), "keep_from");
+    assert_eq!(reason(), "n1 kept keep_from");
 
     let notes = || fs::read_dir(sandbox.state.path().join("snapshots")).unwrap().count();
     assert_eq!(notes(), 5);
     let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().changed();
-    let mut expected = expected;
-    for (at, outcome, reason) in
-        [(1, "kept", "keep_from"), (2, "deleted", "max_age"), (5, "deleted", "superseded"), (6, "deleted", "superseded")]
-    {
-        (expected[at].1, expected[at].2) = (outcome.to_owned(), reason.to_owned());
-    }
-    assert_eq!(told(&pruned), expected);
+    let (kept, gone) = (["n1 kept keep_from", "n2 deleted max_age"], ["part deleted superseded", "empty deleted superseded"]);
+    assert_eq!(told(&pruned), [&theirs[..1], &kept, &theirs[1..], &gone, &["n3 kept newest"]].concat());
     assert_eq!(pruned.result()["deleted_count"], 3);
     assert_eq!(names(&sandbox), ["a-theirs", "before", "by-hand", "n1", "n3"]);
     assert_eq!(notes(), 4, "the notes of what was deleted go too");
@@ -150,15 +128,14 @@ fn the_nightly_snapshots_that_are_not_needed_go_and_all_others_stay() {
     // Each kind by itself: the newest of each stays, however many of the other kinds there are.
     let kinds = ["--kind", "nightly", "--kind", "manual", "--kind", "upgrade", "--max-count", "1"];
     let pruned = sandbox.tool(&["prune", "--max-age", "none", "--min-count", "1"]).args(kinds).run().ok().changed();
-    assert_eq!(told(&pruned)[1], of("n1", "deleted", "max_count"));
+    assert_eq!(told(&pruned)[1], "n1 deleted max_count");
     assert_eq!(names(&sandbox), ["a-theirs", "before", "by-hand", "n3"]);
 
     // A server that is running a cleanup itself: the snapshots are deleted all the same.
     take(&sandbox, "n4", "nightly");
-    let busy = json!({"error": {"type": "illegal_state_exception", "reason":
-        "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]"}, "status": 500});
-    let gate = Gate::to(&server.url).unwrap().answering("POST /_snapshot", 1000, 500, &busy);
-    let late = sandbox.tool(&ALL_BUT_ONE).env("SVC_SEARCH_URL", gate.url()).run().ok().changed().warns("search_busy");
+    let why = "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]";
+    let gate = sandbox.gate().refusing("POST /_snapshot", 1000, (500, "illegal_state_exception", why));
+    let late = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().warns("search_busy");
     assert_eq!(late.result()["deleted_count"], 1);
     sandbox.run(&["verify"]).ok();
 }
@@ -170,7 +147,7 @@ fn a_snapshot_that_is_being_taken_is_never_touched() {
     sandbox.ask("PUT", &format!("/_snapshot/{}/n1", sandbox.prefix), Some(body));
     sandbox.appears("n1");
     let pruned = sandbox.tool(&ALL_BUT_ONE).run().ok().unchanged();
-    assert_eq!(told(&pruned), [of("n1", "kept", "running")]);
+    assert_eq!(told(&pruned), ["n1 kept running"]);
     sandbox.ask("DELETE", &format!("/_snapshot/{}/n1", sandbox.prefix), None);
     let (create, _) = sandbox.begun(sandbox.tool(&["create", "n2", "--kind", "nightly"]), "n2");
     sandbox.run(&ALL_BUT_ONE).fails(8, "locked").unchanged();
@@ -182,18 +159,18 @@ fn a_snapshot_that_is_being_taken_is_never_touched() {
 fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
     let sandbox = nightly("busy", &["n1", "n2", "n3"]);
     // What a server says while another one cleans up.
-    let busy = json!({"error": {"root_cause": [], "type": "concurrent_snapshot_execution_exception", "reason":
-        "[r:n1/u] cannot delete snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[[r]]]"},
-        "status": 503});
-    let always = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1000, 503, &busy);
-    let given_up = pruning(&sandbox, &always).args(["--timeout", "10s"]).run().fails(5, "search_busy").unchanged();
-    assert_eq!(told(&given_up)[0], of("n1", "planned", "max_age"));
+    let why = "[r:n1/u] cannot delete snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[[r]]]";
+    let busy = (503, "concurrent_snapshot_execution_exception", why);
+    let always = sandbox.gate().refusing("DELETE /_snapshot", 1000, busy);
+    let given_up = sandbox.tool(&ALL_BUT_ONE).args(["--timeout", "4s"]).via(&always).run();
+    let given_up = given_up.fails(5, "search_busy").unchanged();
+    assert_eq!(told(&given_up)[0], "n1 planned max_age");
     assert_eq!(given_up.result()["deleted_count"], 0);
     assert!(always.changes().iter().all(|line| line.ends_with("/n1")) && always.changes().len() > 1, "one at a time");
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
 
-    let twice = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 2, 503, &busy);
-    let pruned = pruning(&sandbox, &twice).run().ok().changed();
+    let twice = sandbox.gate().refusing("DELETE /_snapshot", 2, busy);
+    let pruned = sandbox.tool(&ALL_BUT_ONE).via(&twice).run().ok().changed();
     let deletions = twice.changes().iter().filter(|line| line.starts_with("DELETE")).count();
     assert_eq!((&pruned.result()["deleted_count"], deletions), (&json!(2), 4));
     assert_eq!(names(&sandbox), ["n3"]);
@@ -202,36 +179,32 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
 #[test]
 fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
     let sandbox = nightly("cut", &["n1", "n2", "n3", "n4"]);
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/n2", Side::Before).hanging_up();
-    let cut = pruning(&sandbox, &gate).run().fails(6, "outcome_unknown").changed();
-    let outcomes =
-        ["deleted", "unknown", "planned"].iter().zip(["n1", "n2", "n3"]).map(|(outcome, name)| of(name, outcome, "max_age"));
-    assert_eq!(told(&cut)[..3], outcomes.collect::<Vec<_>>());
+    let gate = sandbox.gate().close_on("/n2", Side::Before).hanging_up();
+    let cut = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(6, "outcome_unknown").changed();
+    assert_eq!(told(&cut)[..3], ["n1 deleted max_age", "n2 unknown max_age", "n3 planned max_age"]);
     assert_eq!(names(&sandbox), ["n2", "n3", "n4"]);
     assert_eq!(cut.result()["deleted_count"], 1);
     // Only the answer is lost: that shows, and it continues.
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/n2", Side::After).hanging_up();
-    let whole = pruning(&sandbox, &gate).run().ok().changed();
+    let gate = sandbox.gate().close_on("/n2", Side::After).hanging_up();
+    let whole = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed();
     assert_eq!(whole.result()["deleted_count"], 2);
     assert_eq!(names(&sandbox), ["n4"]);
     // One that somebody else has deleted meanwhile is not this call's.
     take(&sandbox, "n4b", "nightly");
-    let missing = json!({"error": {"type": "snapshot_missing_exception", "reason": "[r:n4] is missing"}, "status": 404});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering("DELETE /_snapshot", 1, 404, &missing);
-    let gone = pruning(&sandbox, &gate).run().ok().unchanged();
-    assert_eq!((&told(&gone)[0], &gone.result()["deleted_count"]), (&of("n4", "gone", "max_age"), &json!(0)));
+    let gate = sandbox.gate().refusing("DELETE /_snapshot", 1, (404, "snapshot_missing_exception", "[r:n4] is missing"));
+    let gone = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().unchanged();
+    assert_eq!((told(&gone)[0].as_str(), &gone.result()["deleted_count"]), ("n4 gone max_age", &json!(0)));
     sandbox.tool(&ALL_BUT_ONE).run().ok().changed();
 
     for name in ["n5", "n6"] {
         take(&sandbox, name, "nightly");
     }
-    Gate::kill_on(&sandbox.search.url, "DELETE ", Side::After, sandbox.tool(&ALL_BUT_ONE));
-    let signalled = Gate::to(&sandbox.search.url).unwrap().close_on("DELETE ", Side::Before);
-    let ended = pruning(&sandbox, &signalled).spawn();
-    wait::until("the second removal", LONG, || signalled.is_closed().then_some(())).unwrap();
+    sandbox.gate().close_on("DELETE ", Side::After).kill(sandbox.tool(&ALL_BUT_ONE));
+    let gate = sandbox.gate().close_on("DELETE ", Side::Before);
+    let ended = gate.hold(sandbox.tool(&ALL_BUT_ONE));
     ended.signal(Signal::SIGTERM);
     let ended = ended.wait().fails(143, "interrupted");
-    assert_eq!((&ended.doc()["changed"], &told(&ended)[0]), (&Value::Null, &of("n5", "unknown", "max_age")));
+    assert_eq!((&ended.doc()["changed"], told(&ended)[0].as_str()), (&Value::Null, "n5 unknown max_age"));
     assert_eq!(names(&sandbox), ["n5", "n6"]);
     sandbox.tool(&ALL_BUT_ONE).run().ok().changed();
     assert_eq!(names(&sandbox), ["n6"]);
@@ -244,11 +217,11 @@ fn nothing_goes_if_the_list_is_incomplete() {
     // Elasticsearch 7.17's answer for a repository that is missing, and a list that is cut.
     let all = format!("GET /_snapshot/{}/_all", sandbox.prefix);
     let failures = json!({"snapshots": [], "failures": {"r": {"type": "repository_missing_exception", "reason": "[r] missing"}}});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&all, 1, 200, &failures);
-    pruning(&sandbox, &gate).run().fails(4, "repository_not_found").unchanged();
+    let gate = sandbox.gate().answering(&all, 1, 200, &failures);
+    sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(4, "repository_not_found").unchanged();
     let some = json!({"snapshots": sandbox.snapshots()[..1], "total": 3, "remaining": 2});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&all, 1, 200, &some);
-    pruning(&sandbox, &gate).run().fails(1, "search_refused").unchanged();
+    let gate = sandbox.gate().answering(&all, 1, 200, &some);
+    sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(1, "search_refused").unchanged();
     // One snapshot of which only the name is known any more.
     let location = sandbox.location();
     let is_snapshot = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap-"));

@@ -1,24 +1,18 @@
 //! `svc-snap --rate-limit`: the search database's throttles, taken off or set for one step and put back on every way out.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::host::Host;
-use svc_tests::proxy::{Gate, Mode, Proxy, Side};
+use svc_tests::proxy::{Act, At, End, Gate, Side};
 use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{Product, Settings};
+use svc_tests::search::{Product, own_server};
 use svc_tests::tool::{Ran, Spawned, Tool};
 use svc_tests::wait;
 
-const LONG: Duration = svc_tests::wait::HANG;
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
 const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
 
@@ -26,13 +20,19 @@ fn settings(sandbox: &Sandbox) -> Value {
     sandbox.ask("GET", &format!("/_snapshot/{}", sandbox.prefix), None)[&sandbox.prefix]["settings"].clone()
 }
 
+/// The throttle of the repository's snapshots, and whether a run has recorded that it has changed it.
+fn throttle(sandbox: &Sandbox) -> (Value, bool) {
+    let all = settings(sandbox);
+    (all[SNAPSHOT].clone(), all["svc_tools_rate"].is_string())
+}
+
 /// Waits until a run has changed the repository's rate and its snapshot is under way.
 fn changed(sandbox: &Sandbox, name: &str) {
-    wait::until("the note", LONG, || settings(sandbox)["svc_tools_rate"].as_str().map(drop)).unwrap();
+    wait::until("the record", wait::HANG, || throttle(sandbox).1.then_some(())).unwrap();
     sandbox.appears(name);
 }
 
-/// The rate of the snapshot's document, and that of the repository afterwards.
+/// What the document says of the throttle.
 fn rate(ran: &Ran) -> Value {
     ran.result()["throttle"].clone()
 }
@@ -43,16 +43,14 @@ fn elsewhere(sandbox: &Sandbox, args: &[&str]) -> (tempfile::TempDir, Tool) {
     (state, tool)
 }
 
+/// What a run on another host has recorded of the throttle that it has taken off.
+fn of_another_host() -> String {
+    json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string()
+}
+
 fn codes(ran: &Ran) -> Vec<String> {
     let warnings = ran.doc()["warnings"].as_array().unwrap();
     warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
-}
-
-/// `health` says nothing of a rate. Of the cluster it may: the tests beside this one share it.
-#[track_caller]
-fn quiet(sandbox: &Sandbox) {
-    let health = sandbox.run(&["health"]).ok();
-    assert!(codes(&health).iter().all(|code| !code.starts_with("rate_")), "{health}");
 }
 
 #[test]
@@ -74,7 +72,7 @@ fn a_snapshot_is_taken_without_the_throttle_and_the_repository_is_afterwards_as_
         let by_variable = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_RATE_LIMIT", "500mb").run().ok();
         assert_eq!((&rate(&by_variable)["set"], settings(&sandbox)), (&json!("500mb"), before.clone()));
         let left = sandbox.run(&["create", "s3"]).ok();
-        assert_eq!((rate(&left), left.result()["plan"].as_array().unwrap().len()), (Value::Null, 1));
+        assert_eq!((rate(&left), left.planned().len()), (Value::Null, 1));
     }
 }
 
@@ -107,55 +105,41 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
 #[test]
 fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     let sandbox = Sandbox::new("kill").registered(&[(SNAPSHOT, "3mb")]);
-    sandbox.noise("docs", 30);
+    sandbox.noise("docs", 20);
     let before = settings(&sandbox);
-    let killed = |name: &str| {
-        let spawned = sandbox.tool(&["create", name, "--rate-limit", "400kb"]).spawn();
-        changed(&sandbox, name);
-        spawned.signal(Signal::SIGKILL);
-        spawned.wait();
-        assert!(settings(&sandbox)["svc_tools_rate"].is_string());
-    };
-    killed("s1");
+    let create = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
+    changed(&sandbox, "s1");
+    create.signal(Signal::SIGKILL);
+    create.wait();
     let health = sandbox.run(&["health"]).ok().unchanged().warns("setting_left_changed");
     assert!(health.doc()["warnings"].to_string().contains("has left the rate"), "{health}");
     let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
     let foreign = other.run().ok().warns("setting_left_changed");
-    assert_eq!(foreign.result()["plan"].as_array().unwrap().len(), 1, "another host cannot tell that it is dead\n{foreign}");
+    assert_eq!(foreign.planned().len(), 1, "another host cannot tell that it is dead\n{foreign}");
     let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("run_recovered");
-    assert_eq!((deleted.result()["plan"].as_array().unwrap().len(), settings(&sandbox)), (2, before.clone()), "{deleted}");
+    assert_eq!((deleted.planned().len(), settings(&sandbox)), (2, before), "{deleted}");
 
     // A call with a rate of its own does both.
-    killed("s2");
-    sandbox.ask("DELETE", &format!("/_snapshot/{}/s2", sandbox.prefix), None);
+    let sandbox = left_by_a_dead_run(sandbox);
     let created = sandbox.run(&["create", "s3", "--rate-limit", "none"]).ok().warns("run_recovered");
-    assert_eq!((&rate(&created)["was"], settings(&sandbox)), (&json!("3mb"), before.clone()), "{created}");
-    sandbox.run(&["health"]).ok();
+    assert_eq!((&rate(&created)["was"], throttle(&sandbox)), (&json!("7mb"), (json!("7mb"), false)), "{created}");
 
-    // Something that no snapshot holds yet, or it would be over at once.
-    sandbox.noise("more", 30);
-    killed("s4");
-    sandbox.ask("DELETE", &format!("/_snapshot/{}/s4", sandbox.prefix), None);
+    let sandbox = left_by_a_dead_run(sandbox);
     let location = sandbox.location();
-    let register = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=3mb"];
+    let register = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=7mb"];
     sandbox.run(&register).ok().changed();
-    let registered = settings(&sandbox);
-    assert_eq!((&registered[SNAPSHOT], &registered["svc_tools_rate"]), (&json!("3mb"), &Value::Null));
+    assert_eq!(throttle(&sandbox), (json!("7mb"), false));
     sandbox.run(&register).ok().unchanged();
-    quiet(&sandbox);
+    let health = sandbox.run(&["health"]).ok();
+    assert!(!codes(&health).contains(&"setting_left_changed".to_owned()), "{health}");
 }
 
 #[test]
 fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
-    let sandbox = Sandbox::new("back-busy").registered(&[(SNAPSHOT, "3mb")]);
-    sandbox.noise("docs", 30);
-    let before = settings(&sandbox);
-    let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
-    changed(&sandbox, "s1");
-    spawned.signal(Signal::SIGKILL);
-    spawned.wait();
-    sandbox.ask("DELETE", &format!("/_snapshot/{}/s1", sandbox.prefix), None);
-    assert!(settings(&sandbox)["svc_tools_rate"].is_string());
+    let sandbox = Sandbox::new("back-busy");
+    sandbox.simple("docs", 3);
+    sandbox.create("s1");
+    let sandbox = left_by_a_dead_run(sandbox);
 
     // What ends it before its own first effect has none.
     let snapshots = sandbox.state.path().join("snapshots");
@@ -166,17 +150,16 @@ fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
 
     // What a server says of a repository that was changed a moment ago.
     let reason = format!("[{}] Found unexpected initialized repo metadata [RepositoryMetadata]", sandbox.prefix);
-    let busy = json!({"error": {"type": "repository_exception", "reason": reason}, "status": 500});
     let take = format!("PUT /_snapshot/{}/s2?", sandbox.prefix);
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&take, 2, 500, &busy);
-    let created = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_URL", gate.url()).run().ok().warns("run_recovered");
-    assert_eq!((settings(&sandbox), sandbox.snapshots().len()), (before, 1), "{created}");
+    let gate = sandbox.gate().refusing(&take, 2, (500, "repository_exception", &reason));
+    let created = sandbox.tool(&["create", "s2"]).via(&gate).run().ok().warns("run_recovered");
+    assert_eq!((throttle(&sandbox), sandbox.snapshots().len()), ((json!("7mb"), false), 2), "{created}");
 }
 
 #[test]
 fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
     let sandbox = Sandbox::new("two");
-    sandbox.noise("docs", 60);
+    sandbox.noise("docs", 20);
     sandbox.simple("few", 3);
     let location = sandbox.location();
     let before = settings(&sandbox);
@@ -194,7 +177,7 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
     if sandbox.search.product == Product::OpenSearch {
         let args = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=9mb"];
         let (_state, register) = elsewhere(&sandbox, &args);
-        register.run().fails(5, "search_busy").unchanged();
+        register.args(["--timeout", "3s"]).run().fails(5, "search_busy").unchanged();
     }
     let second = second.wait().ok().warns("rate_not_changed");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
@@ -206,8 +189,7 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
 fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_request_that_puts_it_back() {
     let sandbox = Sandbox::new("note");
     sandbox.simple("docs", 3);
-    let note = json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string();
-    let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)]);
+    let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())]);
     let with_note = settings(&sandbox);
     let created =
         sandbox.run(&["create", "s1", "--rate-limit", "50mb"]).ok().warns("rate_not_changed").warns("setting_left_changed");
@@ -219,7 +201,7 @@ fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_request_that_p
     assert!(text.contains("20261120t020003z-far") && text.contains(" far "), "{text}");
     let (path, body) = text.split_once("PUT ").and_then(|(_, request)| request.split_once(' ')).unwrap();
     sandbox.ask("PUT", path, serde_json::from_str(body).unwrap());
-    assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("7mb"), &Value::Null));
+    assert_eq!(throttle(&sandbox), (json!("7mb"), false));
 }
 
 #[test]
@@ -240,119 +222,75 @@ fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
     sandbox.run(&["wait", "s2"]).ok();
 }
 
-/// A way to the sandbox's server on which nobody answers the request that takes a throttle off. It is carried at once, or held back;
-/// either way the test gets its path and its body.
-fn unanswered(sandbox: &Sandbox, is_carried: bool) -> (Gate, Receiver<(String, Value)>) {
-    let (send, came) = channel();
-    let search = sandbox.search.clone();
-    let way = Gate::before(&sandbox.search.url, move |request| {
-        let (head, body) = request.split_once("\r\n\r\n").unwrap_or((request, ""));
-        // The one that puts it back has no note.
-        if !(head.starts_with("PUT ") && body.contains("locks")) {
-            return Ok(request.to_owned());
-        }
-        let path = head.split(' ').nth(1).unwrap().to_owned();
-        let body: Value = serde_json::from_str(body).unwrap();
-        if is_carried {
-            search.ask("PUT", &path, Some(&body)).unwrap();
-        }
-        send.send((path, body)).unwrap();
-        loop {
-            thread::park();
-        }
-    });
-    (way, came)
-}
-
 #[test]
 fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or_says_that_this_is_unknown() {
     let sandbox = Sandbox::new("half").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.simple("docs", 3);
     let before = settings(&sandbox);
-    let create =
-        |name: &str, way: &Gate| sandbox.tool(&["create", name, "--rate-limit", "none"]).env("SVC_SEARCH_URL", way.url());
+    let off = format!("PUT /_snapshot/{}", sandbox.prefix);
+    // Nobody answers the request that takes the throttle off; others pass.
+    let gate = |act: Act| {
+        let (gate, off) = (sandbox.gate(), off.clone());
+        gate.rule(move |line| line.starts_with(&off), act, 0, 1);
+        gate
+    };
+    let is_off = || wait::until("the throttle that is off", wait::HANG, || (throttle(&sandbox).0 == "0").then_some(())).unwrap();
 
     // The server has done it: it is put back at once.
-    let (way, came) = unanswered(&sandbox, true);
-    let spawned = create("s1", &way).spawn();
-    came.recv_timeout(LONG).unwrap();
-    assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
+    let unanswered = gate(Act::Cut(At::Answer(0), End::Stall));
+    let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "none"]).via(&unanswered).spawn();
+    is_off();
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["set"], &rate(&term)["put_back"]), (&json!("0"), &json!(true)), "{term}");
     assert_eq!((settings(&sandbox), sandbox.snapshots().len()), (before.clone(), 0));
 
     // The server does it only when the call has ended: the next one puts it back.
-    let (way, came) = unanswered(&sandbox, false);
-    let late = create("s1", &way).args(["--timeout", "8s"]).run().fails(6, "timeout").warns("setting_left_changed");
-    assert_eq!((&rate(&late)["put_back"], &late.doc()["changed"]), (&Value::Null, &Value::Null), "{late}");
+    let late = gate(Act::Hold);
+    let ran = sandbox.tool(&["create", "s1", "--rate-limit", "none", "--timeout", "8s"]).via(&late).run();
+    let ran = ran.fails(6, "timeout").warns("setting_left_changed");
+    assert_eq!((&rate(&ran)["put_back"], &ran.doc()["changed"]), (&Value::Null, &Value::Null), "{ran}");
     sandbox.run(&["health"]).ok();
-    let (path, body) = came.recv_timeout(LONG).unwrap();
-    sandbox.ask("PUT", &path, Some(body));
-    assert_eq!(settings(&sandbox)[SNAPSHOT], "0");
+    late.open();
+    is_off();
     let created = sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("run_recovered");
     assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("3mb"), &json!(true)), "{created}");
     assert_eq!(settings(&sandbox), before);
-}
-
-/// A way to the sandbox's server on which somebody rewrites the repository just before a request that holds the last of `words` is
-/// carried, after requests that held the others.
-fn rewritten(sandbox: &Sandbox, words: &[&str], rewrite: impl Fn(&mut Value) + Send + Sync + 'static) -> Gate {
-    let (search, path) = (sandbox.search.clone(), format!("/_snapshot/{}", sandbox.prefix));
-    let words: Mutex<VecDeque<String>> = Mutex::new(words.iter().map(|word| (*word).to_owned()).collect());
-    Gate::before(&sandbox.search.url, move |request| {
-        let is_last = {
-            let mut words = words.lock().unwrap();
-            let came = words.front().is_some_and(|word| request.contains(word.as_str()));
-            came && words.pop_front().is_some() && words.is_empty()
-        };
-        if is_last {
-            // A server may still be at the end of the snapshot before, and then it changes nothing.
-            let rewritten = || {
-                let mut all = search.ask("GET", &path, None)?;
-                let settings = &mut all.as_object_mut().unwrap().values_mut().next().unwrap()["settings"];
-                rewrite(settings);
-                search.ask("PUT", &format!("{path}?verify=false"), Some(&json!({"type": "fs", "settings": settings})))
-            };
-            let mut last = None;
-            let told = wait::until("the rewrite", LONG, || rewritten().map_err(|error| last = Some(error)).ok());
-            told.unwrap_or_else(|error| panic!("{error}: {last:?}"));
-        }
-        Ok(request.to_owned())
-    })
 }
 
 #[test]
 fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
     let sandbox = Sandbox::new("rewrite");
     sandbox.simple("docs", 3);
-    let create = |name: &str, way: &Gate| {
-        let tool = sandbox.tool(&["create", name, "--rate-limit", "none"]).env("SVC_SEARCH_URL", way.url());
-        tool.run().ok().changed()
+    let path = format!("/_snapshot/{}", sandbox.prefix);
+    // Somebody rewrites the repository while a create is held.
+    let create = |name: &str, gate: Gate, rewrite: &[(&str, &str)]| {
+        let held = gate.hold(sandbox.tool(&["create", name, "--rate-limit", "none"]));
+        let mut all = settings(&sandbox);
+        rewrite.iter().for_each(|(name, value)| all[name] = json!(value));
+        let body = json!({"type": "fs", "settings": all});
+        // A server may still be at the end of the snapshot, and then it changes nothing.
+        let put =
+            || (sandbox.search.request("PUT", &format!("{path}?verify=false"), Some(&body)).unwrap().0 == 200).then_some(());
+        wait::until("the rewrite", wait::HANG, put).unwrap();
+        gate.open();
+        held.wait().ok().changed()
     };
+    let chunk = || settings(&sandbox)["chunk_size"].clone();
     // Between the plan and the throttle.
-    let way = rewritten(&sandbox, &["_refresh"], |settings| {
-        settings["chunk_size"] = json!("10mb");
-        settings[SNAPSHOT] = json!("9mb");
-    });
-    let created = create("s1", &way);
+    let planned = sandbox.gate().close_before("_refresh", 1);
+    let created = create("s1", planned, &[("chunk_size", "10mb"), (SNAPSHOT, "9mb")]);
     assert_eq!((&rate(&created)["was"], &rate(&created)["put_back"]), (&json!("9mb"), &json!(true)), "{created}");
-    let now = settings(&sandbox);
-    assert_eq!((&now["chunk_size"], &now[SNAPSHOT], &now["svc_tools_rate"]), (&json!("10mb"), &json!("9mb"), &Value::Null));
+    assert_eq!((chunk(), throttle(&sandbox)), (json!("10mb"), (json!("9mb"), false)));
     // While it is off, when the snapshot has ended: what else was set stays, and so does another rate.
-    let look = format!("GET /_snapshot/{} HTTP", sandbox.prefix);
-    let off = ["wait_for_completion", look.as_str()];
-    let way = rewritten(&sandbox, &off, |settings| settings["chunk_size"] = json!("20mb"));
-    assert_eq!(rate(&create("s2", &way))["put_back"], true);
-    let now = settings(&sandbox);
-    assert_eq!((&now["chunk_size"], &now[SNAPSHOT], &now["svc_tools_rate"]), (&json!("20mb"), &json!("9mb"), &Value::Null));
-    let way = rewritten(&sandbox, &off, |settings| settings[SNAPSHOT] = json!("8mb"));
-    create("s3", &way);
-    assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("8mb"), &Value::Null));
+    let taken = || sandbox.gate().close_on("wait_for_completion", Side::After);
+    assert_eq!(rate(&create("s2", taken(), &[("chunk_size", "20mb")]))["put_back"], true);
+    assert_eq!((chunk(), throttle(&sandbox)), (json!("20mb"), (json!("9mb"), false)));
+    create("s3", taken(), &[(SNAPSHOT, "8mb")]);
+    assert_eq!(throttle(&sandbox), (json!("8mb"), false));
     // And where we could write it only together with a secret, an operator does.
-    let way = rewritten(&sandbox, &off, |settings| settings["address"] = json!("http://me:s3cret@far/"));
-    let secret = create("s4", &way).warns("setting_left_changed");
-    assert_eq!((&rate(&secret)["put_back"], &settings(&sandbox)[SNAPSHOT]), (&json!(false), &json!("0")), "{secret}");
+    let secret = create("s4", taken(), &[("address", "http://me:s3cret@far/")]).warns("setting_left_changed");
+    assert_eq!((&rate(&secret)["put_back"], throttle(&sandbox).0), (&json!(false), json!("0")), "{secret}");
     let health = sandbox.run(&["health"]).ok().warns("setting_left_changed");
     for ran in [&secret, &health] {
         let said = ran.doc()["warnings"].to_string();
@@ -363,21 +301,14 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
 
 #[test]
 fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_document_shows_them() {
-    let sandbox = Sandbox::new("secret");
+    let mut sandbox = Sandbox::new("secret");
     sandbox.simple("docs", 3);
-    let note = json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string();
     for (secrets, recorded) in [
         ([("address", "http://me:s3cret@far:1/x"), ("other", "ftp://far/?token=s3cret")], false),
         ([("client.secret_key", "s3cret"), ("address", "hdfs://me:s3cret@far")], true),
     ] {
-        let mut all = secrets.to_vec();
-        if recorded {
-            all.extend([(SNAPSHOT, "0"), ("svc_tools_rate", note.as_str())]);
-        }
-        let all: serde_json::Map<String, Value> = all.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
-        let mut body = json!({"type": "fs", "settings": all});
-        body["settings"]["location"] = json!(sandbox.location());
-        sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(body));
+        let record = [(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())];
+        sandbox = sandbox.registered(&[&secrets[..], if recorded { &record } else { &[] }].concat());
         let before = settings(&sandbox);
         let name = format!("s-{recorded}");
         for args in
@@ -414,10 +345,8 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_runni
     let sandbox = left_by_a_dead_run(sandbox);
     let left = settings(&sandbox);
     // It ends before it has seen anything.
-    let proxy = Proxy::to(&sandbox.search.url).unwrap();
-    proxy.set(Mode::Stall);
-    let silent = sandbox.tool(&["wait", "good"]).env("SVC_SEARCH_URL", proxy.url()).spawn();
-    wait::until("the wait", LONG, || (proxy.accepted() > 0).then_some(())).unwrap();
+    let gate = sandbox.gate().close_before("", 1);
+    let silent = gate.hold(sandbox.tool(&["wait", "good"]));
     silent.signal(Signal::SIGTERM);
     silent.wait().fails(143, "interrupted").unchanged();
     assert_eq!(settings(&sandbox), left);
@@ -430,7 +359,7 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_runni
     lock.unlock().unwrap();
 
     sandbox.run(&["wait", "part"]).fails(7, "snapshot_invalid").changed().warns("run_recovered");
-    assert_eq!((&settings(&sandbox)[SNAPSHOT], &settings(&sandbox)["svc_tools_rate"]), (&json!("7mb"), &Value::Null));
+    assert_eq!(throttle(&sandbox), (json!("7mb"), false));
     let sandbox = left_by_a_dead_run(sandbox);
     sandbox.run(&["wait", "good"]).ok().changed().warns("run_recovered");
     assert_eq!(settings(&sandbox)[SNAPSHOT], "7mb");
@@ -452,9 +381,8 @@ fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_lim
                 let sandbox = Sandbox::new(&format!("silence-{at}"));
                 sandbox.simple("docs", 3);
                 sandbox.create("begun");
-                let gate = Gate::to(&sandbox.search.url).unwrap().close_at(number, side);
-                let tool = sandbox.tool(args).args(["--timeout", "6s"]).env("SVC_SEARCH_URL", gate.url());
-                let ran = tool.run().fails(6, code);
+                let gate = sandbox.gate().close_at(number, side);
+                let ran = sandbox.tool(args).args(["--timeout", "6s"]).via(&gate).run().fails(6, code);
                 assert!(gate.is_closed(), "it did not come to its request: {:?}\n{ran}", gate.changes());
             });
         }
@@ -464,40 +392,26 @@ fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_lim
 #[test]
 fn what_may_take_hours_ends_on_a_signal_and_says_what_continues_by_itself() {
     let sandbox = Sandbox::at_rate("hours", "100kb");
-    let interrupted = |args: &[&str], url: String, came: &dyn Fn() -> bool| {
-        let spawned = sandbox.tool(args).env("SVC_SEARCH_URL", url).spawn();
-        wait::until("the chosen request", LONG, || came().then_some(())).unwrap();
-        spawned.signal(Signal::SIGTERM);
-        // One that continues to wait is killed as one that hangs.
-        spawned.wait().fails(143, "interrupted")
-    };
-    let continues = |ran: &Ran, what: &str| {
-        assert!(ran.doc()["changed"].is_null(), "{ran}");
-        let hint = ran.doc()["error"]["hint"].as_str().unwrap();
-        assert!(hint.contains("continues by itself") && hint.contains(what), "{ran}");
+    // One that continues to wait is killed as one that hangs.
+    let interrupted = |args: &[&str], gate: Gate| {
+        let held = gate.hold(sandbox.tool(args));
+        held.signal(Signal::SIGTERM);
+        held.wait().fails(143, "interrupted")
     };
     sandbox.run(&["create", "s1", "--no-wait"]).ok();
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("DELETE ", Side::Before);
-    let ran = interrupted(&["delete", "s1", "--cancel"], gate.url(), &|| gate.is_closed());
-    continues(&ran, "the removal of the snapshot s1");
-    let gate = Gate::to(&sandbox.search.url).unwrap().close_on("/_cleanup", Side::Before);
-    let ran = interrupted(&["cleanup"], gate.url(), &|| gate.is_closed());
-    continues(&ran, "the cleanup of the repository");
-
+    let delete = ["delete", "s1", "--cancel"];
+    for (args, request, what) in
+        [(&delete[..], "DELETE ", "the removal of the snapshot s1"), (&["cleanup"], "/_cleanup", "the cleanup of the repository")]
+    {
+        let ran = interrupted(args, sandbox.gate().close_on(request, Side::Before));
+        assert!(ran.doc()["changed"].is_null(), "{ran}");
+        ran.error_has(&["continues by itself", what]);
+    }
     // The server says that it is removed, and then nothing more.
-    let (is_deleted, is_silent) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
-    let silent = Arc::clone(&is_silent);
-    let way = Gate::before(&sandbox.search.url, move |request| {
-        if is_deleted.load(Ordering::SeqCst) {
-            silent.store(true, Ordering::SeqCst);
-            loop {
-                thread::park();
-            }
-        }
-        is_deleted.store(request.starts_with("DELETE "), Ordering::SeqCst);
-        Ok(request.to_owned())
-    });
-    interrupted(&["delete", "s1", "--cancel"], way.url(), &|| is_silent.load(Ordering::SeqCst)).changed();
+    let (gate, is_deleted) = (sandbox.gate(), AtomicBool::new(false));
+    let is_later = move |line: &str| is_deleted.fetch_or(line.starts_with("DELETE "), Ordering::SeqCst);
+    gate.rule(is_later, Act::Close(Side::Before), 0, 1);
+    interrupted(&delete, gate).changed();
     assert!(sandbox.snapshots().is_empty());
 }
 
@@ -511,7 +425,7 @@ fn cluster(sandbox: &Sandbox) -> Value {
 
 fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
     let mut spawned = tool.spawn();
-    let seen = wait::until("the restore", LONG, || {
+    let seen = wait::until("the restore", wait::HANG, || {
         // Asked before, since the restore may end between two questions.
         let is_recorded = cluster(sandbox)["recorded"] == true;
         let state = sandbox.ask("GET", "/_cluster/state/customs?filter_path=restore", None);
@@ -525,23 +439,20 @@ fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
 }
 
 #[test]
-fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
-    let host = Host::shared().unwrap();
-    let own = host.search_server(&host.search.key, &Settings::default()).unwrap();
+fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
+    let own = own_server(&[]);
     let sandbox = Sandbox::on(own.search.clone(), "cluster").registered(&[]);
-    sandbox.noise("docs", 30);
+    sandbox.noise("docs", 16);
     let created = sandbox.create("s1");
-    let document = created.text();
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
-    let from = |args: &[&str]| tool(args).args(["--from", "-"]).stdin(document.clone());
+    let from = |args: &[&str]| sandbox.resuming(args, &created).env("SVC_INDICES", "*");
     let unset = json!({"persistent": null, "transient": null, "recorded": false});
     assert_eq!(cluster(&sandbox), unset);
 
     // Unset before, unset afterwards; the dry run says it all.
     let dry = from(&["stage", "--rate-limit", "none", "--dry-run"]).run().ok().unchanged();
-    let plan = dry.result()["plan"].as_array().unwrap();
-    let paths: Vec<&str> = plan.iter().map(|one| one["path"].as_str().unwrap()).collect();
-    assert_eq!((paths.len(), paths[0], paths[2]), (3, "/_cluster/settings", "/_cluster/settings"), "{dry}");
+    let (plan, paths) = (&dry.result()["plan"], dry.planned());
+    assert_eq!((paths.len(), &*paths[0], &*paths[2]), (3, "/_cluster/settings", "/_cluster/settings"), "{dry}");
     assert_eq!((&plan[0]["body"]["persistent"][RESTORE], &plan[2]["body"]["persistent"][RESTORE]), (&json!("-1"), &Value::Null));
     assert_eq!(cluster(&sandbox), unset);
     let staged = from(&["stage", "--rate-limit", "none"]).run().ok();
@@ -550,7 +461,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     sandbox.from(&["discard"], &staged).ok();
 
     // Nothing that others share is changed where others share it.
-    let scoped = sandbox.from_text(&["stage", "--rate-limit", "none"], &document).ok().warns("rate_not_changed");
+    let scoped = sandbox.from(&["stage", "--rate-limit", "none"], &created).ok().warns("rate_not_changed");
     assert_eq!((&rate(&scoped)["set"], cluster(&sandbox)), (&Value::Null, unset.clone()), "{scoped}");
     sandbox.from(&["discard"], &scoped).ok();
 
@@ -567,7 +478,7 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: null}, "transient": {RESTORE: null}})));
 
     // A signal, the time limit, a kill.
-    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "400kb"]));
+    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb"]));
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{term}");
@@ -575,28 +486,27 @@ fn the_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!((&rate(&late)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{late}");
 
     let run = "20261120t020003z-killed";
-    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "400kb", "--run-id", run]));
+    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]));
     let (other, beside) = (tempfile::tempdir().unwrap(), "20261120t020003z-beside");
     let second = from(&["stage", "--rate-limit", "none", "--run-id", beside]).env("SVC_STATE_DIR", other.path()).spawn();
     let copied = || sandbox.copies().iter().any(|name| name.contains(beside)).then_some(());
-    wait::until("the copy of the second run", LONG, copied).unwrap();
-    assert_eq!(cluster(&sandbox)["persistent"], "400kb");
+    wait::until("the copy of the second run", wait::HANG, copied).unwrap();
+    assert_eq!(cluster(&sandbox)["persistent"], "200kb");
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
     let second = second.wait().ok().warns("rate_not_changed");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
-    assert_eq!(cluster(&sandbox), json!({"persistent": "400kb", "transient": null, "recorded": true}));
+    assert_eq!(cluster(&sandbox), json!({"persistent": "200kb", "transient": null, "recorded": true}));
     tool(&["health"]).run().ok().warns("setting_left_changed");
     let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!(cluster(&sandbox), unset, "{discarded}");
     sandbox.from(&["discard"], &second).ok().changed();
 
     // A server that falls silent: the signal is heard, and the next call takes up what is left.
-    let proxy = Proxy::to(&sandbox.search.url).unwrap();
     let run = "20261120t020003z-silent";
-    let spawned =
-        restoring(&sandbox, from(&["stage", "--rate-limit", "400kb", "--run-id", run]).env("SVC_SEARCH_URL", proxy.url()));
-    proxy.set(Mode::Stall);
+    let gate = sandbox.gate();
+    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]).via(&gate));
+    gate.rule(|_| true, Act::Close(Side::Before), 0, 1);
     spawned.signal(Signal::SIGTERM);
     let silent = spawned.wait().fails(143, "interrupted").changed().warns("setting_left_changed");
     assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["recorded"]), (&json!(false), &json!(true)));

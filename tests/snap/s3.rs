@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex, Weak};
 
 use svc_tests::host::Host;
 use svc_tests::journey::{assert_back, point_of};
@@ -10,21 +11,29 @@ use svc_tests::product::Product;
 use svc_tests::s3::{BUCKET, KEY, S3};
 use svc_tests::sandbox::Sandbox;
 
+/// The store and its server, shared by the tests and gone with the last of them: to make them takes a minute.
+fn store() -> Arc<S3> {
+    static STORE: Mutex<Weak<S3>> = Mutex::new(Weak::new());
+    let mut shared = STORE.lock().unwrap();
+    let store = shared.upgrade().unwrap_or_else(|| Arc::new(S3::start(&Host::shared().unwrap()).unwrap()));
+    *shared = Arc::downgrade(&store);
+    store
+}
+
 #[test]
 fn an_object_store_is_a_repository_as_a_folder_is() {
-    let host = Host::shared().unwrap();
-    let s3 = S3::start(&host).unwrap();
+    let s3 = store();
     let sandbox = Sandbox::on(s3.own.search.clone(), "sthree");
     let bucket = format!("bucket={BUCKET}");
     let register = |more: &[&str]| sandbox.tool(&["register", "--type", "s3", "--setting", &bucket]).args(more).run();
-    register(&["--setting", "base_path=svc"]).ok().changed();
-    register(&["--setting", "base_path=svc"]).ok().unchanged();
+    register(&["--setting", "base_path=first"]).ok().changed();
+    register(&["--setting", "base_path=first"]).ok().unchanged();
     sandbox.run(&["verify"]).ok();
 
     let indices = ["a", "b"].map(|suffix| sandbox.simple(suffix, 20));
     let before = sandbox.content();
     let created = sandbox.create("one");
-    assert!(s3.objects.path().join(BUCKET).join("svc/index.latest").exists(), "nothing is in the store");
+    assert!(s3.objects.path().join(BUCKET).join("first/index.latest").exists(), "nothing is in the store");
     sandbox.fill(&indices[0], 0, 50);
     sandbox.create("two");
     let staged = sandbox.from(&["stage"], &created).ok();
@@ -37,18 +46,15 @@ fn an_object_store_is_a_repository_as_a_folder_is() {
     assert_eq!(left, ["two"]);
 
     // What is wrong with a store is told of a store.
-    let refused = sandbox
-        .tool(&["register", "--replace", "--type", "s3", "--setting", "bucket=none"])
-        .run()
-        .fails(7, "repository_unusable");
+    let replace = ["register", "--replace", "--type", "s3", "--setting", "bucket=none"];
+    let refused = sandbox.run(&replace).fails(7, "repository_unusable");
     let hint = refused.doc()["error"]["hint"].as_str().unwrap();
     assert!(!hint.contains("--location") && !hint.contains("folder"), "{refused}");
 }
 
 #[test]
 fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_back() {
-    let mut host = Host::shared().unwrap();
-    let s3 = S3::start(&host).unwrap();
+    let (mut host, s3) = (Host::shared().unwrap(), store());
     host.search = s3.own.search.clone();
     let product = Product::on(host, "sthreelost").unwrap();
     let before = product.install_still("1.15.5", 100).unwrap();

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 use svc_tests::host::Host;
-use svc_tests::proxy::{Gate, Side};
+use svc_tests::proxy::Side;
 use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{Product, Settings};
+use svc_tests::sandbox::{Sandbox, unallocatable};
+use svc_tests::search::{Product, own_server};
 use svc_tests::tool::Ran;
 
 /// Makes a data stream of two indices with 5 and 3 documents, and gives its name.
@@ -37,12 +37,9 @@ fn shown(sandbox: &Sandbox, stream: &str) -> Value {
     sandbox.ask("GET", &format!("/_data_stream/{stream}"), None)["data_streams"][0].clone()
 }
 
-/// The names of the restore that a gate has seen: data streams by their names, beside their backing indices. The server makes of those
-/// alone indices without a stream.
-fn restored_names(gate: &Gate) -> Vec<String> {
-    let bodies = gate.bodies("/_restore");
-    assert!(bodies.len() == 1 && bodies[0]["rename_pattern"].is_null(), "{bodies:?}");
-    bodies[0]["indices"].as_str().unwrap().split(',').map(str::to_owned).collect()
+/// All that a restore has to do with is restored.
+fn is_restored(ran: &Ran) -> bool {
+    ran.result()["indices"].as_array().unwrap().iter().all(|one| one["state"] == "restored")
 }
 
 /// OpenSearch gives no alias to a data stream, so none has to come back with one; on Elasticsearch that is seen below.
@@ -68,12 +65,9 @@ fn a_data_stream_is_neither_staged_nor_swapped_and_comes_back_in_place() {
     sandbox.fill(&docs, 10, 12);
 
     for step in ["stage", "restore"] {
-        let refused = sandbox.from(&[step], &created).refused("data_streams");
-        let message = refused.doc()["error"]["message"].as_str().unwrap();
-        assert!(message.contains(&name) && message.contains(&other), "{message}");
+        let refused = sandbox.from(&[step], &created).refused("data_streams").error_has(&[&name, &other, "--in-place"]);
         // The hint is right as it stands.
         let hint = refused.doc()["error"]["hint"].as_str().unwrap();
-        assert!(hint.contains("--in-place"), "{hint}");
         let patterns = hint.split('\'').nth(1).unwrap();
         let without = sandbox.from(&[step, "--indices", patterns, "--dry-run"], &created).ok().unchanged();
         assert_eq!(without.result()["indices"].as_array().unwrap().len(), 1, "{without}");
@@ -81,24 +75,25 @@ fn a_data_stream_is_neither_staged_nor_swapped_and_comes_back_in_place() {
     sandbox.run(&["clone"]).refused("data_streams");
 
     let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
-    let message = refused.doc()["error"]["message"].as_str().unwrap();
-    assert!([&name, &other, &docs].iter().all(|name| message.contains(*name)), "{message}");
+    refused.error_has(&[&name, &other, &docs]);
     for how in ["close", "delete"] {
         sandbox.fill_stream(&name, 200, 202);
         sandbox.fill(&docs, 20, 22);
-        let dry = sandbox.from(&["restore", "--in-place", "--on-conflict", how, "--dry-run"], &created).ok().unchanged();
-        let deletes = |one: &&Value| one["method"] == "DELETE" && one["path"] == format!("/_data_stream/{name}");
-        assert_eq!(dry.result()["plan"].as_array().unwrap().iter().filter(deletes).count(), 1, "{dry}");
+        let restore = ["restore", "--in-place", "--on-conflict", how];
+        let dry = sandbox.resuming(&restore, &created).arg("--dry-run").run().ok().unchanged();
+        let deleted = format!("/_data_stream/{name}");
+        assert_eq!(dry.planned().iter().filter(|path| **path == deleted).count(), 1, "{dry}");
         assert!(numbers(&sandbox, &name).len() > 8);
 
-        let gate = Gate::to(&sandbox.search.url).unwrap();
-        let tool = sandbox.tool(&["restore", "--in-place", "--on-conflict", how, "--from", "-"]).stdin(created.text());
-        let restored = tool.env("SVC_SEARCH_URL", gate.url()).run().ok().changed().warns("not_verified");
-        let names = restored_names(&gate);
-        assert!([&name, &other, &docs].iter().all(|name| names.contains(name)), "{names:?}");
+        let gate = sandbox.gate();
+        let restored = sandbox.resuming(&restore, &created).via(&gate).run().ok().changed().warns("not_verified");
+        // Data streams by their names, beside their backing indices: of those alone the server makes indices without a stream.
+        let body = gate.bodies("/_restore").remove(0);
+        let names: Vec<&str> = body["indices"].as_str().unwrap().split(',').collect();
+        assert!(body["rename_pattern"].is_null() && [&name, &other, &docs].iter().all(|name| names.contains(&name.as_str())));
         let all = restored.result()["indices"].as_array().unwrap();
-        let count =
-            |name: &str| all.iter().find(|one| one["index"] == name && one["state"] == "restored").unwrap()["docs_count"].clone();
+        let count = |name: &str| all.iter().find(|one| one["index"] == name).unwrap()["docs_count"].clone();
+        assert!(is_restored(&restored), "{restored}");
         assert_eq!([&name, &other, &docs].map(|name| count(name)), [8, 8, 10], "{restored}");
         for name in [&name, &other] {
             assert_eq!(numbers(&sandbox, name), (0..8).collect::<Vec<_>>(), "{how}");
@@ -125,20 +120,17 @@ fn a_restore_in_place_killed_at_any_request_is_finished_by_the_same_command() {
     let created = sandbox.create("s1");
     // The stream is deleted, the index closed or deleted, both are restored.
     let requests = 2 + usize::from(has_streams);
-    let mut round = 0;
-    for how in ["close", "delete"] {
-        for (number, side) in (1..=requests).flat_map(|number| [(number, Side::Before), (number, Side::After)]) {
-            round += 1;
+    let cuts = (1..=requests).flat_map(|number| [(number, Side::Before), (number, Side::After)]);
+    for (n, how) in ["close", "delete"].into_iter().enumerate() {
+        for (m, (number, side)) in cuts.clone().enumerate() {
             name.iter().for_each(|name| sandbox.fill_stream(name, 100, 102));
             sandbox.fill(&docs, 10, 12);
-            let run = format!("20261120t0300{round:02}z-test");
-            let args = ["restore", "--in-place", "--on-conflict", how, "--from", "-", "--run-id", &run];
-            let restore = || sandbox.tool(&args).stdin(created.text());
-            let gate = Gate::kill_at(&sandbox.search.url, number, side, restore());
+            let run = run_id(10 * n + m);
+            let restore = || sandbox.resuming(&["restore", "--in-place", "--on-conflict", how, "--run-id", &run], &created);
+            let gate = sandbox.gate().close_at(number, side).kill(restore());
             let at = format!("{how}, killed {side:?} request {number}: {:?}", gate.changes());
             let again = restore().run().ok();
-            assert!(again.result()["indices"].as_array().unwrap().iter().all(|one| one["state"] == "restored"), "{at}");
-            assert_eq!(sandbox.count(&docs), 4, "{at}");
+            assert!(is_restored(&again) && sandbox.count(&docs) == 4, "{at}");
             if let Some(name) = &name {
                 assert_eq!(numbers(&sandbox, name), (0..8).collect::<Vec<_>>(), "{at}");
                 assert_eq!(shown(&sandbox, name)["generation"], 2, "{at}");
@@ -152,17 +144,15 @@ fn a_restore_in_place_killed_at_any_request_is_finished_by_the_same_command() {
 fn what_a_client_made_while_an_interrupted_restore_in_place_had_deleted_it_is_not_taken_for_the_backups() {
     let sandbox = Sandbox::new("conflicting-ds");
     let docs = sandbox.simple("docs", 4);
-    let created = sandbox.create("s1");
-    let run = "20261120t040001z-test";
-    let args = ["restore", "s1", "--in-place", "--on-conflict", "delete", "--run-id", run];
+    sandbox.create("s1");
+    let args = ["restore", "s1", "--in-place", "--on-conflict", "delete", "--run-id", &run_id(1)];
     // Without the counts of a document.
     sandbox.remove_state();
-    Gate::kill_on(&sandbox.search.url, "/_restore", Side::Before, sandbox.tool(&args));
+    sandbox.gate().close_on("/_restore", Side::Before).kill(sandbox.tool(&args));
     assert_eq!(sandbox.search.request("GET", &format!("/{docs}"), None).unwrap().0, 404);
     sandbox.fill(&docs, 100, 102);
     sandbox.tool(&args).run().ok().changed();
     assert_eq!(sandbox.count(&docs), 4);
-    drop(created);
 }
 
 /// Elasticsearch 8 and 9 as they are had here know data streams with aliases and lack `/_data_stream`: one that is live cannot be
@@ -176,7 +166,7 @@ fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
     if host.search.key == "elasticsearch-7" {
         return svc_tests::skip("a stream with its aliases: this distribution has no data streams at all");
     }
-    let first = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let first = own_server(&[]);
     let sandbox = Sandbox::on(first.search.clone(), "alias-ds").registered(&[]);
     let name = stream(&sandbox, "logs");
     let docs = sandbox.simple("docs", 4);
@@ -191,13 +181,12 @@ fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
     let failed = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).unchanged();
     assert_eq!((failed.status, sandbox.count(&docs), numbers(&sandbox, &name).len()), (1, 4, 8), "{failed}");
 
-    let folder = [("path.repo".to_owned(), format!("[\"{}\"]", sandbox.search.repo_root.display()))];
-    let second = host.search_server(&host.search.key, &Settings { extra: folder.into(), ..Settings::default() }).unwrap();
+    let second = own_server(&[("path.repo", &format!("[\"{}\"]", sandbox.search.repo_root.display()))]);
     let mut lost = Sandbox::on(second.search.clone(), "alias-ds");
     lost.search.repo_root = sandbox.search.repo_root.clone();
     let lost = lost.registered(&[("readonly", "true")]);
     let restored = lost.from(&["restore", "--in-place", "--other-server"], &created).ok();
-    assert!(restored.result()["indices"].as_array().unwrap().iter().all(|one| one["state"] == "restored"), "{restored}");
+    assert!(is_restored(&restored), "{restored}");
     assert_eq!(numbers(&lost, &name), (0..8).collect::<Vec<_>>());
     let aliases = lost.ask("GET", &format!("/{name}/_alias"), None);
     assert_eq!(aliases[&name]["aliases"][&filtered], json!({"filter": {"term": {"n": 1}}}));
@@ -229,8 +218,7 @@ fn of_the_server(sandbox: &Sandbox) -> Vec<&'static str> {
 
 #[test]
 fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it() {
-    let host = Host::shared().unwrap();
-    let server = host.search_server(&host.search.key, &Settings::default()).unwrap();
+    let server = own_server(&[]);
     let sandbox = Sandbox::on(server.search.clone(), "own").registered(&[]);
     let docs = sandbox.simple("docs", 4);
     let own = of_the_server(&sandbox);
@@ -250,8 +238,8 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
     // Somebody else's snapshot holds all of it.
     let body = json!({"indices": format!("{docs},{all}"), "include_global_state": false});
     sandbox.ask("PUT", &format!("/_snapshot/{}/all?wait_for_completion=true", sandbox.prefix), Some(body));
-    let uuid =
-        || sandbox.ask("GET", &format!("/{first}/_settings?flat_settings=true"), None)[first]["settings"]["index.uuid"].clone();
+    let settings = format!("/{first}/_settings?flat_settings=true");
+    let uuid = || sandbox.ask("GET", &settings, None)[first]["settings"]["index.uuid"].clone();
     let before = uuid();
     for (number, args) in
         [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["clone"]].iter().enumerate()
@@ -266,8 +254,7 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
         run(&["discard", "--run", &run_id(2 + number)], "*", 90).ok();
     }
     // A shard of the server's own that is lost is none of the service's.
-    let lost = json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}});
-    sandbox.ask("PUT", "/.own-lost?wait_for_active_shards=0", Some(lost));
+    sandbox.ask("PUT", "/.own-lost?wait_for_active_shards=0", Some(unallocatable()));
     run(&["health"], "*", 91).ok().warns("indices_red");
     run(&["create", "s2"], "*", 92).ok();
     run(&["health"], "*,.own-*", 93).fails(7, "indices_red");

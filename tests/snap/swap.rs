@@ -9,24 +9,45 @@ use svc_tests::sandbox::Sandbox;
 use svc_tests::search::Product;
 use svc_tests::tool::{Ran, Tool};
 
-/// Indices of every kind: shared and moved write aliases, filters, routing, hidden, replicas that cannot be placed.
-fn all_kinds(sandbox: &Sandbox) {
+const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
+
+/// Indices of every kind: settings that are set to their defaults too, an analyzer and a sort order, nested documents, shared and
+/// moved write aliases, filters, routing, hidden ones, replicas that cannot be placed. Gives their names.
+fn all_kinds(sandbox: &Sandbox) -> Vec<String> {
     let alias = |suffix: &str| sandbox.name(suffix);
-    let a = sandbox.index(
-        "a",
-        json!({"settings": {"number_of_shards": 2, "number_of_replicas": 0}, "mappings": {"properties": {"n": {"type": "integer"}}},
-            "aliases": {alias("all"): {"is_write_index": true}, alias("zero"): {"filter": {"term": {"k": 0}}}, alias("routed"): {"index_routing": "r", "search_routing": "r,s"}}}),
-    );
-    let b =
-        sandbox.index("b", json!({"settings": {"number_of_replicas": 1}, "aliases": {alias("all"): {"is_write_index": false}}}));
-    let c = sandbox.index(
-        "c",
-        json!({"settings": {"number_of_replicas": 0, "index.hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}}),
-    );
-    let d = sandbox.index("d", json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}}));
-    for index in [a, b, c, d] {
-        sandbox.fill(&index, 0, 30);
-    }
+    let analysis = json!({"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}});
+    let properties = json!({"n": {"type": "integer"}, "k": {"type": "integer"}, "t": {"type": "text", "analyzer": "folded"}});
+    let one = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "search_routing": "r,s"});
+    let a = json!({"settings": {"number_of_shards": 2, "number_of_routing_shards": 8, "number_of_replicas": 1,
+            "auto_expand_replicas": "false", "hidden": "false", "blocks.write": "false", "refresh_interval": "7s", "priority": 7,
+            "sort.field": "n", "sort.order": "desc", "default_pipeline": "_none", "max_result_window": 5000,
+            "mapping.total_fields.limit": 2000, "analysis": analysis},
+        "mappings": {"dynamic": "strict", "properties": properties},
+        "aliases": {alias("all"): {"is_write_index": true}, alias("one"): one}});
+    let b = json!({"settings": {"number_of_replicas": 2, "index.routing.allocation.total_shards_per_node": 5, "blocks.read": "false"},
+        "mappings": {"properties": {"o": {"type": "nested", "properties": {"a": {"type": "keyword"}}}}},
+        "aliases": {alias("all"): {"is_write_index": false}}});
+    let c = json!({"settings": {"number_of_replicas": 0, "index.hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
+    let d = json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}});
+    let indices = [("a", a), ("b", b), ("c", c), ("d", d)].map(|(suffix, body)| sandbox.index(suffix, body));
+    indices.iter().for_each(|index| sandbox.fill(index, 0, 30));
+    indices.into()
+}
+
+/// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of
+/// what it is of, and no setting that says so: those are asked of the cluster's state.
+fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
+    let own = "uuid creation_date version. provided_name resize. number_of_routing_shards routing.allocation.initial_recovery \
+               routing_partition_size";
+    let show = |index: &String| {
+        let mut shown = sandbox.ask("GET", &format!("/{index}?flat_settings=true"), None)[index].take();
+        let settings = shown["settings"].as_object_mut().unwrap();
+        settings.retain(|name, _| !own.split(' ').any(|own| name.starts_with(&format!("index.{own}"))));
+        let metadata = sandbox.ask("GET", &format!("/_cluster/state/metadata/{index}?filter_path=**.routing_num_shards"), None);
+        shown["routing_num_shards"] = metadata["metadata"]["indices"][index]["routing_num_shards"].clone();
+        (index.clone(), shown)
+    };
+    indices.iter().map(show).collect()
 }
 
 /// What an upgrade does to them.
@@ -35,11 +56,11 @@ fn upgrade(sandbox: &Sandbox) {
     sandbox.fill(&name("a"), 20, 50);
     sandbox.ask("DELETE", &format!("/{}/_doc/3?refresh=true", name("a")), None);
     sandbox.ask("PUT", &format!("/{}/_mapping", name("a")), Some(json!({"properties": {"added": {"type": "keyword"}}})));
-    sandbox.ask("PUT", &format!("/{}/_settings", name("b")), Some(json!({"index.number_of_replicas": 0})));
+    sandbox.ask("PUT", &format!("/{}/_settings", name("b")), Some(json!({"index.number_of_replicas": 0, "index.priority": 9})));
     let actions = json!({"actions": [
         {"add": {"index": name("a"), "alias": name("all"), "is_write_index": false}},
         {"add": {"index": name("b"), "alias": name("all"), "is_write_index": true}},
-        {"remove": {"index": name("a"), "alias": name("zero")}},
+        {"remove": {"index": name("a"), "alias": name("one")}},
         {"add": {"index": name("a"), "alias": name("newer")}}]});
     sandbox.ask("POST", "/_aliases", Some(actions));
     sandbox.ask("DELETE", &format!("/{}", name("d")), None);
@@ -49,38 +70,38 @@ fn upgrade(sandbox: &Sandbox) {
 #[test]
 fn a_restore_restores_everything_as_it_was_and_is_taken_back_completely() {
     let sandbox = Sandbox::new("all");
-    all_kinds(&sandbox);
+    let indices = all_kinds(&sandbox);
     let other = format!("oa-{}", sandbox.prefix);
     sandbox.ask("PUT", &format!("/{other}"), Some(json!({"aliases": {format!("{other}-alias"): {}}})));
     sandbox.fill(&other, 0, 7);
-    let before = sandbox.content();
+    // What somebody else has, and what the backup does not hold, stays as it is.
+    let theirs = [other.clone(), sandbox.name("e")];
+    let content = || {
+        let mut all = sandbox.content();
+        (theirs.each_ref().map(|name| all.remove(name)), all, shown(&sandbox, &indices[..3]))
+    };
+    let (_, before, before_shown) = content();
+    assert_eq!(before_shown[&indices[0]]["routing_num_shards"], 8);
     let created = sandbox.create("s1");
     upgrade(&sandbox);
     sandbox.fill(&other, 7, 9);
-    let upgraded = sandbox.content();
+    let upgraded = content();
 
     let restored = sandbox.from(&["restore"], &created).ok().changed();
-    let after = sandbox.content();
-    for (name, index) in &before {
-        let expected = if *name == other { &upgraded[name] } else { index };
-        assert_eq!(&after[name], expected, "{name}");
-    }
-    assert_eq!(after[&sandbox.name("e")], upgraded[&sandbox.name("e")], "what the backup does not hold stays");
-    let ways: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| one["method"].clone()).collect();
-    assert_eq!(ways, ["swapped", "swapped", "swapped", "direct"]);
+    let after = content();
+    assert_eq!(after, (upgraded.0.clone(), before, before_shown));
+    let methods: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
+    assert_eq!(methods, ["swapped", "swapped", "swapped", "direct"]);
     assert_eq!(sandbox.copies().len(), 3, "{:?}", sandbox.copies());
 
     let back = sandbox.from(&["swap"], &restored).ok().changed();
-    assert_eq!(sandbox.content(), upgraded);
+    assert_eq!(content(), upgraded);
     let again = sandbox.from(&["swap"], &back).ok().changed();
-    let after_again = sandbox.content();
-    for (name, index) in before.iter().filter(|(name, _)| **name != other) {
-        assert_eq!(&after_again[name], index, "{name}");
-    }
+    assert_eq!(content(), after);
     sandbox.from(&["discard"], &again).ok().changed();
     sandbox.from(&["discard"], &again).ok().unchanged();
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
-    assert_eq!(sandbox.content(), after_again);
+    assert!(sandbox.copies().is_empty());
+    assert_eq!(content(), after);
 }
 
 #[test]
@@ -91,15 +112,17 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     sandbox.fill(&one, 0, 10);
     let before = sandbox.content();
     let created = sandbox.create("s1");
-    let two = sandbox.index("2", json!({"settings": {"number_of_replicas": 0}}));
-    sandbox.fill(&two, 0, 20);
-    let moved = json!({"actions": [{"remove": {"index": one, "alias": alias}}, {"add": {"index": two, "alias": alias, "is_write_index": true}}]});
-    sandbox.ask("POST", "/_aliases", Some(moved));
+    let two = sandbox.simple("2", 20);
+    let moved = [
+        json!({"remove": {"index": one, "alias": alias}}),
+        json!({"add": {"index": two, "alias": alias, "is_write_index": true}}),
+    ];
+    sandbox.ask("POST", "/_aliases", Some(json!({"actions": moved})));
     let upgraded = sandbox.content();
 
     sandbox.from(&["restore"], &created).refused("conflicting_index");
     assert_eq!(sandbox.content(), upgraded);
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
 
     let staged = sandbox.from(&["stage"], &created).ok();
     let swapped = sandbox.from(&["swap", "--exact"], &staged).ok();
@@ -113,7 +136,7 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     sandbox.run(&["swap", "--run", run, "--back"]).ok().unchanged();
     sandbox.run(&["discard", "--run", run]).ok();
     assert_eq!(sandbox.content(), upgraded);
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
 }
 
 #[test]
@@ -125,20 +148,18 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
     sandbox.fill(&a, 5, 20);
     sandbox.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
     let live = sandbox.content();
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
-    let message = refused.doc()["error"]["message"].as_str().unwrap();
-    assert!(message.contains(&a) && message.contains(&b), "{message}");
+    sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index").error_has(&[&a, &b]);
     assert_eq!(sandbox.content(), live);
     for how in ["close", "delete"] {
         sandbox.fill(&a, 5, 20);
-        sandbox.from(&["restore", "--in-place", "--on-conflict", how, "--dry-run"], &created).ok().unchanged();
-        let restored =
-            sandbox.from(&["restore", "--in-place", "--on-conflict", how], &created).ok().changed().warns("not_verified");
+        let restore = ["restore", "--in-place", "--on-conflict", how];
+        sandbox.resuming(&restore, &created).arg("--dry-run").run().ok().unchanged();
+        let restored = sandbox.from(&restore, &created).ok().changed().warns("not_verified");
         assert_eq!(restored.result()["indices"][0]["state"], "restored");
         assert_eq!(sandbox.content(), before, "{how}");
         sandbox.from(&["swap"], &restored).fails(4, "swap_not_found");
     }
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    assert!(sandbox.copies().is_empty());
     for name in [&a, &b] {
         sandbox.ask("DELETE", &format!("/{name}"), None);
     }
@@ -149,23 +170,16 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
 #[test]
 fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snapshot_holds() {
     let sandbox = Sandbox::new("lost");
-    all_kinds(&sandbox);
+    let indices = all_kinds(&sandbox);
     let before = sandbox.content();
     sandbox.create("s1");
     sandbox.remove_state();
-    for name in sandbox.names() {
-        sandbox.ask("DELETE", &format!("/{name}"), None);
-    }
+    indices.iter().for_each(|index| drop(sandbox.ask("DELETE", &format!("/{index}"), None)));
     let restored = sandbox.run(&["restore", "s1"]).ok().changed();
     assert_eq!(sandbox.content(), before);
-    assert!(
-        restored.result()["indices"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|one| one["method"] == "direct" && one["state"] == "restored")
-    );
-    assert_eq!(sandbox.copies(), Vec::<String>::new());
+    let indices = restored.result()["indices"].as_array().unwrap();
+    assert!(indices.iter().all(|one| one["method"] == "direct" && one["state"] == "restored"), "{restored}");
+    assert!(sandbox.copies().is_empty());
     sandbox.from(&["swap"], &restored).ok();
     assert_eq!(sandbox.content(), BTreeMap::new());
 }
@@ -188,58 +202,54 @@ fn a_snapshot_that_is_named_comes_back_with_what_this_host_captured_of_it() {
 }
 
 #[test]
-fn a_closed_live_index_is_swapped_too() {
+fn an_index_that_was_closed_is_closed_again_and_a_live_one_that_is_closed_is_swapped_too() {
     let sandbox = Sandbox::new("closed");
-    let live = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&live, 10, 15);
-    sandbox.ask("POST", &format!("/{live}/_close"), None);
-    let restored = sandbox.from(&["restore"], &created).ok();
-    assert_eq!(sandbox.content(), before);
-    let kept = restored.result()["swap"]["indices"][0]["previous"].as_str().unwrap();
-    assert_eq!(sandbox.count(kept), 15);
-    let is_closed = || {
-        sandbox.ask("GET", &format!("/_cat/indices/{live}?format=json&h=status&expand_wildcards=all"), None)[0]["status"]
-            == "close"
-    };
+    let docs = sandbox.index("docs", json!({"aliases": {sandbox.name("shut"): {}}}));
+    sandbox.fill(&docs, 0, 10);
+    let indices = std::slice::from_ref(&docs);
+    sandbox.ask("POST", &format!("/{docs}/_close?wait_for_active_shards=1"), None);
+    let closed = shown(&sandbox, indices);
+    assert_eq!(closed[&docs]["settings"]["index.verified_before_close"], "true");
+    let of_closed = sandbox.create("closed");
+    sandbox.ask("POST", &format!("/{docs}/_open"), None);
+    let open = shown(&sandbox, indices);
+    let of_open = sandbox.create("open");
+    sandbox.fill(&docs, 10, 15);
+
+    let restored = sandbox.from(&["restore"], &of_closed).ok().changed();
+    assert_eq!(shown(&sandbox, indices), closed);
+    sandbox.from(&["discard"], &restored).ok();
+    // A closed one is live now.
+    let restored = sandbox.from(&["restore"], &of_open).ok().changed();
+    assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open.clone(), 10));
     let back = sandbox.from(&["swap"], &restored).ok();
-    assert!(is_closed());
+    assert_eq!(shown(&sandbox, indices), closed);
     sandbox.from(&["swap"], &back).ok();
-    assert_eq!(sandbox.content(), before);
+    assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open, 10));
+    // Where it is not live any more, too.
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.from(&["restore"], &of_closed).ok().changed();
+    assert_eq!(shown(&sandbox, indices), closed);
 }
 
 #[test]
 fn a_dry_run_prints_the_requests_and_changes_nothing() {
-    let sandbox = Sandbox::new("dry");
-    let live = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, _, created) = Sandbox::saved("dry");
     let content = sandbox.content();
-    let paths = |ran: &Ran| {
-        ran.result()["plan"].as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
     let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
-    assert_eq!(paths(&dry).len(), 7, "{dry}");
-    let dry_stage = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
-    sandbox.from(&["swap"], &dry_stage).fails(2, "from_invalid").unchanged();
-    let staged = sandbox.from(&["stage"], &created).ok();
-    let planned = paths(&sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged());
+    assert_eq!(dry.planned().len(), 7, "{dry}");
+    let dry = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
+    sandbox.from(&["swap"], &dry).fails(2, "from_invalid").unchanged();
+    let gate = sandbox.gate();
+    let staged = sandbox.resuming(&["stage"], &created).via(&gate).run().ok();
+    assert_eq!(dry.planned().len(), gate.sent().len(), "the plan is what is done");
     sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
-    assert_eq!(sandbox.content(), content);
-    // All documents are counted by a request for many indices: what is live takes no writes meanwhile.
-    let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "no", "root_cause": []}, "status": 400});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /{live}/_count"), 9, 400, &refusal);
-    sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()).env("SVC_SEARCH_URL", gate.url()).run().ok();
-    let sent: Vec<String> = gate.changes().iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
-    assert_eq!(sent, planned, "the plan is what is done");
-    assert_eq!(sandbox.count(&live), 10);
+    assert_eq!((sandbox.content(), sandbox.copies().len()), (content, 1));
 }
 
 #[test]
 fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
-    let sandbox = Sandbox::new("drop");
-    let live = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
+    let (sandbox, live, created) = Sandbox::saved("drop");
     let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
     assert_eq!(sandbox.names(), [live]);
     sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
@@ -286,113 +296,57 @@ fn blocked(sandbox: &Sandbox) -> (Vec<(String, &'static str)>, Ran) {
 }
 
 #[test]
-fn an_index_that_was_read_only_when_the_snapshot_was_taken_is_swapped_in_and_is_so_again() {
+fn an_index_that_was_read_only_is_swapped_in_and_is_so_again_also_when_the_swap_was_killed_at_one_of_its_last_requests() {
     let sandbox = Sandbox::new("read-only");
     let (indices, created) = blocked(&sandbox);
     let upgraded = sandbox.content();
-    let restored = sandbox.from(&["restore"], &created).ok().changed();
-    for (index, block) in &indices {
-        assert_eq!((sandbox.blocks(index), sandbox.count(index)), (vec![(*block).to_owned()], 10), "{index}");
-    }
-    // What is live now cannot be taken away, and the way back says so of each.
-    let refused = sandbox.from(&["swap"], &restored).refused("index_blocked");
-    let message = refused.doc()["error"]["message"].as_str().unwrap();
-    assert!(indices.iter().all(|(index, block)| message.contains(index) == (*block != "write")), "{refused}");
-    indices.iter().for_each(|(index, block)| sandbox.block(index, block, false));
-    sandbox.from(&["swap"], &restored).ok().changed();
-    assert_eq!(sandbox.content(), upgraded);
-}
-
-#[test]
-fn a_swap_of_indices_that_were_read_only_is_finished_wherever_it_was_cut() {
-    let sandbox = Sandbox::new("read-only-cut");
-    let (indices, created) = blocked(&sandbox);
-    let upgraded = sandbox.content();
-    let staged = sandbox.from(&["stage"], &created).ok();
-    let plan = sandbox.from(&["swap", "--dry-run"], &staged).ok();
-    sandbox.from(&["discard"], &staged).ok();
-    let requests = plan.result()["plan"].as_array().unwrap().len();
-    for (n, number) in (requests - 2..=requests).enumerate() {
-        let run = run_id(n);
-        let staged = sandbox.tool(&["stage", "--from", "-", "--run-id", &run]).stdin(created.text()).run().ok();
-        let gate =
-            Gate::kill_at(&sandbox.search.url, number, Side::After, sandbox.tool(&["swap", "--from", "-"]).stdin(staged.text()));
+    let dry = sandbox.from(&["stage"], &created).ok();
+    let requests = sandbox.from(&["swap", "--dry-run"], &dry).ok().planned().len();
+    sandbox.from(&["discard"], &dry).ok();
+    for number in requests - 2..=requests {
+        let run = run_id(number);
+        let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
+        let gate = sandbox.gate().close_at(number, Side::After).kill(sandbox.resuming(&["swap"], &staged));
         let finished = sandbox.from(&["swap"], &staged).ok();
         for (index, block) in &indices {
             let is = (sandbox.blocks(index), sandbox.count(index));
             assert_eq!(is, (vec![(*block).to_owned()], 10), "{index}, killed after request {number}: {:?}", gate.changes());
-            sandbox.block(index, block, false);
         }
-        sandbox.from(&["swap"], &finished).ok();
+        // What is live now cannot be taken away, and the way back says so of each.
+        let refused = sandbox.from(&["swap"], &finished).refused("index_blocked");
+        let message = refused.doc()["error"]["message"].as_str().unwrap();
+        assert!(indices.iter().all(|(index, block)| message.contains(index) == (*block != "write")), "{refused}");
+        indices.iter().for_each(|(index, block)| sandbox.block(index, block, false));
+        sandbox.from(&["swap"], &finished).ok().changed();
         assert_eq!(sandbox.content(), upgraded);
         sandbox.run(&["discard", "--run", &run]).ok();
     }
 }
 
+/// The servers of the tests have no lifecycle management, and know none of its settings.
 #[test]
-fn an_index_whose_lifecycle_settings_the_server_does_not_take_becomes_live_without_them() {
-    // The servers of the tests have no lifecycle management, and know none of its settings.
+fn indices_whose_lifecycle_settings_the_server_does_not_take_become_live_without_them() {
     let sandbox = Sandbox::new("lifecycle");
-    let docs = sandbox.simple("docs", 10);
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&docs, 10, 15);
-    let mut document = created.doc().clone();
-    document["result"]["captured"][0]["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
-    sandbox.remove_state();
-    let restored = sandbox.from_text(&["restore"], &document.to_string()).review("not_restored");
-    let warning = restored.doc()["warnings"][0]["message"].as_str().unwrap();
-    assert!(warning.contains(&format!("{docs} (index.lifecycle.name=month)")), "{restored}");
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
-fn an_index_with_a_lifecycle_policy_is_given_the_date_of_its_creation_unless_it_rolls_over() {
-    let sandbox = Sandbox::new("ages");
-    let docs = sandbox.simple("docs", 10);
-    // What a server with lifecycle management shows of it: the servers of the tests have none.
-    let mut shown = sandbox.ask("GET", &format!("/{docs}?flat_settings=true"), None);
-    let born = shown[&docs]["settings"]["index.creation_date"].clone();
-    shown[&docs]["settings"]["index.lifecycle.name"] = json!("month");
-    let mut rolls = shown.clone();
-    rolls[&docs]["settings"]["index.lifecycle.rollover_alias"] = json!("logs");
-    for (snapshot, shown, date) in [("s1", &shown, &born), ("s2", &rolls, &Value::Null)] {
-        let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("GET /{docs}?"), 100, 200, shown);
-        let created = sandbox.tool(&["create", snapshot]).env("SVC_SEARCH_URL", gate.url()).run().ok();
-        let gate = Gate::to(&sandbox.search.url).unwrap();
-        let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(created.text()).env("SVC_SEARCH_URL", gate.url());
-        let restored = restore.run().review("not_restored");
-        let bodies = gate.bodies(&format!("/{docs}/_settings"));
-        let set = bodies
-            .iter()
-            .find(|body| body["index.lifecycle.name"] == "month")
-            .unwrap_or_else(|| panic!("{bodies:?}\n{restored}"));
-        assert_eq!(&set["index.lifecycle.origination_date"], date, "{restored}");
-    }
-}
-
-#[test]
-fn one_failure_for_another_cause_takes_the_lifecycle_from_none_of_those_that_are_swapped_together() {
-    let sandbox = Sandbox::new("lifecycles");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
     let created = sandbox.create("s1");
     let before = sandbox.content();
+    sandbox.fill(&a, 10, 15);
     let mut document = created.doc().clone();
     for captured in document["result"]["captured"].as_array_mut().unwrap() {
         captured["metadata"]["lifecycle"] = json!({"index.lifecycle.name": "month"});
     }
     sandbox.remove_state();
-    let mishap = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
-    let gate = Gate::to(&sandbox.search.url).unwrap().answering(&format!("PUT /{a},{b}/_settings"), 1, 400, &mishap);
-    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).env("SVC_SEARCH_URL", gate.url());
-    let restored = restore.run().review("not_restored");
-    // Each is tried alone, and the server itself says why it does not take the settings.
-    for (index, warning) in [&a, &b].into_iter().zip(restored.doc()["warnings"].as_array().unwrap()) {
+    // One failure for another cause takes the lifecycle from none of those that are swapped together: each is tried alone.
+    let gate = sandbox.gate().refusing(&format!("PUT /{a},{b}/_settings"), 1, MISHAP);
+    let restore = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string());
+    let restored = restore.via(&gate).run().review("not_restored");
+    let warnings = restored.doc()["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 2, "{restored}");
+    for (index, warning) in [&a, &b].into_iter().zip(warnings) {
         let warning = warning["message"].as_str().unwrap();
         assert!(warning.contains(&format!("{index} (index.lifecycle.name=month)")), "{restored}");
         assert!(warning.contains("unknown setting") && !warning.contains("a mishap"), "{restored}");
     }
-    assert_eq!(restored.doc()["warnings"].as_array().unwrap().len(), 2, "{restored}");
     assert_eq!(sandbox.content(), before);
 }
 
@@ -411,11 +365,11 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
             "total_managed_indices": managed})
     };
     let (explain, add) = ("GET /_plugins/_ism/explain/", "POST /_plugins/_ism/add/");
-    let gate = |policy: Value| Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 200, &explained(policy));
-    let through = |gate: &Gate, tool: Tool| tool.env("SVC_SEARCH_URL", gate.url()).run();
+    let gate = |policy: Value| sandbox.gate().answering(explain, 100, 200, &explained(policy));
+    let through = |gate: &Gate, tool: Tool| tool.via(gate).run();
     let created = through(&gate(json!("month")), sandbox.tool(&["create", "s1"])).ok();
     assert_eq!(created.result()["captured"][0]["metadata"]["policy"], "month", "{created}");
-    let restore = || sandbox.tool(&["restore", "--from", "-"]).stdin(created.text());
+    let restore = || sandbox.resuming(&["restore"], &created);
     let added = json!({"updated_indices": 1, "failures": false, "failed_indices": []});
     let why = "This index already has a policy, use the update policy API to update index policies";
     let failed = json!({"updated_indices": 0, "failures": true,
@@ -431,85 +385,10 @@ fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
         assert_eq!(restored.doc()["warnings"].to_string().contains(why), !is_added, "{restored}");
     }
     // A plugin that fails is there, and people are told; one that is not there is no news.
-    let error =
-        json!({"error": {"type": "null_pointer_exception", "reason": "the plugin fails", "root_cause": []}, "status": 500});
-    let failing = Gate::to(&sandbox.search.url).unwrap().answering(explain, 100, 500, &error);
+    let failing = sandbox.gate().refusing(explain, 100, (500, "null_pointer_exception", "the plugin fails"));
     let unseen = through(&failing, sandbox.tool(&["create", "s2"])).ok().warns("not_checked");
     assert!(unseen.text().contains("the plugin fails"), "{unseen}");
     assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
     // A server that has lost the plugin.
     restore().run().review("not_restored");
-}
-
-/// The whole of what the server shows of these indices, but what it gives a new index itself. A clone has the shards for routing of
-/// what it is of, and no setting that says so: those are asked of the cluster's state.
-fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
-    let own = [
-        "uuid",
-        "creation_date",
-        "version.",
-        "provided_name",
-        "resize.",
-        "number_of_routing_shards",
-        "routing.allocation.initial_recovery",
-        "routing_partition_size",
-    ];
-    let show = |index: &String| {
-        let mut shown = sandbox.ask("GET", &format!("/{index}?flat_settings=true"), None)[index].take();
-        let settings = shown["settings"].as_object_mut().unwrap();
-        settings.retain(|name, _| !own.iter().any(|own| name.starts_with(&format!("index.{own}"))));
-        let metadata = sandbox.ask("GET", &format!("/_cluster/state/metadata/{index}?filter_path=**.routing_num_shards"), None);
-        shown["routing_num_shards"] = metadata["metadata"]["indices"][index]["routing_num_shards"].clone();
-        (index.clone(), shown)
-    };
-    indices.iter().map(show).collect()
-}
-
-#[test]
-fn every_setting_the_mapping_and_the_aliases_come_back_as_they_were_explicit_defaults_too() {
-    let sandbox = Sandbox::new("rich");
-    let alias = |suffix: &str| sandbox.name(suffix);
-    let sorted = json!({"settings": {"number_of_shards": 2, "number_of_routing_shards": 8, "number_of_replicas": 1, "auto_expand_replicas": "false",
-            "hidden": "false", "blocks.write": "false", "refresh_interval": "7s", "priority": 7, "sort.field": "n", "sort.order": "desc",
-            "default_pipeline": "_none", "max_result_window": 5000, "mapping.total_fields.limit": 2000,
-            "analysis": {"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}}},
-        "mappings": {"dynamic": "strict", "properties": {"n": {"type": "integer"}, "k": {"type": "integer"}, "t": {"type": "text", "analyzer": "folded"}}},
-        "aliases": {alias("all"): {"is_write_index": true}, alias("one"): {"filter": {"term": {"k": 1}}, "index_routing": "r", "search_routing": "r,s"}}});
-    let nested = json!({"settings": {"number_of_replicas": 2, "index.routing.allocation.total_shards_per_node": 5},
-        "mappings": {"properties": {"o": {"type": "nested", "properties": {"a": {"type": "keyword"}}}}},
-        "aliases": {alias("all"): {"is_write_index": false}}});
-    let expanded =
-        json!({"settings": {"auto_expand_replicas": "0-1", "hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
-    let plain = json!({"settings": {"number_of_replicas": 0, "blocks.read": "false"}});
-    let (blocked, closed) = (json!({"settings": {"number_of_replicas": 0}}), json!({"aliases": {alias("shut"): {}}}));
-    let bodies = [
-        ("sorted", sorted),
-        ("nested", nested),
-        ("expanded", expanded),
-        ("plain", plain),
-        ("blocked", blocked),
-        ("closed", closed),
-    ];
-    let indices: Vec<String> = bodies.into_iter().map(|(suffix, body)| sandbox.index(suffix, body)).collect();
-    indices.iter().for_each(|index| sandbox.fill(index, 0, 6));
-    sandbox.block(&indices[4], "read_only", true);
-    sandbox.ask("POST", &format!("/{}/_close?wait_for_active_shards=1", indices[5]), None);
-    let before = shown(&sandbox, &indices);
-    assert_eq!(before[&indices[5]]["settings"]["index.verified_before_close"], "true");
-    assert_eq!(before[&indices[0]]["routing_num_shards"], 8);
-    let created = sandbox.create("s1");
-    sandbox.block(&indices[4], "read_only", false);
-    sandbox.ask("POST", &format!("/{}/_open", indices[5]), None);
-    sandbox.fill(&indices[5], 6, 9);
-    let unblocked = shown(&sandbox, &indices);
-    let restored = sandbox.from(&["restore"], &created).ok().changed();
-    assert_eq!(shown(&sandbox, &indices), before);
-    // Where it is not live any more, too.
-    sandbox.ask("DELETE", &format!("/{}", indices[5]), None);
-    sandbox.from(&["restore", "--indices", &indices[5]], &created).ok().changed();
-    assert_eq!(shown(&sandbox, &indices), before);
-    // And what was live comes back so, too.
-    sandbox.block(&indices[4], "read_only", false);
-    sandbox.from(&["swap"], &restored).ok().changed();
-    assert_eq!(shown(&sandbox, &indices), unblocked);
 }

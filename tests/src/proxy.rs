@@ -13,9 +13,11 @@ use anyhow::{Context, Result, ensure};
 use nix::libc::linger;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::tool::{Ran, Tool};
+use crate::sandbox::Sandbox;
+use crate::tool::{Ran, Spawned, Tool};
+use crate::wait;
 
 /// How long a thread waits for bytes before it reads again what is to happen to them.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -114,14 +116,12 @@ struct Bytes {
     accepted: usize,
     /// How often all open connections were closed.
     cuts: usize,
-    /// Whether anything was held back.
-    holds: bool,
 }
 
 impl Proxy {
     /// For `host:port`, or for the server of an `http://host:port` address; everything passes at first.
     pub fn to(target: &str) -> Result<Self> {
-        let state = Arc::new(Mutex::new(Bytes { mode: Mode::Pass, accepted: 0, cuts: 0, holds: false }));
+        let state = Arc::new(Mutex::new(Bytes { mode: Mode::Pass, accepted: 0, cuts: 0 }));
         let (target, serving) = (host_and_port(target), Arc::clone(&state));
         let serve = move |client: TcpStream| {
             let cuts = with(&serving, |state| {
@@ -143,11 +143,6 @@ impl Proxy {
 
     pub fn is_stalled(&self) -> bool {
         with(&self.state, |state| state.mode == Mode::Stall)
-    }
-
-    /// Whether it has held something back since it stalled.
-    pub fn holds_something(&self) -> bool {
-        with(&self.state, |state| state.holds)
     }
 
     /// Closes the connections that are open now; new ones are carried.
@@ -194,7 +189,6 @@ fn pump([mut from, mut to]: [&TcpStream; 2], state: &Mutex<Bytes>, cuts: usize, 
                 Mode::StallAt(text) if !is_answer && has(text) => state.mode = Mode::Stall,
                 _ => {}
             }
-            state.holds |= state.mode == Mode::Stall;
             (state.mode != Mode::Stall).then_some(ready)
         });
         let Some(allowed) = allowed else {
@@ -385,6 +379,13 @@ impl Gate {
         self
     }
 
+    /// Closes just before a request that holds that, whether it changes something or not: the one of that number, from 1.
+    pub fn close_before(self, holds: &str, number: usize) -> Self {
+        let holds = holds.to_owned();
+        self.rule(move |line| line.contains(&holds), Act::Close(Side::Before), number - 1, 1);
+        self
+    }
+
     /// Hangs up at the chosen request instead of closing: a connection that breaks once.
     pub fn hanging_up(self) -> Self {
         with(&self.state, |state| {
@@ -408,6 +409,12 @@ impl Gate {
         self
     }
 
+    /// The same with the error of a server.
+    pub fn refusing(self, to: &str, times: usize, (status, kind, reason): (u16, &str, &str)) -> Self {
+        let error = json!({"error": {"type": kind, "reason": reason, "root_cause": []}, "status": status});
+        self.answering(to, times, status, &error)
+    }
+
     /// Carries what it holds back, and everything that comes from now on.
     pub fn open(&self) {
         with(&self.state, |state| (state.closed, state.opened) = (false, true));
@@ -418,33 +425,30 @@ impl Gate {
         with(&self.state, |state| *state = Requests::default());
     }
 
-    /// Runs a tool through a gate to that address, and kills it when it has come to the chosen request; the test fails if it ends
-    /// before. The gate tells what it has seen.
+    /// Starts a tool through it, and waits until it has come to the chosen request; the test fails if it ends before.
     #[track_caller]
-    pub fn kill_at(url: &str, number: usize, side: Side, tool: Tool) -> Self {
-        let (gate, ran) = Self::kill_or_end(url, number, side, tool);
-        assert!(ran.status == 137, "the tool did not come to its request {number}: {:?}\n{ran}", gate.changes());
-        gate
+    pub fn hold(&self, tool: Tool) -> Spawned {
+        let mut tool = tool.via(self).spawn();
+        wait::until("the chosen request", wait::HANG, || (self.is_closed() || !tool.is_running()).then_some(()))
+            .expect("it ends");
+        if !self.is_closed() {
+            panic!("the tool did not come to the chosen request: {:?}\n{}", self.changes(), tool.wait());
+        }
+        tool
     }
 
-    /// The same at the first request that changes something and whose method and path hold that.
+    /// Kills a tool there. The gate tells what it has seen.
     #[track_caller]
-    pub fn kill_on(url: &str, holds: &str, side: Side, tool: Tool) -> Self {
-        let (gate, ran) = Self::to(url).expect("a port is free").close_on(holds, side).killing(tool);
-        assert!(ran.status == 137, "the tool did not come to {holds}: {:?}\n{ran}", gate.changes());
-        gate
+    pub fn kill(self, tool: Tool) -> Self {
+        let held = self.hold(tool);
+        held.signal(Signal::SIGKILL);
+        assert_eq!(held.wait().status, 137);
+        self
     }
 
-    /// The same for a tool that may end before it has come to the chosen request; its status says which it was.
-    #[track_caller]
-    pub fn kill_or_end(url: &str, number: usize, side: Side, tool: Tool) -> (Self, Ran) {
-        Self::to(url).expect("a port is free").close_at(number, side).killing(tool)
-    }
-
-    fn killing(self, tool: Tool) -> (Self, Ran) {
-        let spawned = tool.env("SVC_SEARCH_URL", self.url()).spawn();
-        let ran = spawned.interrupted("the chosen request", (Signal::SIGKILL, false), |_| self.is_closed());
-        (self, ran)
+    /// The same for a tool that may end before it has come there; its status says which it was.
+    pub fn kill_or_end(&self, tool: Tool) -> Ran {
+        tool.via(self).spawn().interrupted("the chosen request", (Signal::SIGKILL, false), |_| self.is_closed())
     }
 
     /// The gate as the address of a search database.
@@ -467,6 +471,11 @@ impl Gate {
         self.asked().into_iter().filter(|line| changes_something(line)).collect()
     }
 
+    /// The paths of these, as [`Ran::planned`] has them.
+    pub fn sent(&self) -> Vec<String> {
+        self.changes().iter().filter_map(|line| Some(line.split_once(' ')?.1.to_owned())).collect()
+    }
+
     /// The bodies of those whose path ends so; null for one that is no JSON.
     pub fn bodies(&self, end: &str) -> Vec<Value> {
         let is_meant = |one: &&Request| {
@@ -479,6 +488,52 @@ impl Gate {
     /// What the rules have done, each beside the method and path of its request: a cut after the end of an answer is none.
     pub fn acts(&self) -> Vec<(String, Act)> {
         with(&self.state, |state| state.acts.clone())
+    }
+}
+
+impl Tool {
+    /// With a gate as its search database.
+    pub fn via(self, gate: &Gate) -> Self {
+        self.env("SVC_SEARCH_URL", gate.url())
+    }
+}
+
+impl Sandbox {
+    /// On the shared server, with ten documents in an index, a snapshot of it (`s1`), and five documents more since. Gives the name of
+    /// the index and the snapshot's document too.
+    pub fn saved(name: &str) -> (Self, String, Ran) {
+        let sandbox = Self::new(name);
+        let docs = sandbox.simple("docs", 10);
+        let created = sandbox.create("s1");
+        sandbox.fill(&docs, 10, 15);
+        (sandbox, docs, created)
+    }
+
+    /// A gate before its server.
+    pub fn gate(&self) -> Gate {
+        Gate::to(&self.search.url).expect("a port is free")
+    }
+
+    /// A step that continues from the document of another.
+    pub fn resuming(&self, args: &[&str], document: &Ran) -> Tool {
+        self.tool(args).args(["--from", "-"]).stdin(document.text())
+    }
+}
+
+impl Ran {
+    /// The paths of the requests of its plan.
+    pub fn planned(&self) -> Vec<String> {
+        let plan = self.result()["plan"].as_array().cloned().unwrap_or_default();
+        plan.iter().map(|one| one["path"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Asserts that its error has all of that in its message, its hint or its causes.
+    #[track_caller]
+    pub fn error_has(self, parts: &[&str]) -> Self {
+        let error = &self.doc()["error"];
+        let words = format!("{} {} {}", error["message"], error["hint"], error["causes"]);
+        parts.iter().for_each(|part| assert!(words.contains(part), "the error does not have {part}\n{self}"));
+        self
     }
 }
 

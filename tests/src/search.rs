@@ -10,6 +10,7 @@ use nix::unistd::User;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::host::{Host, OwnSearch};
 use crate::java::Java;
 use crate::systemd::Systemd;
 use crate::{download, http, java, os};
@@ -142,6 +143,13 @@ impl Default for Settings {
             home: None,
         }
     }
+}
+
+/// Starts a server of a test's own, of the host's distribution and with these settings besides the host's.
+pub fn own_server(extra: &[(&str, &str)]) -> OwnSearch {
+    let host = Host::shared().expect("a host");
+    let extra = extra.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    host.search_server(&host.search.key, &Settings { extra, ..Settings::default() }).expect("a server of the test's own")
 }
 
 /// A server, as tools and tests reach it.

@@ -114,30 +114,36 @@ impl Deref for Secured {
 }
 
 impl Secured {
-    /// Elasticsearch 8 with its own security: users and roles in files, and a client certificate that everybody must show.
-    pub fn elasticsearch(host: &Host) -> Result<Self> {
-        let authority = authority()?;
-        let setting = |name: &str, value: &str| (format!("xpack.security.{name}"), value.to_owned());
-        let curl = curl(&authority, true);
-        let settings = Settings {
-            extra: vec![
-                setting("enabled", "true"),
-                setting("autoconfiguration.enabled", "false"),
-                setting("http.ssl.enabled", "true"),
-                setting("http.ssl.key", "server.key"),
-                setting("http.ssl.certificate", "server.pem"),
-                setting("http.ssl.certificate_authorities", "ca.pem"),
-                setting("http.ssl.client_authentication", "required"),
-            ],
-            curl: curl.clone(),
-            scheme: "https",
-            ..Settings::default()
-        };
-        let own = host.prepare_search_server("elasticsearch-8", &settings)?;
-        let this = Self { own, authority, curl };
+    /// A server with the authority's files in its configuration, not started yet. Its clients may have to show a certificate.
+    fn prepared(host: &Host, key: &str, (extra, home): (Vec<(String, String)>, Option<PathBuf>), shows: bool) -> Result<Self> {
+        let authority = Authority::new()?;
+        authority.issue("server", "server", "IP:127.0.0.1,DNS:search.test")?;
+        authority.issue("client", CLIENT, "DNS:client.test")?;
+        let mut curl = vec!["--cacert".to_owned(), authority.path("ca.pem"), "-u".to_owned(), format!("{ADMIN}:{PASSWORD}")];
+        if shows {
+            curl.extend(["--cert".to_owned(), authority.path("client.pem"), "--key".to_owned(), authority.path("client.key")]);
+        }
+        let settings = Settings { extra, home, curl: curl.clone(), scheme: "https", ..Settings::default() };
+        let this = Self { own: host.prepare_search_server(key, &settings)?, authority, curl };
         for name in ["server.key", "server.pem", "ca.pem"] {
             this.lay(name, name)?;
         }
+        Ok(this)
+    }
+
+    /// Elasticsearch 8 with its own security: users and roles in files, and a client certificate that everybody must show.
+    pub fn elasticsearch(host: &Host) -> Result<Self> {
+        let settings = [
+            ("enabled", "true"),
+            ("autoconfiguration.enabled", "false"),
+            ("http.ssl.enabled", "true"),
+            ("http.ssl.key", "server.key"),
+            ("http.ssl.certificate", "server.pem"),
+            ("http.ssl.certificate_authorities", "ca.pem"),
+            ("http.ssl.client_authentication", "required"),
+        ];
+        let settings = settings.map(|(name, value)| (format!("xpack.security.{name}"), value.to_owned()));
+        let this = Self::prepared(host, "elasticsearch-8", (settings.into(), None), true)?;
         let users = [ADMIN, LEAST, RATED, NOBODY].map(|user| format!("{user}:{HASH}\n")).concat();
         this.config("users", &users)?;
         this.config("users_roles", &format!("superuser:{ADMIN}\nsvc_snap:{LEAST}\nsvc_snap_rate:{RATED}\n"))?;
@@ -147,9 +153,7 @@ impl Secured {
 
     /// OpenSearch 2 with its security plugin: who shows a client certificate is let in by it, others by a password.
     pub fn opensearch(host: &Host) -> Result<Self> {
-        let authority = authority()?;
         let setting = |name: &str, value: &str| (format!("plugins.security.{name}"), value.to_owned());
-        let curl = curl(&authority, false);
         let mut extra = vec![
             setting("allow_default_init_securityindex", "true"),
             setting("authcz.admin_dn", "[\"CN=none\"]"),
@@ -162,13 +166,7 @@ impl Secured {
                 extra.push(setting(&format!("ssl.{layer}.{name}_filepath"), file));
             }
         }
-        let home = Some(opensearch_with_security()?);
-        let settings = Settings { extra, curl: curl.clone(), scheme: "https", home, ..Settings::default() };
-        let own = host.prepare_search_server("opensearch-2", &settings)?;
-        let this = Self { own, authority, curl };
-        for name in ["server.key", "server.pem", "ca.pem"] {
-            this.lay(name, name)?;
-        }
+        let this = Self::prepared(host, "opensearch-2", (extra, Some(opensearch_with_security()?)), false)?;
         let user = os::system_user(OS_USER)?;
         os::folder(&this.config_dir.join("opensearch-security"), 0o750, Some(&user))?;
         for entry in fs::read_dir(this.home.join("config/opensearch-security"))? {
@@ -202,7 +200,7 @@ impl Secured {
         serde_json::from_str(&text).with_context(|| format!("{method} {path}: {text}"))
     }
 
-    pub fn config(&self, name: &str, text: &str) -> Result<()> {
+    fn config(&self, name: &str, text: &str) -> Result<()> {
         os::file(&self.config_dir.join(name), text, 0o640, Some(&os::system_user(OS_USER)?))
     }
 
@@ -245,21 +243,6 @@ fn roles(product: &str) -> Result<String> {
     let role = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let rated = role.replace(&format!("# {RIGHT}"), RIGHT).replace("svc_snap:", "svc_snap_rate:");
     Ok(format!("{role}{rated}"))
-}
-
-fn authority() -> Result<Authority> {
-    let authority = Authority::new()?;
-    authority.issue("server", "server", "IP:127.0.0.1,DNS:search.test")?;
-    authority.issue("client", CLIENT, "DNS:client.test")?;
-    Ok(authority)
-}
-
-fn curl(authority: &Authority, shows_certificate: bool) -> Vec<String> {
-    let mut words = vec!["--cacert".to_owned(), authority.path("ca.pem"), "-u".to_owned(), format!("{ADMIN}:{PASSWORD}")];
-    if shows_certificate {
-        words.extend(["--cert".to_owned(), authority.path("client.pem"), "--key".to_owned(), authority.path("client.key")]);
-    }
-    words
 }
 
 /// The distribution of OpenSearch 2 with the plugin, installed by its own program into a copy.
