@@ -15,7 +15,6 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::{Value, json};
 
-use crate::sandbox::Sandbox;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
@@ -495,45 +494,6 @@ impl Tool {
     /// With a gate as its search database.
     pub fn via(self, gate: &Gate) -> Self {
         self.env("SVC_SEARCH_URL", gate.url())
-    }
-}
-
-impl Sandbox {
-    /// On the shared server, with ten documents in an index, a snapshot of it (`s1`), and five documents more since. Gives the name of
-    /// the index and the snapshot's document too.
-    pub fn saved(name: &str) -> (Self, String, Ran) {
-        let sandbox = Self::new(name);
-        let docs = sandbox.simple("docs", 10);
-        let created = sandbox.create("s1");
-        sandbox.fill(&docs, 10, 15);
-        (sandbox, docs, created)
-    }
-
-    /// A gate before its server.
-    pub fn gate(&self) -> Gate {
-        Gate::to(&self.search.url).expect("a port is free")
-    }
-
-    /// A step that continues from the document of another.
-    pub fn resuming(&self, args: &[&str], document: &Ran) -> Tool {
-        self.tool(args).args(["--from", "-"]).stdin(document.text())
-    }
-}
-
-impl Ran {
-    /// The paths of the requests of its plan.
-    pub fn planned(&self) -> Vec<String> {
-        let plan = self.result()["plan"].as_array().cloned().unwrap_or_default();
-        plan.iter().map(|one| one["path"].as_str().unwrap_or_default().to_owned()).collect()
-    }
-
-    /// Asserts that its error has all of that in its message, its hint or its causes.
-    #[track_caller]
-    pub fn error_has(self, parts: &[&str]) -> Self {
-        let error = &self.doc()["error"];
-        let words = format!("{} {} {}", error["message"], error["hint"], error["causes"]);
-        parts.iter().for_each(|part| assert!(words.contains(part), "the error does not have {part}\n{self}"));
-        self
     }
 }
 

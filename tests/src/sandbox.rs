@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use crate::content::{self, Index};
 use crate::host::Host;
 use crate::http;
+use crate::proxy::Gate;
 use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
@@ -289,6 +290,26 @@ impl Sandbox {
             }
         }
         found.into_iter().chain(streams).chain(indices).collect()
+    }
+
+    /// On the shared server, with ten documents in an index, a snapshot of it (`s1`), and five documents more since. Gives the name of
+    /// the index and the snapshot's document too.
+    pub fn saved(name: &str) -> (Self, String, Ran) {
+        let sandbox = Self::new(name);
+        let docs = sandbox.simple("docs", 10);
+        let created = sandbox.create("s1");
+        sandbox.fill(&docs, 10, 15);
+        (sandbox, docs, created)
+    }
+
+    /// A gate before its server.
+    pub fn gate(&self) -> Gate {
+        Gate::to(&self.search.url).expect("a port is free")
+    }
+
+    /// A step that continues from the document of another.
+    pub fn resuming(&self, args: &[&str], document: &Ran) -> Tool {
+        self.tool(args).args(["--from", "-"]).stdin(document.text())
     }
 }
 

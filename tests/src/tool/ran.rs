@@ -183,6 +183,21 @@ impl Ran {
         assert!(self.doc()["changed"] == false, "expected changed:false\n{self}");
         self
     }
+
+    /// The paths of the requests of its plan.
+    pub fn planned(&self) -> Vec<String> {
+        let plan = self.result()["plan"].as_array().cloned().unwrap_or_default();
+        plan.iter().map(|one| one["path"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Asserts that its error has all of that in its message, its hint or its causes.
+    #[track_caller]
+    pub fn error_has(self, parts: &[&str]) -> Self {
+        let error = &self.doc()["error"];
+        let words = format!("{} {} {}", error["message"], error["hint"], error["causes"]);
+        parts.iter().for_each(|part| assert!(words.contains(part), "the error does not have {part}\n{self}"));
+        self
+    }
 }
 
 /// The file with the schemas of all documents.
