@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use crate::call::Call;
 use crate::failure::Failure;
 
+const SETTING: &str = "SVC_STATE_DIR";
+
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
@@ -32,12 +34,12 @@ impl Lock {
             .truncate(false)
             .mode(0o600)
             .open(&path)
-            .map_err(|error| no_state(&path, &error))?;
+            .map_err(|error| Failure::directory(&folder, SETTING, &error))?;
         // Whoever asks only for its holder has it for a moment too.
         match within(Duration::from_millis(500), &file) {
             Ok(true) => {}
             Ok(false) => return Err(held(kind, name, &mut file)),
-            Err(error) => return Err(no_state(&path, &error)),
+            Err(error) => return Err(Failure::directory(&folder, SETTING, &error)),
         }
         // Only for the message of whoever finds it held: the lock itself is the kernel's.
         let note = format!("{} (process {})\n", call.run_id(), std::process::id());
@@ -106,11 +108,7 @@ fn read_holder(file: &mut File) -> String {
 /// # Errors
 /// It cannot be made (3): the state of running work has one place, never a second one.
 pub fn make_private_folder(folder: &Path) -> Result<(), Failure> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| no_state(folder, &error))
-}
-
-fn no_state(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::directory(path, "SVC_STATE_DIR", error)
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| Failure::directory(folder, SETTING, &error))
 }
 
 /// `kind-name`: every byte but letters, digits, `-`, `_` and `.` is written as `%xx`, since things may have any name.

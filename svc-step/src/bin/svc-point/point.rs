@@ -159,7 +159,10 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::directory(dir, "SVC_BACKUP_DIR", &error)),
+        Err(error) => {
+            let message = format!("The directory {} cannot be read.", dir.display());
+            return Err(Failure { message, ..Failure::directory(dir, "SVC_BACKUP_DIR", &error) });
+        }
     };
     let mut points = Vec::new();
     for entry in entries.flatten() {
