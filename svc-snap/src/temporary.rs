@@ -33,7 +33,6 @@ const LEFT_TIME: Duration = Duration::from_secs(3);
 
 /// Whose change it is, and what was there before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub(crate) struct Record {
     pub run: String,
     process: u32,

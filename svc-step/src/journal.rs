@@ -26,7 +26,6 @@ pub struct Journal {
 
 /// How a run was called (`plan.json`; `plan.2.json` and so on of each time that it was resumed).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Plan {
     /// The script, `svc-upgrade`.
     pub script: String,
@@ -50,7 +49,6 @@ pub struct Plan {
 
 /// What a run itself found out (`notes.json`).
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Notes {
     /// What its last document says in its result, by key.
     pub facts: Map<String, Value>,

@@ -121,11 +121,12 @@ impl Host {
     fn journal(&self, id: &str, script: &str, parent: Option<&str>, steps: &[&str], ended: Option<(bool, Value)>) -> PathBuf {
         let run = self.path("state/runs").join(id);
         fs::create_dir_all(&run).unwrap();
-        let plan = json!({"script": script, "parent": parent, "settings": {"SVC_BACKUP_DIR": self.path("backups")}});
+        let plan = json!({"script": script, "program": "", "parent": parent, "started_at": "", "directory": "/", "user": "", "tools": "", "arguments": [], "settings": {"SVC_BACKUP_DIR": self.path("backups")}});
         fs::write(run.join("plan.json"), plan.to_string()).unwrap();
         for (at, step) in steps.iter().enumerate() {
             if *step == "commit" {
-                fs::write(run.join("notes.json"), json!({"commit": ""}).to_string()).unwrap();
+                let notes = json!({"facts": {}, "warnings": [], "review": false, "commit": "", "undo": []});
+                fs::write(run.join("notes.json"), notes.to_string()).unwrap();
                 continue;
             }
             fs::write(run.join(format!("{:02}-{step}.started", at + 1)), "step\n").unwrap();
@@ -641,7 +642,8 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
     let killed = host.journal(&at(0, "backup-manual"), "svc-backup", None, &["point"], None);
     let undo =
         json!({"name": "u", "command": ["true"], "directory": "/", "until": null, "always": true, "unless_interrupted": false});
-    fs::write(killed.join("notes.json"), json!({"facts": {}, "undo": [undo]}).to_string()).unwrap();
+    fs::write(killed.join("notes.json"), json!({"facts": {}, "warnings": [], "review": false, "undo": [undo]}).to_string())
+        .unwrap();
     assert!(host.run(&["metrics"]).stdout.contains("svc_unfinished_runs{service=\"svc\"} 2\n"));
 
     // What a restore point says of itself may be anything.

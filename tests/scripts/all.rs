@@ -13,7 +13,7 @@ use svc_tests::disk::SmallDisk;
 use svc_tests::journey::{running, undone_where};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::{journal, wait};
 
 const A_WHILE: Duration = svc_tests::wait::HANG;
 const SCRIPTS: [&str; 7] =
@@ -70,8 +70,9 @@ fn a_message_that_is_longer_than_an_argument_may_be_is_written_all_the_same() {
     for number in 0..4 {
         let point = folder.path().join(format!("backups/2026112{number}t020000z-backup-nightly"));
         fs::create_dir_all(&point).unwrap();
-        let said = format!("{{\"schema\":\"svc-restore-point/1\",\"kind\":\"{}\"}}", "k".repeat(50_000));
-        fs::write(point.join("restore-point.json"), said).unwrap();
+        let said =
+            json!({"schema": "svc-restore-point/1", "id": "", "kind": "k".repeat(50_000), "database": "d", "quiesced": true});
+        fs::write(point.join("restore-point.json"), said.to_string()).unwrap();
     }
     let list = Tool::script("svc-backup").arg("--list").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
     let list = list.env("SVC_STATE_DIR", folder.path().join("state")).env("SVC_BACKUP_DIR", folder.path().join("backups"));
@@ -93,7 +94,7 @@ fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
     for stamp in stamps.lines() {
         let run = state.join(format!("runs/{stamp}-upgrade"));
         fs::create_dir_all(&run).unwrap();
-        fs::write(run.join("plan.json"), format!("{{\"script\": \"svc-upgrade\", \"run_id\": \"{stamp}-upgrade\"}}")).unwrap();
+        fs::write(run.join("plan.json"), journal::plan(&json!({})).to_string()).unwrap();
     }
     let ran = upgrade().arg("/not/there.run").run();
     let id = ran.doc()["run_id"].as_str().unwrap();
@@ -294,9 +295,14 @@ fn what_stays_of_a_run_that_failed_is_told() {
 fn run_left(state: &Path, id: &str, files: &[(&str, serde_json::Value)]) -> PathBuf {
     let run = state.join("runs").join(id);
     fs::create_dir_all(&run).unwrap();
-    files
-        .iter()
-        .for_each(|(name, value)| fs::write(run.join(name), value.as_str().map_or(value.to_string(), str::to_owned)).unwrap());
+    for (name, value) in files {
+        let text = match *name {
+            "plan.json" => journal::plan(value).to_string(),
+            "notes.json" => journal::notes(value).to_string(),
+            _ => value.as_str().map_or(value.to_string(), str::to_owned),
+        };
+        fs::write(run.join(name), text).unwrap();
+    }
     run
 }
 
@@ -438,11 +444,8 @@ fn the_command_that_is_to_be_typed_again_has_no_argument_that_only_stands_for_on
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("state/runs/20261121t020000z-upgrade");
     fs::create_dir_all(&run).unwrap();
-    let plan =
-        r#"{"script":"svc-upgrade","run_id":"20261121t020000z-upgrade","parent":null,"started_at":"2026-11-21T02:00:00Z","#;
-    let plan =
-        format!(r#"{plan}"arguments":["--installer-arg","<redacted>","--clone","--installer-arg=<redacted>","svc-2.0.1.run"]}}"#);
-    fs::write(run.join("plan.json"), plan).unwrap();
+    let words = ["--installer-arg", "<redacted>", "--clone", "--installer-arg=<redacted>", "svc-2.0.1.run"];
+    fs::write(run.join("plan.json"), journal::plan(&json!({"arguments": words, "directory": ""})).to_string()).unwrap();
     let status = Tool::script("svc-upgrade").arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
     let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();
     let wanted = "Run the same command again, with its --installer-arg or other secrets, which are not recorded:\n";
@@ -459,8 +462,7 @@ fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_not
         words.iter().filter(|word| !word.starts_with('-')).for_each(|word| fs::write(then.join(word), "").unwrap());
         let run = folder.path().join(format!("state/runs/20261121t020000z-{script}"));
         fs::create_dir_all(&run).unwrap();
-        let plan =
-            json!({"script": script, "run_id": "x", "parent": null, "started_at": "", "arguments": words, "directory": then});
+        let plan = journal::plan(&json!({"script": script, "arguments": words, "directory": then}));
         fs::write(run.join("plan.json"), plan.to_string()).unwrap();
         let status = Tool::script(script).arg("--status").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
         let status = status.env("SVC_STATE_DIR", folder.path().join("state")).run();

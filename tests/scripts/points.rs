@@ -351,8 +351,8 @@ fn old_runs_go_unless_something_needs_them() {
     let journal = |id: &str, script: &str, notes: &Value, document: Option<bool>| {
         let run = runs.join(id);
         fs::create_dir(&run).unwrap();
-        fs::write(run.join("plan.json"), json!({"script": script, "parent": null, "settings": {}}).to_string()).unwrap();
-        fs::write(run.join("notes.json"), json!({"facts": notes}).to_string()).unwrap();
+        fs::write(run.join("plan.json"), svc_tests::journal::plan(&json!({"script": script})).to_string()).unwrap();
+        fs::write(run.join("notes.json"), svc_tests::journal::notes(&json!({"facts": notes})).to_string()).unwrap();
         if let Some(ok) = document {
             let document = json!({"schema": format!("{script}.run/1"), "run_id": id, "ok": ok, "result": {}});
             fs::write(run.join("document.json"), document.to_string()).unwrap();

@@ -188,9 +188,9 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
     let found = json!({"schema": "svc-version.find/1", "tool": "svc-version 0.1.0", "step": "find", "ok": true, "changed": false,
         "dry_run": false, "run_id": id, "host": "here", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
         "duration_ms": 0, "result": {"path": path("beside/svc-1.15.5.run")}, "warnings": [], "error": null});
-    let said = json!({"schema": "svc-restore-point/1", "version": "1.15.5", "database": "svc_db", "quiesced": true});
+    let said = json!({"schema": "svc-restore-point/1", "id": id, "version": "1.15.5", "database": "svc_db", "quiesced": true});
     for (file, text) in [
-        (run.join("plan.json"), json!({"script": "svc-upgrade", "settings": {"SVC_BACKUP_DIR": path("backups")}}).to_string()),
+        (run.join("plan.json"), svc_tests::journal::plan(&json!({"settings": {"SVC_BACKUP_DIR": path("backups")}})).to_string()),
         (run.join("04-previous-installer.started"), "check\n".to_owned()),
         (run.join("04-previous-installer.json"), found.to_string()),
         (run.join("09-installer.started"), "external\n".to_owned()),

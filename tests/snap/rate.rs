@@ -45,7 +45,7 @@ fn elsewhere(sandbox: &Sandbox, args: &[&str]) -> (tempfile::TempDir, Tool) {
 
 /// What a run on another host has recorded of the throttle that it has taken off.
 fn of_another_host() -> String {
-    json!({"run": "20261120t020003z-far", "host": "far", "was": "7mb", "set": "0"}).to_string()
+    json!({"run": "20261120t020003z-far", "process": 1, "host": "far", "locks": "", "was": "7mb", "set": "0"}).to_string()
 }
 
 fn codes(ran: &Ran) -> Vec<String> {

@@ -16,6 +16,7 @@ pub mod host;
 pub mod http;
 pub mod installed;
 pub mod java;
+pub mod journal;
 pub mod journey;
 pub mod kills;
 pub mod os;

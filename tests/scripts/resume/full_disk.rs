@@ -45,12 +45,12 @@ fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_
     let run = state.join("runs").join(id);
     fs::create_dir_all(&run).unwrap();
     fs::write(folder.path().join("current-version"), "2.0.1\n").unwrap();
-    let plan = json!({"script": "svc-rollback", "run_id": id, "started_at": "", "arguments": [], "settings": {}});
+    let plan = svc_tests::journal::plan(&json!({"script": "svc-rollback"}));
     fs::write(run.join("plan.json"), plan.to_string()).unwrap();
     // In the place of the command that removes the staged copies.
     let undo = json!({"name": "discard-search", "command": ["svc-version", "current"], "directory": "/", "until": null,
         "always": false, "unless_interrupted": false});
-    fs::write(run.join("notes.json"), json!({"facts": {}, "warnings": [], "undo": [undo]}).to_string()).unwrap();
+    fs::write(run.join("notes.json"), svc_tests::journal::notes(&json!({"undo": [undo]})).to_string()).unwrap();
     fs::write(run.join("06-stage-search.started"), "step\n").unwrap();
     let rollback = |word: &str| {
         let tool = Tool::script("svc-rollback").arg(word).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));

@@ -69,7 +69,6 @@ pub fn usable(wanted: &Path) -> Result<&Path, Failure> {
 
 /// `restore-point.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct About {
     /// [`SCHEMA`].
     pub schema: String,

@@ -37,7 +37,7 @@ impl Made {
     /// How the run was called, as far as it is not usual.
     pub fn plan(&self, differs: &Value) {
         let usual = json!({
-            "script": "svc-upgrade", "parent": null, "started_at": "2026-11-20T02:00:03Z",
+            "script": "svc-upgrade", "program": "", "parent": null, "started_at": "2026-11-20T02:00:03Z",
             "directory": "/", "user": "root", "tools": "0.1.0", "arguments": ["/srv/svc-2.0.1.run"], "settings": {},
         });
         self.write("plan.json", &merged(usual, differs));
@@ -59,9 +59,10 @@ impl Made {
         self.write("document.json", &document(differs));
     }
 
-    /// The run's notes.
-    pub fn notes(&self, notes: &Value) {
-        self.write("notes.json", notes);
+    /// The run's notes, as far as they are not usual.
+    pub fn notes(&self, differs: &Value) {
+        let usual = json!({"facts": {}, "warnings": [], "review": false, "commit": null, "undo": []});
+        self.write("notes.json", &merged(usual, differs));
     }
 
     fn write(&self, name: &str, value: &Value) {
