@@ -35,7 +35,7 @@ impl Drop for Stopping<'_> {
 }
 
 impl Clients {
-    fn go_on(&self) -> bool {
+    fn is_continued(&self) -> bool {
         !self.stop.load(Ordering::SeqCst)
     }
 
@@ -45,7 +45,7 @@ impl Clients {
 
     /// Writes one document after the other through an alias; every one is accepted.
     fn write_each(&self, url: &str, alias: &str) {
-        for n in (0..).take_while(|_| self.go_on()) {
+        for n in (0..).take_while(|_| self.is_continued()) {
             let id = format!("w{n}");
             self.sent.fetch_add(1, Ordering::SeqCst);
             let (status, answer) = http::request("PUT", &format!("{url}/{alias}/_doc/{id}"), Some(&json!({"n": n}))).unwrap();
@@ -56,7 +56,7 @@ impl Clients {
 
     /// Writes four documents every 20 ms by bulk requests, in turn to each of these names.
     fn write_in_bulk(&self, url: &str, names: &[String], mark: &str) {
-        for n in (0..).take_while(|_| self.go_on()) {
+        for n in (0..).take_while(|_| self.is_continued()) {
             let name = &names[n % names.len()];
             let ids: Vec<String> = (0..4).map(|at| format!("{mark}{n}-{at}")).collect();
             let line = |id: &String| format!("{{\"index\":{{\"_index\":\"{name}\",\"_id\":\"{id}\"}}}}\n{{\"n\":{n}}}\n");
@@ -74,7 +74,7 @@ impl Clients {
 
     /// Searches by an alias, again and again: where it is not answered whole, it is for a reason that passes.
     fn read(&self, url: &str, alias: &str) {
-        while self.go_on() {
+        while self.is_continued() {
             let (status, answer) = http::request("GET", &format!("{url}/{alias}/_search"), None).unwrap();
             assert!([200, 404, 503].contains(&status), "{answer}");
             thread::sleep(Duration::from_millis(5));
