@@ -257,6 +257,12 @@ pub struct Held<'a> {
     psql: Child,
 }
 
+impl Held<'_> {
+    pub fn is_open(&mut self) -> bool {
+        matches!(self.psql.try_wait(), Ok(None))
+    }
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // The server ends it: the death of its psql alone does not wake a session that sleeps. A test may have stopped the server.
