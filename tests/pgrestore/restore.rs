@@ -336,23 +336,6 @@ fn one_run_is_about_one_database() {
 }
 
 #[test]
-fn discard_drops_what_is_named_and_never_the_live_database() {
-    let (case, dump) = Case::filled("pgr_discard");
-    let staged = case.keep("staged.json", &stage(&case, &dump));
-    let swapped = case.keep("swapped.json", &from(&case, &["swap"], &staged).ok());
-    let live = case.oid(&case.database);
-    // What was staged is the live database now.
-    from(&case, &["discard"], &staged).ok().unchanged();
-    from(&case, &["discard", "--dry-run"], &swapped).ok().unchanged();
-    assert_ne!(case.copies(), "");
-    let ran = from(&case, &["discard"], &swapped).ok().changed();
-    assert_eq!(ran.result()["dropped"].as_array().unwrap().len(), 1);
-    assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", live));
-    from(&case, &["discard"], &swapped).ok().unchanged();
-    from(&case, &["swap"], &swapped).fails(4, "swap_not_found").unchanged();
-}
-
-#[test]
 fn drop_old_keeps_nothing_and_then_there_is_no_way_back() {
     let (case, dump) = Case::filled("pgr_dropold");
     let ran = case.tool().arg("--drop-old").arg(&dump).run().ok();
