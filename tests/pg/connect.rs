@@ -97,12 +97,12 @@ impl Door {
 
     /// The tool from the network, with a mode of TLS.
     fn by(&self, mode: &str) -> Tool {
-        self.bare()
-            .env("PGHOST", NAME)
-            .env("PGHOSTADDR", "127.0.0.1")
-            .env("PGPORT", self.own.port.to_string())
-            .env("PGSSLMODE", mode)
-            .env("PGSSLROOTCERT", self.authority.file("ca.pem"))
+        self.through(self.bare(), mode)
+    }
+
+    fn through(&self, tool: Tool, mode: &str) -> Tool {
+        let tool = tool.env("PGHOST", NAME).env("PGHOSTADDR", "127.0.0.1").env("PGPORT", self.own.port.to_string());
+        tool.env("PGSSLMODE", mode).env("PGSSLROOTCERT", self.authority.file("ca.pem"))
     }
 
     /// How many connections the server has let in from the network with TLS, and how many without.
@@ -287,11 +287,8 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
 #[test]
 fn ipv6_leads_to_the_same_server_for_the_tool_and_for_pg_dump() {
     let door = Door::new();
-    let port = door.own.port;
-    let ca = door.authority.path("ca.pem");
-    let six = || door.bare().env("PGHOST", "::1").env("PGPORT", port.to_string());
     if fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| text.contains(" lo")) {
-        let ran = six().env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &ca).run().ok();
+        let ran = door.by("verify-full").env("PGHOST", "::1").env_remove("PGHOSTADDR").run().ok();
         assert_eq!(ran.result()["server_host"], "::1");
         door.bare().args(["--host", "::1", "--port", "1"]).run().fails(5, "postgres_unreachable").unchanged();
     } else {
@@ -301,18 +298,8 @@ fn ipv6_leads_to_the_same_server_for_the_tool_and_for_pg_dump() {
     // The administrator's steps go the same way.
     door.by("verify-full").run().ok();
     door.own.sql("postgres", &format!("CREATE ROLE dba SUPERUSER LOGIN PASSWORD '{PASSWORD}'")).unwrap();
-    let ran = Tool::new("svc-pgrestore")
-        .env("SVC_STATE_DIR", door.path("state"))
-        .env("PGHOST", NAME)
-        .env("PGHOSTADDR", "127.0.0.1")
-        .env("PGPORT", port.to_string())
-        .env("PGSSLMODE", "verify-full")
-        .env("PGSSLROOTCERT", &ca)
-        .env("PGPASSWORD", PASSWORD)
-        .args(["--username", "dba"])
-        .arg(door.path("dump.sql"))
-        .run()
-        .ok();
+    let restore = Tool::new("svc-pgrestore").env("SVC_STATE_DIR", door.path("state")).env("PGPASSWORD", PASSWORD);
+    let ran = door.through(restore, "verify-full").args(["--username", "dba"]).arg(door.path("dump.sql")).run().ok();
     assert_eq!(ran.result()["swap"]["swapped"], true);
     assert_eq!(door.sql("SELECT count(*) FROM public.items"), "7");
 }

@@ -2,9 +2,7 @@
 //! needs. Each time the live database answers as before, to a session that was there all the time.
 
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::host::Host;
@@ -37,42 +35,28 @@ fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
 }
 
 #[test]
-fn a_dump_whose_server_process_was_killed_is_refused_although_it_would_load() {
-    let (case, _) = Case::filled("pgh_killed");
-    case.sql("CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 100000) n");
-    let witness = Witness::of(&case);
-    let mut plain = case.pg.administrator("pg_dump");
-    let mut child = plain.arg(&case.database).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut bytes = vec![0; 2_000_000];
-    let mut out = child.stdout.take().unwrap();
-    out.read_exact(&mut bytes).unwrap();
-    case.end(&format!("datname = '{}' AND application_name = 'pg_dump'", case.database));
-    out.read_to_end(&mut bytes).unwrap();
-    assert!(!child.wait().unwrap().success());
-    assert!(bytes.ends_with(b"\n\\.\n") || bytes.ends_with(b"\n\\.\n\n\n"), "pg_dump has closed the block");
-    let dump = case.write("killed.sql", bytes);
-    for how in [&["--in-place"][..], &[], &["stage"]] {
-        case.tool().args(how).arg(&dump).run().fails(7, "dump_invalid").unchanged();
-    }
-    witness.assert_unchanged("after the dump of a killed server process");
-}
-
-#[test]
-fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
+fn what_the_server_lacks_and_what_is_not_of_the_dumps_own_database_is_named_before_anything() {
     let (case, dump) = Case::filled("pgh_needs");
     let witness = Witness::of(&case);
     let text = fs::read_to_string(&dump).unwrap();
     let newer = text.replacen("-- Dumped from database version 1", "-- Dumped from database version 9", 1);
     let with = |statement: &str| fs::read_to_string(case.dump_with(&dump, statement)).unwrap();
-    for (text, more, code, word) in [
-        (with("GRANT SELECT ON TABLE public.items TO \"nobody else\";"), &[][..], "version_unsupported", "nobody else"),
-        (with("CREATE EXTENSION IF NOT EXISTS no_such_thing;"), &[], "version_unsupported", "no_such_thing"),
-        (newer, &[], "version_unsupported", "version 9"),
-        (with("\n\\connect postgres"), &[], "dump_invalid", "connect"),
-        (text, &["--owner", "nobody else"], "version_unsupported", "--owner"),
+    let (lacks, invalid, live) = ((3, "version_unsupported"), (7, "dump_invalid"), &case.database);
+    for (text, more, (status, code), word) in [
+        (with("GRANT SELECT ON TABLE public.items TO \"nobody else\";"), &[][..], lacks, "nobody else"),
+        (with("CREATE EXTENSION IF NOT EXISTS no_such_thing;"), &[], lacks, "no_such_thing"),
+        (newer, &[], lacks, "version 9"),
+        (text, &["--owner", "nobody else"], lacks, "--owner"),
+        (with("\n\\connect postgres"), &[], (3, "dump_invalid"), "connect"),
+        // What is not of its own database.
+        (with(&format!("DROP DATABASE IF EXISTS {live} WITH (FORCE);")), &[], invalid, "of the server"),
+        (with(&format!("COMMENT ON DATABASE {live} IS 'changed';")), &[], invalid, "of the server"),
+        (with(&format!("REVOKE CONNECT ON DATABASE {live} FROM PUBLIC;")), &[], invalid, "of the server"),
+        (with(&format!("ALTER ROLE {} NOLOGIN;", case.owner)), &[], invalid, "of the server"),
     ] {
-        let ran = case.tool().args(more).arg(case.write("needs.sql", text)).run().refused(code);
+        let ran = case.tool().args(more).arg(case.write("needs.sql", text)).run().fails(status, code).unchanged();
         assert!(ran.doc()["error"].to_string().contains(word), "{word}: {ran}");
+        witness.assert_unchanged(word);
     }
     case.backup();
     let properties = fs::read_to_string(case.path("backup.sql.properties.json")).unwrap();
@@ -82,24 +66,6 @@ fn what_the_dump_needs_and_the_server_lacks_is_named_before_anything() {
     case.write("backup.sql.properties.json", "{}");
     place().fails(7, "dump_invalid").unchanged();
     witness.assert_unchanged("after all that was lacking");
-}
-
-#[test]
-fn a_dump_changes_nothing_of_the_server_beside_its_own_database() {
-    let (case, dump) = Case::filled("pgh_server");
-    let witness = Witness::of(&case);
-    let database = identifier(&case.database);
-    for statement in [
-        format!("DROP DATABASE IF EXISTS {database} WITH (FORCE);"),
-        format!("COMMENT ON DATABASE {database} IS 'changed';"),
-        format!("REVOKE CONNECT ON DATABASE {database} FROM PUBLIC;"),
-        format!("ALTER ROLE {} NOLOGIN;", identifier(&case.owner)),
-    ] {
-        let sly = case.dump_with(&dump, &statement);
-        case.tool().arg("stage").arg(sly).run().fails(7, "dump_invalid").unchanged();
-        witness.assert_unchanged(&statement);
-    }
-    assert_eq!(case.sql("SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"), "");
 }
 
 #[test]

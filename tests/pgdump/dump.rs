@@ -499,25 +499,18 @@ fn progress_is_shown_where_it_is_asked_for_and_on_a_terminal() {
 
 /// The modules of a crate, each with those that it names; what is in a folder belongs to the module of that name.
 fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let mut modules: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut folders = vec![source.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let first = path.strip_prefix(source).unwrap().iter().next().unwrap().to_string_lossy().into_owned();
-            let text = fs::read_to_string(&path).unwrap();
-            let name =
-                |rest: &str| rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap().to_owned();
-            // Braces after `crate::` name modules too.
-            let named = text.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
-                Some(list) => list.split('}').next().unwrap().split(',').map(|one| name(one.trim())).collect(),
-                None => vec![name(rest)],
-            });
-            modules.entry(first.trim_end_matches(".rs").to_owned()).or_default().extend(named);
-        }
+    let mut modules = BTreeMap::<String, BTreeSet<String>>::new();
+    let files = os::run(Command::new("find").args(["-name", "*.rs", "-printf", "%P\\n"]).current_dir(source)).unwrap();
+    for file in files.lines() {
+        let text = fs::read_to_string(source.join(file)).unwrap();
+        // Braces after `crate::` name modules too.
+        let named = text.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap().split(',').collect(),
+            None => vec![rest],
+        });
+        let word = |text: &str| text.trim().chars().take_while(|one| one.is_alphanumeric() || *one == '_').collect::<String>();
+        let module = file.split('/').next().unwrap().trim_end_matches(".rs");
+        modules.entry(module.to_owned()).or_default().extend(named.map(word));
     }
     modules.retain(|module, _| !["lib", "main"].contains(&module.as_str()));
     let known: BTreeSet<String> = modules.keys().cloned().collect();

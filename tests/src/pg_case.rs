@@ -232,10 +232,6 @@ impl Case {
         self.hold("postgres", &format!("COMMENT ON DATABASE {} IS 'held'", identifier(&self.database)))
     }
 
-    pub fn release(&self, held: Held<'_>) {
-        drop(held);
-    }
-
     /// Waits until a swap waits for the lock of a blocker.
     pub fn wait_for_rename(&self) {
         let like = literal(&format!("ALTER DATABASE%{}%", self.database));
