@@ -29,7 +29,7 @@ fn hint(ran: &Ran) -> &str {
 
 /// Waits until the server has such a session; a test clears away before it fails.
 fn sees(case: &Case, what: &str, sql: &str) -> anyhow::Result<()> {
-    wait::until(what, SOON, || (case.admin(&format!("SELECT count(*) FROM pg_stat_activity WHERE {sql}")) != "0").then_some(()))
+    wait::until(what, SOON, || (case.sessions(sql) > 0).then_some(()))
 }
 
 #[test]
@@ -104,8 +104,7 @@ fn go_back_without_an_answer(case: &Case, run: &str) {
     let mut probes = Vec::new();
     let taken = wait::until("the standby's name to be taken", SOON, || {
         probes.push(case.session("postgres", &format!("SET synchronous_commit = on; COMMENT ON ROLE {admin} IS 'probe'")));
-        let waits = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%probe%' AND wait_event = 'SyncRep'";
-        (case.admin(waits) != "0").then_some(())
+        (case.sessions("query LIKE '%probe%' AND wait_event = 'SyncRep'") > 0).then_some(())
     });
     let tool = case.by(&admin, case.tool().args(["swap", "--back", "--run", run]));
     let spawned = tool.args(["--port", &proxy.port().to_string()]).spawn();

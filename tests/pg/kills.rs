@@ -3,27 +3,21 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use svc_tests::kills::{self, Moment};
-use svc_tests::pg_case::{Case, SOON};
+use svc_tests::os;
+use svc_tests::pg_case::Case;
 use svc_tests::postgres::literal;
 use svc_tests::random::{self, Random};
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
 use svc_tests::witness::Witness;
 
 /// Every file below a folder, but the locks, which stay.
 fn files(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match entry.file_name().to_string_lossy().as_ref() {
-            "locks" => {}
-            _ if path.is_dir() => found.extend(files(&path)),
-            name => found.push(name.to_owned()),
-        }
-    }
+    let find = ["-name", "locks", "-prune", "-o", "-type", "f", "-printf", "%f\\n"];
+    let mut found: Vec<_> = os::run(Command::new("find").arg(folder).args(find)).unwrap().lines().map(str::to_owned).collect();
     found.sort();
     found
 }
@@ -56,10 +50,8 @@ fn grow_old(case: &Case) {
 /// Waits until the server has noticed that the tool is gone.
 fn noticed(case: &Case) {
     let name = literal(&format!("%{}%", case.database));
-    let sessions = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'svc-tools' AND (datname LIKE {name} OR query LIKE {name})"
-    );
-    wait::until("the end of the killed tool's sessions", SOON, || (case.admin(&sessions) == "0").then_some(())).unwrap();
+    let its_own = format!("application_name = 'svc-tools' AND (datname LIKE {name} OR query LIKE {name})");
+    case.wait_for_end("the killed tool's sessions", &its_own);
 }
 
 /// How many moments more are tried where the tool came to its end before each of the chosen ones.

@@ -245,8 +245,7 @@ fn an_interrupted_dump_leaves_the_file_of_before_and_nothing_else() {
         assert_eq!(fs::read_to_string(case.path("dump.sql")).unwrap(), "precious", "{what}");
         assert_eq!(left(&case), ["dump.sql"], "{what}");
         ran.fails(status, code).unchanged();
-        let sessions = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{}'", case.database);
-        wait::until(what, SOON, || (case.admin(&sessions) == "0").then_some(())).unwrap();
+        case.wait_for_end(what, &format!("datname = '{}'", case.database));
     }
 }
 

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use svc_tests::content::{difference, of_copy, postgres_dump};
-use svc_tests::pg_case::Case;
+use svc_tests::pg_case::{Case, SOON};
 use svc_tests::postgres::{identifier, literal};
 use svc_tests::terminal::on_terminal;
 use svc_tests::tool::{Ran, Spawned};
 use svc_tests::witness::Witness;
-use svc_tests::{os, rounds};
+use svc_tests::{os, rounds, wait};
 
 /// One of every kind of object.
 const KINDS: [&str; 2] = [include_str!("every_kind.sql"), include_str!("more_kinds.sql")];
@@ -238,21 +238,27 @@ fn line_ends_of_another_system_are_no_obstacle_and_a_byte_order_mark_is_refused(
     assert_eq!(rows(&staged(&case, &crlf, &["--run-id", "20300101t000000z-crlf"])), rows(&before));
 }
 
-/// A dump that builds two indexes in parallel which take an hour each: nobody waits for them.
-fn slow_builds(case: &Case, dump: &Path) -> PathBuf {
-    let function = "CREATE FUNCTION public.slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
-        'BEGIN IF $1 = 3 THEN PERFORM pg_advisory_lock_shared(1); PERFORM pg_sleep(3600); END IF; RETURN $1; END';";
-    let indexes = "CREATE INDEX slow_1 ON public.items USING btree (public.slow(id));\n\
-        CREATE INDEX slow_2 ON public.notes USING btree (public.slow(item));";
-    case.dump_before(&case.dump_before(dump, ROWS, function), INDEX, indexes)
+/// A dump that builds two indexes in parallel. The first takes an hour, for which nobody waits; the second by `slow` too, and by `fails`
+/// until the first one is running.
+fn builds(case: &Case, dump: &Path, second: &str) -> PathBuf {
+    let functions = "CREATE FUNCTION public.slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
+        'BEGIN IF $1 = 3 THEN PERFORM pg_advisory_lock_shared(1); PERFORM pg_sleep(3600); END IF; RETURN $1; END';\n\
+        CREATE FUNCTION public.fails(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
+        'BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = ''advisory'' AND database = \
+        (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP PERFORM pg_sleep(0.01); END LOOP; \
+        RETURN 1 / 0; END';";
+    let indexes = format!(
+        "CREATE INDEX slow_1 ON public.items USING btree (public.slow(id));\n\
+         CREATE INDEX slow_2 ON public.notes USING btree (public.{second}(item));"
+    );
+    case.dump_before(&case.dump_before(dump, ROWS, functions), INDEX, &indexes)
 }
 
 /// Starts a staging of such a dump, and waits until both are built.
 fn building(case: &Case, dump: &Path) -> Spawned {
-    let spawned = case.tool().args(["stage", "--jobs", "2"]).arg(slow_builds(case, dump)).spawn();
+    let spawned = case.tool().args(["stage", "--jobs", "2"]).arg(builds(case, dump, "slow")).spawn();
     let sleepers = case.sleeping_loads();
-    let both = format!("{sleepers} AND (SELECT count(*) FROM pg_stat_activity WHERE {sleepers}) = 2");
-    case.wait_for("the slow builds", &both);
+    wait::until("the slow builds", SOON, || (case.sessions(&sleepers) == 2).then_some(())).unwrap();
     spawned
 }
 
@@ -260,22 +266,16 @@ fn building(case: &Case, dump: &Path) -> Spawned {
 fn a_signal_and_the_time_limit_end_every_session_of_a_staging_and_leave_nothing() {
     let (case, dump) = Case::filled("pgl_term");
     let witness = Witness::of(&case);
-    let left = format!("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE '{}_staged_%'", case.database);
     let nothing_left = |what: &str| {
-        assert_eq!(case.admin(&left), "0", "{what}");
+        assert_eq!(case.sessions(&format!("datname LIKE '{}_staged_%'", case.database)), 0, "{what}");
         witness.assert_unchanged(what);
     };
     for (what, signal, group) in [("SIGTERM", Signal::SIGTERM, false), ("SIGINT by the terminal", Signal::SIGINT, true)] {
-        let spawned = building(&case, &dump);
-        if group {
-            spawned.signal_group(signal)
-        } else {
-            spawned.signal(signal)
-        }
-        spawned.wait().fails(128 + signal as i32, "interrupted").unchanged();
+        let ran = building(&case, &dump).interrupted(what, (signal, group), |_| true);
+        ran.fails(128 + signal as i32, "interrupted").unchanged();
         nothing_left(what);
     }
-    let slow = slow_builds(&case, &dump);
+    let slow = builds(&case, &dump, "slow");
     case.tool().args(["stage", "--jobs", "2", "--timeout", "3s"]).arg(slow).run().fails(6, "timeout").unchanged();
     nothing_left("the time limit");
 }
@@ -283,16 +283,8 @@ fn a_signal_and_the_time_limit_end_every_session_of_a_staging_and_leave_nothing(
 #[test]
 fn one_that_fails_does_not_wait_for_the_others() {
     let (case, dump) = Case::filled("pgl_first");
-    let slow = fs::read_to_string(slow_builds(&case, &dump)).unwrap();
-    // The second one fails as soon as the first one is running.
-    let fails = "CREATE FUNCTION public.fails(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
-        'BEGIN WHILE NOT EXISTS (SELECT FROM pg_locks WHERE locktype = ''advisory'' AND database = \
-        (SELECT oid FROM pg_database WHERE datname = current_database())) LOOP PERFORM pg_sleep(0.01); END LOOP; \
-        RETURN 1 / 0; END';\n";
-    let failing = slow.replacen("CREATE FUNCTION public.slow", &format!("{fails}CREATE FUNCTION public.slow"), 1);
-    let failing = failing.replace("public.slow(item)", "public.fails(item)");
-    let path = case.write("failing.sql", failing);
-    let ran = case.tool().args(["stage", "--jobs", "2"]).arg(path).run().fails(1, "restore_failed").unchanged();
+    let failing = builds(&case, &dump, "fails");
+    let ran = case.tool().args(["stage", "--jobs", "2"]).arg(failing).run().fails(1, "restore_failed").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
     assert_eq!(case.copies(), "");
 }

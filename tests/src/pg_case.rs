@@ -191,10 +191,20 @@ impl Case {
         self.write(name, ran.text())
     }
 
-    /// Waits until a session of the server is like that.
-    pub fn wait_for(&self, what: &str, condition: &str) {
+    /// How many sessions of the server are like that.
+    pub fn sessions(&self, condition: &str) -> usize {
         let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}");
-        wait::until(what, SOON, || (self.admin(&sql) != "0").then_some(())).unwrap();
+        self.admin(&sql).parse().unwrap()
+    }
+
+    /// Waits until one is.
+    pub fn wait_for(&self, what: &str, condition: &str) {
+        wait::until(what, SOON, || (self.sessions(condition) > 0).then_some(())).unwrap();
+    }
+
+    /// Waits until none is any more.
+    pub fn wait_for_end(&self, what: &str, condition: &str) {
+        wait::until(what, SOON, || (self.sessions(condition) == 0).then_some(())).unwrap();
     }
 
     /// Ends the sessions that are like that.
