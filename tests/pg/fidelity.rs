@@ -87,7 +87,7 @@ fn a_locale_of_icu_odd_roles_and_what_they_may_come_back() {
     comes_back(&case);
 }
 
-/// What a database can be set to (the last from 17 on) that changes what is read from a dump, or what a materialized view is filled with.
+/// What a database can be set to (the last from 17 on) that changes what is read from a dump, or what fills a materialized view.
 const DECIDING: &str = "datestyle TO 'SQL, DMY' | intervalstyle TO 'sql_standard' | \"TimeZone\" TO 'Asia/Tokyo' \
     | timezone_abbreviations TO 'India' | extra_float_digits TO -3 | bytea_output TO 'escape' \
     | xmlbinary TO 'hex' | xmloption TO 'document' | search_path TO '\"$user\"', 'odd schema' \

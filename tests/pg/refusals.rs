@@ -39,8 +39,7 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
 #[test]
 fn what_a_load_has_to_say_and_what_it_does_not_know_are_warnings() {
     let (case, dump) = Case::filled("pgf_warn");
-    // What a function says may be of a row; what the server says is not. A row more than the COPY blocks have is one that nobody can
-    // account for.
+    // What a function says may be of a row; what the server says is not. Nobody can account for a row more than the COPY blocks have.
     for (statement, more, code, word) in [
         (
             "DO $$ BEGIN RAISE WARNING 'look here'; END $$;",

@@ -47,8 +47,8 @@ fn large(name: &str) -> Case {
     case
 }
 
-/// Stages a dump, and gives the lines of the copy: the server puts a row now and then where there is space, and not behind the one
-/// before it.
+/// Stages a dump, and gives the lines of the copy, sorted: the server puts a row now and then where there is space, and not behind
+/// the one before it.
 fn staged(case: &Case, tool: Tool) -> Vec<String> {
     let ran = tool.run().ok().changed();
     let name = ran.result()["staged"]["name"].as_str().unwrap();

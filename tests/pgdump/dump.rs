@@ -159,6 +159,7 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         ("", "--output .", 2, "options_invalid"),
         ("", "--output /nowhere/x.sql", 4, "file_not_found"),
     ] {
+        eprintln!("{env} svc-pgdump {args}: {code}");
         let env = env.split_whitespace().filter_map(|one| one.split_once('='));
         let ran = case.dumper().env("PGPASSWORD", PASSWORD).envs(env).args(args.split_whitespace()).run();
         ran.fails(status, code).unchanged();

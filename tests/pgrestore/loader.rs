@@ -238,8 +238,8 @@ fn line_ends_of_another_system_are_no_obstacle_and_a_byte_order_mark_is_refused(
     assert_eq!(rows(&staged(&case, &crlf, &["--run-id", "20300101t000000z-crlf"])), rows(&before));
 }
 
-/// A dump that builds two indexes in parallel. The first takes an hour, for which nobody waits; the second by `slow` too, and by `fails`
-/// until the first one is running.
+/// A dump that builds two indexes in parallel. The first takes an hour, for which nobody waits; so does the second by `slow`, and by
+/// `fails` it fails as soon as the first one is running.
 fn builds(case: &Case, dump: &Path, second: &str) -> PathBuf {
     let functions = "CREATE FUNCTION public.slow(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS \
         'BEGIN IF $1 = 3 THEN PERFORM pg_advisory_lock_shared(1); PERFORM pg_sleep(3600); END IF; RETURN $1; END';\n\

@@ -271,7 +271,7 @@ impl Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // The server ends it: the death of its psql alone does not wake a session that sleeps. A test may have stopped the server.
+        // The server ends it: the death of its psql alone does not wake a session that sleeps. The server may have been stopped.
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND";
         let _ = self.case.pg.sql("postgres", &format!("{end} {}", self.sleeps));
         let _ = self.psql.kill();
