@@ -50,7 +50,6 @@ impl Door {
         }
         door.host.systemd.stop(&door.own.unit).unwrap();
         door.host.systemd.start(&door.own.unit).unwrap();
-        door.own.pgpass(&door.path("pgpass"), "svc", PASSWORD).unwrap();
         let line = format!("*:{}:*:svc:{}\n", door.own.port, PASSWORD.replace('\\', "\\\\").replace(':', "\\:"));
         os::file(&door.path("pgpass"), &line, 0o600, None).unwrap();
         door
@@ -70,6 +69,18 @@ impl Door {
         os::file(&self.own.data_dir.join(name), text, 0o600, Some(&user)).unwrap();
     }
 
+    /// The settings of its `pg_hba.conf`.
+    fn admits(&self, hba: &str) {
+        self.lay_text("pg_hba.conf", hba);
+        self.sql("SELECT pg_reload_conf()");
+    }
+
+    fn serves(&self, certificate: &str, key: &str) {
+        self.lay(certificate, "server.crt");
+        self.lay(key, "server.key");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
     fn lay(&self, from: &str, name: &str) {
         self.lay_text(name, &fs::read_to_string(self.authority.file(from)).unwrap());
     }
@@ -86,21 +97,30 @@ impl Door {
 
     /// The tool from the network, with a mode of TLS.
     fn by(&self, mode: &str) -> Tool {
-        self.bare()
-            .env("PGHOST", NAME)
-            .env("PGHOSTADDR", "127.0.0.1")
-            .env("PGPORT", self.own.port.to_string())
-            .env("PGSSLMODE", mode)
-            .env("PGSSLROOTCERT", self.authority.file("ca.pem"))
+        self.through(self.bare(), mode)
     }
 
-    /// How many connections the server has let in with TLS, and how many without, from the network.
+    fn through(&self, tool: Tool, mode: &str) -> Tool {
+        let tool = tool.env("PGHOST", NAME).env("PGHOSTADDR", "127.0.0.1").env("PGPORT", self.own.port.to_string());
+        tool.env("PGSSLMODE", mode).env("PGSSLROOTCERT", self.authority.file("ca.pem"))
+    }
+
+    /// How many connections the server has let in from the network with TLS, and how many without.
     fn lets_in(&self) -> (usize, usize) {
         let log = fs::read_to_string(&self.own.log_file).unwrap();
         let all = log.lines().filter(|line| line.contains("connection authorized") && line.contains("user=svc "));
         let (tls, clear): (Vec<_>, Vec<_>) = all.partition(|line| line.contains("SSL enabled"));
         (tls.len(), clear.len())
     }
+}
+
+/// Runs it until it succeeds, or is refused with such a hint: the server takes a new certificate when it comes to it.
+fn comes_to(word: Option<&str>, tool: impl Fn() -> Tool) {
+    let is_there = |ran: Ran| match word {
+        Some(word) => ran.status == 3 && hint(&ran.refused("not_trusted")).contains(word),
+        None => ran.status == 0,
+    };
+    wait::until("the new certificate", SOON, || is_there(tool().run()).then_some(())).unwrap();
 }
 
 fn hint(ran: &Ran) -> String {
@@ -112,62 +132,56 @@ fn tls_verifies_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_senten
     let door = Door::new();
     door.sql("ALTER SYSTEM SET log_connections = on");
     door.sql("SELECT pg_reload_conf()");
-
     for mode in ["verify-full", "verify-ca", "require", "prefer"] {
-        let ran = door.by(mode).run().ok();
-        assert_eq!(ran.result()["row_count"], 7);
+        assert_eq!(door.by(mode).run().ok().result()["row_count"], 7, "{mode}");
     }
     let (tls, clear) = door.lets_in();
     // Ours and pg_dump's, four times.
     assert!(tls >= 8 && clear == 0, "{tls} with TLS, {clear} without");
-    door.by("disable").run().refused("access_denied");
 
-    // Another name leads there too.
-    let other = |mode: &str| door.by(mode).env("PGHOST", "localhost");
-    assert!(hint(&other("verify-full").run().refused("not_trusted")).contains("verify-ca"));
-    other("verify-ca").run().ok();
-    // As in libpq, an authority at hand makes `require` look at the certificate.
     let stranger = Authority::new().unwrap();
-    for mode in ["verify-full", "verify-ca", "require"] {
-        let ran = door.by(mode).env("PGSSLROOTCERT", stranger.file("ca.pem")).run().refused("not_trusted");
-        assert!(hint(&ran).contains("PGSSLROOTCERT"), "{ran}");
+    // libpq's own place of an authority.
+    fs::create_dir(door.path("home/.postgresql")).unwrap();
+    let at_home = |file: &Path| fs::copy(file, door.path("home/.postgresql/root.crt")).unwrap();
+    let (own, other) = (door.authority.file("ca.pem"), stranger.file("ca.pem"));
+    let (nothing, no_certificate) = (door.path("nothing"), door.path("pgpass"));
+    // An empty status is success; as in libpq, an authority at hand makes `require` look at the certificate.
+    for (mode, host, root, status, code, word) in [
+        ("disable", NAME, Some(&own), 3, "access_denied", ""),
+        ("verify-full", "localhost", Some(&own), 3, "not_trusted", "verify-ca"),
+        ("verify-ca", "localhost", Some(&own), 0, "", ""),
+        ("verify-full", NAME, Some(&other), 3, "not_trusted", "PGSSLROOTCERT"),
+        ("verify-ca", NAME, Some(&other), 3, "not_trusted", "PGSSLROOTCERT"),
+        ("require", NAME, Some(&other), 3, "not_trusted", "PGSSLROOTCERT"),
+        ("prefer", NAME, Some(&other), 0, "", ""),
+        ("require", NAME, None, 0, "", ""),
+        ("verify-ca", NAME, None, 2, "settings_invalid", ""),
+        ("verify-ca", NAME, Some(&nothing), 4, "file_not_found", ""),
+        ("verify-ca", NAME, Some(&no_certificate), 7, "file_invalid", ""),
+    ] {
+        let tool = door.by(mode).env("PGHOST", host).env_remove("PGSSLROOTCERT");
+        let ran = if let Some(root) = root { tool.env("PGSSLROOTCERT", root).run() } else { tool.run() };
+        match status {
+            0 => drop(ran.ok()),
+            _ => assert!(hint(&ran.fails(status, code).unchanged()).contains(word), "{mode} of {host} with {root:?}: {word}"),
+        }
     }
-    door.by("prefer").env("PGSSLROOTCERT", stranger.file("ca.pem")).run().ok();
-    door.by("require").env_remove("PGSSLROOTCERT").run().ok();
-    door.by("verify-ca").env_remove("PGSSLROOTCERT").run().fails(2, "settings_invalid").unchanged();
-    door.by("verify-ca").env("PGSSLROOTCERT", door.path("nothing")).run().fails(4, "file_not_found").unchanged();
-    door.by("verify-ca").env("PGSSLROOTCERT", door.path("pgpass")).run().fails(7, "file_invalid").unchanged();
-    door.by("verify-full").env("PGSSLCRL", door.path("list")).run().fails(2, "settings_invalid").unchanged();
-    // libpq's own place of it.
-    let own_place = door.path("home").join(".postgresql");
-    fs::create_dir(&own_place).unwrap();
-    fs::copy(stranger.file("ca.pem"), own_place.join("root.crt")).unwrap();
+    at_home(&other);
     door.by("verify-full").env_remove("PGSSLROOTCERT").run().refused("not_trusted");
-    fs::copy(door.authority.file("ca.pem"), own_place.join("root.crt")).unwrap();
+    at_home(&own);
     door.by("verify-full").env_remove("PGSSLROOTCERT").run().ok();
 
-    // What has expired, and what is its own authority.
-    let serves = |certificate: &str| {
-        door.lay(certificate, "server.crt");
-        door.sql("SELECT pg_reload_conf()");
-    };
-    let comes_to = |code: &str| {
-        wait::until(code, SOON, || {
-            let ran = door.by("verify-full").run();
-            (ran.status == 3 && ran.doc()["error"]["code"] == code).then_some(ran)
-        })
-        .unwrap()
-    };
     door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -1).unwrap();
-    serves("expired.pem");
-    assert!(hint(&comes_to("not_trusted")).contains("clock"));
-    serves("server.pem");
-    wait::until("the good certificate", SOON, || (door.by("verify-full").run().status == 0).then_some(())).unwrap();
-
-    // A server without TLS.
-    let plain = &door.host.postgres;
-    let ran = door.by("verify-full").env("PGPORT", plain.port.to_string()).env("PGPASSWORD", "x").run();
-    ran.refused("not_trusted");
+    door.serves("expired.pem", "server.key");
+    comes_to(Some("clock"), || door.by("verify-full"));
+    door.serves("server.pem", "server.key");
+    comes_to(None, || door.by("verify-full"));
+    // A server that wants no TLS, and one that has none.
+    door.admits("local all postgres peer\nhostnossl all all all scram-sha-256\n");
+    door.by("prefer").run().ok();
+    door.by("require").run().refused("access_denied");
+    let plain = door.by("verify-full").env("PGPORT", door.host.postgres.port.to_string()).env("PGPASSWORD", "x");
+    plain.run().refused("not_trusted");
 }
 
 /// Certificates as PostgreSQL's manual has them made, which libpq accepts: `pg_dump` connects with them in the same call.
@@ -208,19 +222,7 @@ fn certificates_of_version_1_and_such_as_are_their_own_authority_are_accepted_wh
     joined("chain1.pem", ["below1.pem", "between.pem"]);
     joined("chain-nobody.pem", ["by-nobody.pem", "nobody.pem"]);
 
-    let serves = |certificate: &str, key: &str| {
-        door.lay(certificate, "server.crt");
-        door.lay(key, "server.key");
-        door.sql("SELECT pg_reload_conf()");
-    };
     let by = |mode: &str, root: &str| door.by(mode).env("PGSSLROOTCERT", ours.file(root));
-    let comes_to = |what: &str, tool: &dyn Fn() -> Tool, code: Option<&str>| {
-        wait::until(what, SOON, || {
-            let ran = tool().run();
-            (ran.doc()["error"]["code"].as_str() == code).then_some(ran)
-        })
-        .unwrap()
-    };
     for (certificate, key, root) in [
         ("own.pem", "own.key", "own.pem"),
         ("own1.pem", "own1.key", "own1.pem"),
@@ -228,36 +230,32 @@ fn certificates_of_version_1_and_such_as_are_their_own_authority_are_accepted_wh
         ("leaf11.pem", "server.key", "ca1.pem"),
         ("chain1.pem", "server.key", "ca.pem"),
     ] {
-        serves(certificate, key);
+        door.serves(certificate, key);
         for mode in ["verify-full", "verify-ca"] {
-            comes_to(&format!("{certificate}, {mode}"), &|| by(mode, root), None);
+            comes_to(None, || by(mode, root));
         }
         by("require", root).env_remove("PGSSLROOTCERT").run().ok();
-        let other = by("verify-full", root).env("PGHOST", "localhost").run();
-        other.refused("not_trusted");
+        by("verify-full", root).env("PGHOST", "localhost").run().refused("not_trusted");
         by("verify-ca", root).env("PGHOST", "localhost").run().ok();
         for stranger in ["impostor.pem", "between.pem"] {
             let ran = by("verify-ca", stranger).run().refused("not_trusted");
             assert!(hint(&ran).contains("PGSSLROOTCERT"), "{certificate}: {ran}");
         }
     }
-    serves("chain-nobody.pem", "server.key");
-    comes_to("signed by nobody", &|| by("verify-ca", "ca.pem"), Some("not_trusted"));
-    serves("old1.pem", "server.key");
-    comes_to("expired", &|| by("verify-ca", "ca.pem"), Some("not_trusted"));
-    serves("leaf1.pem", "server.key");
+    for (certificate, word) in [("chain-nobody.pem", "PGSSLROOTCERT"), ("old1.pem", "clock")] {
+        door.serves(certificate, "server.key");
+        comes_to(Some(word), || by("verify-ca", "ca.pem"));
+    }
 }
 
 #[test]
 fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     let door = Door::new();
-    door.by("verify-full").env("PGCHANNELBINDING", "require").run().fails(2, "settings_invalid").unchanged();
     door.by("verify-full").env("PGCHANNELBINDING", "disable").run().ok();
     // A password that is stored as MD5 cannot be bound.
     door.sql(&format!("SET password_encryption = 'md5'; ALTER ROLE svc PASSWORD '{}'", PASSWORD.replace('\'', "''")));
-    door.lay_text("pg_hba.conf", &HBA.replace("all all all scram-sha-256", "all all all md5"));
-    door.sql("SELECT pg_reload_conf()");
-    wait::until("the old way", SOON, || (door.by("verify-full").run().status == 0).then_some(())).unwrap();
+    door.admits(&HBA.replace("all all all scram-sha-256", "all all all md5"));
+    comes_to(None, || door.by("verify-full"));
 
     let authority = &door.authority;
     authority.issue("client", "certified", "DNS:client.test").unwrap();
@@ -284,27 +282,13 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     shown(&door.path("pgpass"), &key).run().fails(7, "file_invalid").unchanged();
     os::file(&key, &fs::read_to_string(&key).unwrap(), 0o644, None).unwrap();
     shown(&certificate, &key).run().refused("settings_invalid");
-    door.by("verify-full").env("PGSSLCERT", &certificate).run().fails(2, "settings_invalid").unchanged();
-    door.by("verify-full").env("PGSSLKEY", &key).run().fails(2, "settings_invalid").unchanged();
-}
-
-#[test]
-fn where_the_server_wants_no_tls_the_mode_prefer_does_without_as_in_libpq() {
-    let door = Door::new();
-    door.lay_text("pg_hba.conf", "local all postgres peer\nhostnossl all all all scram-sha-256\n");
-    door.sql("SELECT pg_reload_conf()");
-    door.by("prefer").run().ok();
-    door.by("require").run().refused("access_denied");
 }
 
 #[test]
 fn ipv6_leads_to_the_same_server_for_the_tool_and_for_pg_dump() {
     let door = Door::new();
-    let port = door.own.port;
-    let ca = door.authority.path("ca.pem");
-    let six = || door.bare().env("PGHOST", "::1").env("PGPORT", port.to_string());
     if fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| text.contains(" lo")) {
-        let ran = six().env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &ca).run().ok();
+        let ran = door.by("verify-full").env("PGHOST", "::1").env_remove("PGHOSTADDR").run().ok();
         assert_eq!(ran.result()["server_host"], "::1");
         door.bare().args(["--host", "::1", "--port", "1"]).run().fails(5, "postgres_unreachable").unchanged();
     } else {
@@ -314,18 +298,8 @@ fn ipv6_leads_to_the_same_server_for_the_tool_and_for_pg_dump() {
     // The administrator's steps go the same way.
     door.by("verify-full").run().ok();
     door.own.sql("postgres", &format!("CREATE ROLE dba SUPERUSER LOGIN PASSWORD '{PASSWORD}'")).unwrap();
-    let ran = Tool::new("svc-pgrestore")
-        .env("SVC_STATE_DIR", door.path("state"))
-        .env("PGHOST", NAME)
-        .env("PGHOSTADDR", "127.0.0.1")
-        .env("PGPORT", port.to_string())
-        .env("PGSSLMODE", "verify-full")
-        .env("PGSSLROOTCERT", &ca)
-        .env("PGPASSWORD", PASSWORD)
-        .args(["--username", "dba"])
-        .arg(door.path("dump.sql"))
-        .run()
-        .ok();
+    let restore = Tool::new("svc-pgrestore").env("SVC_STATE_DIR", door.path("state")).env("PGPASSWORD", PASSWORD);
+    let ran = door.through(restore, "verify-full").args(["--username", "dba"]).arg(door.path("dump.sql")).run().ok();
     assert_eq!(ran.result()["swap"]["swapped"], true);
     assert_eq!(door.sql("SELECT count(*) FROM public.items"), "7");
 }

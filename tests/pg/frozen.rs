@@ -6,12 +6,10 @@ use std::thread;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use svc_tests::pg_case::{Case, SOON};
-use svc_tests::postgres::literal;
+use svc_tests::pg_case::Case;
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::tool::{Ran, Tool};
 use svc_tests::witness::Witness;
-use svc_tests::{os, wait};
 
 /// A database behind a network that stands still from a chosen statement on.
 struct Frozen {
@@ -24,37 +22,39 @@ struct Frozen {
 impl Frozen {
     fn at(name: &str, statement: &'static str) -> Self {
         let (case, dump) = Case::filled(name);
-        let admin = format!("{}_adm", case.database);
-        case.admin(&format!("CREATE ROLE {admin} SUPERUSER LOGIN PASSWORD 'x'"));
-        os::file(&case.dir.path().join("password"), "x\n", 0o600, None).unwrap();
+        let admin = case.role("adm", "SUPERUSER");
         let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
         proxy.set(Mode::StallAt(statement));
         Self { case, dump, proxy, admin }
     }
 
+    /// What is to be swapped in, its run, and the number of the live database.
+    fn staged_at(name: &str, statement: &'static str) -> (Self, String, String) {
+        let frozen = Self::at(name, statement);
+        let ran = frozen.case.tool().arg("stage").arg(&frozen.dump).run().ok();
+        let live = frozen.case.oid(&frozen.case.database);
+        (frozen, ran.doc()["run_id"].as_str().unwrap().to_owned(), live)
+    }
+
     /// The tool on its way through that network.
     fn through(&self, tool: Tool) -> Tool {
-        let port = self.proxy.port().to_string();
-        let tool = tool.args(["--host", "127.0.0.1", "--port", &port, "--username", &self.admin, "--password-file"]);
-        tool.arg(self.case.dir.path().join("password"))
+        self.case.by(&self.admin, tool).args(["--port", &self.proxy.port().to_string()])
     }
 
     /// Sends the first signal when nothing comes through any more.
-    fn term(&self, spawned: Spawned) -> Ran {
-        wait::until("the chosen statement", SOON, || self.proxy.is_stalled().then_some(())).unwrap();
-        spawned.signal(Signal::SIGTERM);
-        let ran = spawned.wait();
+    fn term(&self, tool: Tool) -> Ran {
+        let ran =
+            self.through(tool).spawn().interrupted("the chosen statement", (Signal::SIGTERM, false), |_| self.proxy.is_stalled());
         assert_eq!(ran.status, 143, "{ran}");
         ran
     }
 
     /// What the hint says, as a command that finds its own way.
     fn follow_hint(&self, ran: &Ran, step: &str) -> Ran {
-        let hint = ran.doc()["error"]["hint"].as_str().unwrap();
-        let said = format!("svc-pgrestore {step} --run {}", ran.doc()["run_id"].as_str().unwrap());
-        assert!(hint.contains(&said), "{said}\n{ran}");
+        let run = ran.doc()["run_id"].as_str().unwrap();
+        assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(&format!("svc-pgrestore {step} --run {run}")), "{ran}");
         self.proxy.cut();
-        self.case.tool().args([step, "--run", ran.doc()["run_id"].as_str().unwrap()]).run()
+        self.case.tool().args([step, "--run", run]).run()
     }
 }
 
@@ -63,7 +63,6 @@ impl Drop for Frozen {
         // Its sessions end when nothing stands still any more.
         self.proxy.set(Mode::Pass);
         self.proxy.cut();
-        let _ = self.case.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", self.admin));
     }
 }
 
@@ -72,20 +71,19 @@ fn dump_in_its_own_queries() {
     let ran = frozen.through(frozen.case.dumper().env("SVC_TIMEOUT", "8s").args(["--output", "frozen.sql"])).run();
     let ran = ran.fails(6, "timeout").unchanged();
     assert!(ran.text().contains("did not answer any more"), "{ran}");
-    assert!(!frozen.case.dir.path().join("frozen.sql").exists(), "{ran}");
+    assert!(!frozen.case.path("frozen.sql").exists(), "{ran}");
 }
 
 /// There it is pg_dump that waits.
 fn dump_in_its_rows() {
     let frozen = Frozen::at("pgz_copy", "COPY public.items");
-    frozen.term(frozen.through(frozen.case.dumper().args(["--output", "frozen.sql"])).spawn()).unchanged();
-    let left = std::fs::read_dir(frozen.case.dir.path()).unwrap().flatten().map(|entry| entry.file_name());
-    assert!(!left.into_iter().any(|name| name.to_string_lossy().starts_with("frozen.sql")));
+    frozen.term(frozen.case.dumper().args(["--output", "frozen.sql"])).unchanged();
+    assert!(!["frozen.sql", "frozen.sql.partial"].iter().any(|name| frozen.case.path(name).exists()));
 }
 
 fn clone_at_its_copy() {
     let frozen = Frozen::at("pgz_clone", "CREATE DATABASE");
-    let ran = frozen.term(frozen.through(frozen.case.tool().arg("clone")).spawn());
+    let ran = frozen.term(frozen.case.tool().arg("clone"));
     assert!(ran.doc()["changed"].is_null() && ran.result()["verified"] == false, "{ran}");
     frozen.follow_hint(&ran, "discard").ok().unchanged();
     assert_eq!(frozen.case.copies(), "");
@@ -95,7 +93,7 @@ fn clone_at_its_copy() {
 fn stage_in_its_verification(name: &str, statement: &'static str) {
     let frozen = Frozen::at(name, statement);
     let witness = Witness::of(&frozen.case);
-    let ran = frozen.term(frozen.through(frozen.case.tool().arg("stage")).arg(&frozen.dump).spawn()).changed();
+    let ran = frozen.term(frozen.case.tool().arg("stage").arg(&frozen.dump)).changed();
     let left = frozen.case.oid(&frozen.case.copies());
     assert!(ran.result()["verified"] == false && ran.result()["staged"]["oid"] == left.parse::<u32>().unwrap(), "{ran}");
     frozen.follow_hint(&ran, "discard").ok().changed();
@@ -125,14 +123,10 @@ impl Drop for Stopped {
 fn stage_in_its_rows() {
     let (case, dump) = Case::filled("pgz_rows");
     let witness = Witness::of(&case);
-    let text = std::fs::read_to_string(&dump).unwrap();
-    let slow = case.dir.path().join("slow.sql");
     let rows = "CREATE FUNCTION public.slow(n integer) RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(60) IS NOT NULL';\n\
-                CREATE TABLE public.slowly (n integer CHECK (public.slow(n)));\nCOPY public.slowly (n) FROM stdin;\n1\n2\n\\.\n\n";
-    let end = text.rfind("--\n-- PostgreSQL database dump complete").unwrap();
-    std::fs::write(&slow, format!("{}{rows}{}", &text[..end], &text[end..])).unwrap();
-    let spawned = case.tool().arg("stage").arg(slow).spawn();
-    let at_it = format!("datname LIKE {} AND application_name = 'svc-tools'", literal(&format!("{}_staged_%", case.database)));
+                CREATE TABLE public.slowly (n integer CHECK (public.slow(n)));\nCOPY public.slowly (n) FROM stdin;\n1\n2\n\\.\n";
+    let spawned = case.tool().arg("stage").arg(case.dump_with(&dump, rows)).spawn();
+    let at_it = format!("datname LIKE '{}_staged_%' AND application_name = 'svc-tools'", case.database);
     case.wait_for("the rows", &format!("{at_it} AND wait_event = 'PgSleep'"));
     let stopped = Stopped::of(&case.admin(&format!("SELECT pid FROM pg_stat_activity WHERE {at_it}")));
     spawned.signal(Signal::SIGTERM);
@@ -149,34 +143,23 @@ fn stage_in_its_rows() {
 
 /// Before the commit nothing has changed.
 fn swap_at_its_names() {
-    let (frozen, run, live) = staged("pgz_swap", "ALTER DATABASE");
-    let ran = frozen.term(frozen.through(frozen.case.tool().args(["swap", "--run-id", &run, "--run", &run])).spawn());
+    let (frozen, run, live) = Frozen::staged_at("pgz_swap", "ALTER DATABASE");
+    let ran = frozen.term(frozen.case.tool().args(["swap", "--run-id", &run, "--run", &run]));
     assert_resumed(&frozen, &ran.unchanged(), &live);
 }
 
 /// There nobody knows.
 fn swap_at_its_commit() {
-    let (frozen, run, live) = staged("pgz_commit", "COMMIT");
+    let (frozen, run, live) = Frozen::staged_at("pgz_commit", "COMMIT");
     let swap = frozen.case.tool().args(["swap", "--timeout", "8s", "--run-id", &run, "--run", &run]);
     let ran = frozen.through(swap).run().fails(6, "timeout");
     assert!(frozen.proxy.is_stalled() && ran.doc()["changed"].is_null(), "{ran}");
     assert_resumed(&frozen, &ran, &live);
 }
 
-/// What is to be swapped in, its run, and the number of the live database.
-fn staged(name: &str, statement: &'static str) -> (Frozen, String, String) {
-    let frozen = Frozen::at(name, statement);
-    let ran = frozen.case.tool().arg("stage").arg(&frozen.dump).run().ok();
-    let live = frozen.case.oid(&frozen.case.database);
-    (frozen, ran.doc()["run_id"].as_str().unwrap().to_owned(), live)
-}
-
 fn assert_resumed(frozen: &Frozen, ran: &Ran, live: &str) {
-    assert_eq!(
-        (ran.result()["swapped"].as_bool(), frozen.case.oid(&frozen.case.database).as_str()),
-        (Some(false), live),
-        "{ran}"
-    );
+    assert_eq!(frozen.case.oid(&frozen.case.database), live, "{ran}");
+    assert_eq!(ran.result()["swapped"], false, "{ran}");
     let done = frozen.follow_hint(ran, "swap").ok().changed();
     assert!(done.result()["previous"]["oid"] == live.parse::<u32>().unwrap(), "{done}");
 }

@@ -3,39 +3,43 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use svc_tests::kills::{self, Moment};
-use svc_tests::pg_case::{Case, SOON};
-use svc_tests::postgres::{identifier, literal};
+use svc_tests::os;
+use svc_tests::pg_case::Case;
+use svc_tests::postgres::literal;
 use svc_tests::random::{self, Random};
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
 use svc_tests::witness::Witness;
 
 /// Every file below a folder, but the locks, which stay.
 fn files(folder: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match entry.file_name().to_string_lossy().as_ref() {
-            "locks" => {}
-            _ if path.is_dir() => found.extend(files(&path)),
-            name => found.push(name.to_owned()),
-        }
-    }
+    let find = ["-name", "locks", "-prune", "-o", "-type", "f", "-printf", "%f\\n"];
+    let mut found: Vec<_> = os::run(Command::new("find").arg(folder).args(find)).unwrap().lines().map(str::to_owned).collect();
     found.sort();
     found
 }
 
 /// The records of runs.
 fn records(case: &Case) -> Vec<String> {
-    files(&case.dir.path().join("state"))
+    files(&case.path("state"))
+}
+
+const NONE: [&str; 0] = [];
+
+fn verify(dump: &Path) -> Ran {
+    Tool::new("svc-pgdump").arg("verify").arg(dump).run()
+}
+
+fn by_run(case: &Case, step: &[&str], round: usize) -> Ran {
+    case.tool().args(step).args(["--run", &run_id(round)]).run().ok()
 }
 
 /// Lets a day pass for the files that a killed call has left half written; younger ones may be those of a running call.
-fn grow_old(state: &Path) {
-    for entry in fs::read_dir(state.join("swaps")).into_iter().flatten().flatten() {
+fn grow_old(case: &Case) {
+    for entry in fs::read_dir(case.path("state/swaps")).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().ends_with(".partial") {
             let yesterday = SystemTime::now() - Duration::from_secs(86_400);
             fs::File::options().write(true).open(entry.path()).unwrap().set_modified(yesterday).unwrap();
@@ -46,10 +50,8 @@ fn grow_old(state: &Path) {
 /// Waits until the server has noticed that the tool is gone.
 fn noticed(case: &Case) {
     let name = literal(&format!("%{}%", case.database));
-    let sessions = format!(
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'svc-tools' AND (datname LIKE {name} OR query LIKE {name})"
-    );
-    wait::until("the end of the killed tool's sessions", SOON, || (case.admin(&sessions) == "0").then_some(())).unwrap();
+    let its_own = format!("application_name = 'svc-tools' AND (datname LIKE {name} OR query LIKE {name})");
+    case.wait_for_end("the killed tool's sessions", &its_own);
 }
 
 /// How many moments more are tried where the tool came to its end before each of the chosen ones.
@@ -60,7 +62,7 @@ struct Series<'a> {
     what: &'a str,
     /// How many moments, unless it is a deep run.
     count: usize,
-    scratch: &'a Path,
+    case: &'a Case,
     /// Prepares the state in which the command is given, in the nth round.
     prepare: &'a dyn Fn(usize),
     command: &'a dyn Fn(usize) -> Tool,
@@ -76,7 +78,7 @@ impl Series<'_> {
             return;
         }
         (self.prepare)(0);
-        let (ran, all) = kills::moments((self.command)(0), self.scratch);
+        let (ran, all) = kills::moments((self.command)(0), self.case.dir.path());
         (self.done)(0, &ran.ok(), "undisturbed");
         let of = all.len();
         assert!(of > 10, "{}: strace saw {of} calls only", self.what);
@@ -105,7 +107,7 @@ impl Series<'_> {
         if !round.is_multiple_of(2) {
             (self.old_or_new)(&when);
         }
-        grow_old(&self.scratch.join("state"));
+        grow_old(self.case);
         let again = (self.command)(round).run();
         assert!(again.status == 0, "{when}, and then\n{again}");
         (self.done)(round, &again, &when);
@@ -120,28 +122,23 @@ fn run_id(round: usize) -> String {
 #[test]
 fn a_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_with_its_own_properties() {
     dumps("svc-pgdump", "pgk_dump", &[], 5);
-}
-
-#[test]
-fn a_compressed_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_too() {
     dumps("svc-pgdump --compress zstd", "pgk_zstd", &["--compress", "zstd"], 2);
 }
 
 fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
     let (case, _) = Case::filled(name);
-    let folder = case.dir.path().join("dumps");
+    let folder = case.path("dumps");
     fs::create_dir(&folder).unwrap();
-    let out = folder.join("dump.sql");
-    let properties = folder.join("dump.sql.properties.json");
-    let name = identifier(&case.database);
-    let command = || case.dumper().args(["--as", "postgres", "--force"]).args(more).arg("--output").arg(&out);
-    case.admin(&format!("ALTER DATABASE {name} SET work_mem = '5MB'"));
-    command().run().ok();
+    let (out, properties) = (folder.join("dump.sql"), folder.join("dump.sql.properties.json"));
+    let command = &|_| case.dumper().args(["--as", "postgres", "--force"]).args(more).arg("--output").arg(&out);
+    let work_mem = |size: &str| case.admin(&format!("ALTER DATABASE {} SET work_mem = '{size}'", case.database));
+    work_mem("5MB");
+    command(0).run().ok();
     let old = [&out, &properties].map(|path| fs::read(path).unwrap());
-    case.admin(&format!("ALTER DATABASE {name} SET work_mem = '6MB'"));
+    work_mem("6MB");
     case.sql("DELETE FROM notes WHERE item > 100");
     // Every third time none is there yet.
-    let prepare = |round: usize| {
+    let prepare = &|round: usize| {
         for (path, bytes) in [&out, &properties].into_iter().zip(&old) {
             let _ = fs::remove_file(path);
             if round % 3 != 2 {
@@ -150,60 +147,36 @@ fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
         }
     };
     let is_old = || fs::read(&out).is_ok_and(|bytes| bytes == old[0]);
-    let old_or_new = |when: &str| {
-        if !out.exists() {
-            return;
-        }
-        let verified = Tool::new("svc-pgdump").arg("verify").arg(&out).run().ok();
+    let old_or_new = &|when: &str| {
         // A dump without its properties, or beside those of another one, which are not taken for its own.
-        if !verified.result()["properties_path"].is_null() {
+        if out.exists() && !verify(&out).ok().result()["properties_path"].is_null() {
             let text = fs::read_to_string(&properties).unwrap();
             assert_eq!(text.contains("5MB"), is_old(), "{when}: a dump with the properties of another");
         }
     };
-    let done = |_: usize, _: &Ran, when: &str| {
+    let done = &|_: usize, _: &Ran, when: &str| {
         assert_eq!(files(&folder), ["dump.sql", "dump.sql.properties.json"], "{when}");
-        assert!(verified(&out) && !is_old() && fs::read_to_string(&properties).unwrap().contains("6MB"), "{when}");
-        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
+        verify(&out).ok();
+        assert!(!is_old() && fs::read_to_string(&properties).unwrap().contains("6MB"), "{when}");
+        assert_eq!(records(&case), NONE, "{when}");
     };
-    Series {
-        what,
-        count,
-        scratch: case.dir.path(),
-        prepare: &prepare,
-        command: &|_| command(),
-        old_or_new: &old_or_new,
-        done: &done,
-    }
-    .run();
+    Series { what, count, case: &case, prepare, command, old_or_new, done }.run();
 }
 
 #[test]
 fn a_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_command_again_leaves_one() {
     let (case, _) = Case::filled("pgk_clone");
     let (text, live) = (case.text(), case.oid(&case.database));
-    let untouched = |when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");
-    let done = |round: usize, ran: &Ran, when: &str| {
+    let old_or_new = &|when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");
+    let done = &|round: usize, ran: &Ran, when: &str| {
         assert_eq!(ran.result()["verified"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["clone"]["name"].as_str().unwrap(), "{when}");
-        untouched(when);
-        case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
-        assert_eq!((case.copies().as_str(), records(&case)), ("", Vec::<String>::new()), "{when}");
+        old_or_new(when);
+        by_run(&case, &["discard"], round);
+        assert_eq!((case.copies().as_str(), records(&case).len()), ("", 0), "{when}");
     };
-    Series {
-        what: "svc-pgrestore clone",
-        count: 2,
-        scratch: case.dir.path(),
-        prepare: &|_| {},
-        command: &|round| case.tool().args(["clone", "--run-id", &run_id(round)]),
-        old_or_new: &untouched,
-        done: &done,
-    }
-    .run();
-}
-
-fn verified(dump: &Path) -> bool {
-    Tool::new("svc-pgdump").arg("verify").arg(dump).run().status == 0
+    let command = &|round| case.tool().args(["clone", "--run-id", &run_id(round)]);
+    Series { what: "svc-pgrestore clone", count: 2, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
 }
 
 #[test]
@@ -211,32 +184,24 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_command_again_lea
     let (case, dump) = Case::filled("pgk_stage");
     case.sql("DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);
-    let done = |round: usize, ran: &Ran, when: &str| {
+    let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
+    let done = &|round: usize, ran: &Ran, when: &str| {
         assert_eq!(ran.result()["verified"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
-        case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
+        by_run(&case, &["discard"], round);
         witness.assert_unchanged(when);
-        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
+        assert_eq!(records(&case), NONE, "{when}");
     };
-    Series {
-        what: "stage",
-        count: 3,
-        scratch: case.dir.path(),
-        prepare: &|_| {},
-        command: &|round| case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump),
-        old_or_new: &|when| witness.is_let_in(when),
-        done: &done,
-    }
-    .run();
+    let (command, old_or_new) = (&|round| stage(&run_id(round)), &|when: &str| witness.is_let_in(when));
+    Series { what: "stage", count: 3, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
     // A run of another name clears away what a killed one left, whatever the server was at.
     if kills::possible("a staging of another run after a killed one") {
-        let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
         let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
         case.tool().args(["discard", "--run", "20300102t000000z-all"]).run().ok();
         for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::of(11))) {
-            let next = format!("20300104t{round:06}z-next");
-            kills::kill_at(stage(&format!("20300103t{round:06}z-killed")), &moment);
-            grow_old(&case.dir.path().join("state"));
+            let [killed, next] = ["killed", "next"].map(|name| format!("20300103t{round:06}z-{name}"));
+            kills::kill_at(stage(&killed), &moment);
+            grow_old(&case);
             let ran = stage(&next).run().ok();
             noticed(&case);
             let killed_one_came_to_its_end = case.copies().lines().count() == 2;
@@ -244,12 +209,12 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_command_again_lea
                 killed_one_came_to_its_end || case.copies() == ran.result()["staged"]["name"].as_str().unwrap(),
                 "{moment:?}"
             );
-            for run in [next, format!("20300103t{round:06}z-killed")] {
+            for run in [next, killed] {
                 let discarded = case.tool().args(["discard", "--run", &run]).run();
                 assert!([0, 4].contains(&discarded.status), "{moment:?}\n{discarded}");
             }
             witness.assert_unchanged(&format!("after {moment:?}"));
-            assert_eq!(records(&case), Vec::<String>::new(), "{moment:?}");
+            assert_eq!(records(&case), NONE, "{moment:?}");
         }
     }
 }
@@ -267,7 +232,7 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_com
     let document = case.keep("staged.json", &staged);
     let forward = || case.tool().args(["swap", "--from"]).arg(&document);
     let back = || case.tool().args(["swap", "--run", run, "--back"]);
-    let old_or_new = |when: &str| {
+    let old_or_new = &|when: &str| {
         noticed(&case);
         let live = case.oid(&case.database);
         assert!([&old, &new].contains(&&live), "{when}: {live} is live");
@@ -286,38 +251,27 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_com
         );
     };
     let series = |what, prepare: &dyn Fn(usize), command: &dyn Fn(usize) -> Tool, done: &dyn Fn(usize, &Ran, &str)| {
-        Series { what, count: 2, scratch: case.dir.path(), prepare, command, old_or_new: &old_or_new, done }.run();
+        Series { what, count: 2, case: &case, prepare, command, old_or_new, done }.run();
     };
     // In the first round there is nothing to go back from.
     series("swap", &|round| drop((round > 0).then(|| back().run().ok())), &|_| forward(), &swapped);
     series("swap --back", &|_| drop(forward().run().ok()), &|_| back(), &went_back);
 
     // What is left is dropped, and only that.
-    let stage = |round: usize| drop(case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump).run().ok());
-    let discarded = |_: usize, ran: &Ran, when: &str| {
+    let done = &|_: usize, ran: &Ran, when: &str| {
         assert_eq!((case.oid(&case.database), case.copies()), (old.clone(), copy.clone()), "{when}\n{ran}");
         assert_eq!(records(&case).len(), 1, "{when}");
     };
-    let discard = |round: usize| {
-        // A note that is gone says that it was done.
-        let document = case.dir.path().join("further.json");
-        case.tool().args(["discard", "--from"]).arg(document).env("SVC_RUN_ID", run_id(round))
+    let prepare = &|round: usize| {
+        let stage = || case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump).run().ok();
+        stage();
+        case.keep("further.json", &stage());
     };
-    let prepare = |round: usize| {
-        stage(round);
-        let again = case.tool().args(["stage", "--run-id", &run_id(round)]).arg(&dump).run().ok();
-        case.keep("further.json", &again);
-    };
-    Series {
-        what: "discard",
-        count: 1,
-        scratch: case.dir.path(),
-        prepare: &prepare,
-        command: &discard,
-        old_or_new: &|when| assert_eq!(case.oid(&case.database), old, "{when}"),
-        done: &discarded,
-    }
-    .run();
+    // A record that is gone says that it was done.
+    let further = || case.tool().args(["discard", "--from"]).arg(case.path("further.json"));
+    let command = &|round| further().env("SVC_RUN_ID", run_id(round));
+    let old_or_new = &|when: &str| assert_eq!(case.oid(&case.database), old, "{when}");
+    Series { what: "discard", count: 1, case: &case, prepare, command, old_or_new, done }.run();
 }
 
 #[test]
@@ -326,45 +280,34 @@ fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
     let backed_up = case.text();
     case.sql("DELETE FROM notes WHERE item > 100");
     let old = case.oid(&case.database);
-    let restore = |round: usize| case.tool().args(["--run-id", &run_id(round)]).arg(&dump);
-    let old_or_new = |when: &str| {
+    let command = &|round: usize| case.tool().args(["--run-id", &run_id(round)]).arg(&dump);
+    let old_or_new = &|when: &str| {
         noticed(&case);
         let rows = case.sql("SELECT count(*) FROM notes");
         assert_eq!(rows, if case.oid(&case.database) == old { "100" } else { "200" }, "{when}");
     };
-    let done = |round: usize, ran: &Ran, when: &str| {
+    let done = &|round: usize, ran: &Ran, when: &str| {
         assert_eq!(ran.result()["swap"]["swapped"], true, "{when}");
         assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
-        case.tool().args(["swap", "--back", "--run", &run_id(round)]).run().ok();
-        case.tool().args(["discard", "--run", &run_id(round)]).run().ok();
+        by_run(&case, &["swap", "--back"], round);
+        by_run(&case, &["discard"], round);
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
-        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
+        assert_eq!(records(&case), NONE, "{when}");
     };
-    Series {
-        what: "restore",
-        count: 4,
-        scratch: case.dir.path(),
-        prepare: &|_| {},
-        command: &restore,
-        old_or_new: &old_or_new,
-        done: &done,
-    }
-    .run();
+    Series { what: "restore", count: 4, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
 }
 
 #[test]
 fn an_in_place_restore_killed_at_any_moment_is_closed_or_complete_and_the_same_command_fixes_it() {
     let (case, dump) = Case::filled("pgk_place");
-    let name = identifier(&case.database);
-    case.admin(&format!("ALTER DATABASE {name} SET work_mem = '13MB'"));
+    case.admin(&format!("ALTER DATABASE {} SET work_mem = '13MB'", case.database));
     let backed_up = case.text();
     // Without a record beside the dump, that of the live database must outlive it.
-    let kept = case.dir.path().join("svc_db.backup.sql.saved.properties.json");
-    let prepare = |_: usize| drop(case.sql("DELETE FROM notes WHERE item > 100"));
-    let old_or_new = |when: &str| {
+    let kept = case.path("svc_db.backup.sql.saved.properties.json");
+    let prepare = &|_: usize| drop(case.sql("DELETE FROM notes WHERE item > 100"));
+    let old_or_new = &|when: &str| {
         noticed(&case);
-        let limit = case.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database)));
-        if limit == "-1" {
+        if case.connection_limit() == "-1" {
             let rows = case.sql("SELECT count(*) FROM notes");
             assert!(["100", "200"].contains(&rows.as_str()), "{when}: {rows} rows, and it is open");
         } else {
@@ -372,22 +315,13 @@ fn an_in_place_restore_killed_at_any_moment_is_closed_or_complete_and_the_same_c
             assert!(kept.exists(), "{when}: the database is gone or closed, and its properties are nowhere");
         }
     };
-    let done = |_: usize, _: &Ran, when: &str| {
+    let done = &|_: usize, _: &Ran, when: &str| {
         assert_eq!((case.text(), case.copies().as_str()), (backed_up.clone(), ""), "{when}");
         assert_eq!(case.sql("SHOW work_mem"), "13MB", "{when}: its properties are lost");
-        let limit = format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&case.database));
-        assert_eq!(case.admin(&limit), "-1", "{when}: it was left closed");
-        assert_eq!(records(&case), Vec::<String>::new(), "{when}");
+        assert_eq!(case.connection_limit(), "-1", "{when}: it was left closed");
+        assert_eq!(records(&case), NONE, "{when}");
         assert!(!kept.exists(), "{when}: what was kept is left");
     };
-    Series {
-        what: "--in-place",
-        count: 2,
-        scratch: case.dir.path(),
-        prepare: &prepare,
-        command: &|_| case.tool().arg("--in-place").arg(&dump),
-        old_or_new: &old_or_new,
-        done: &done,
-    }
-    .run();
+    let command = &|_| case.tool().arg("--in-place").arg(&dump);
+    Series { what: "--in-place", count: 2, case: &case, prepare, command, old_or_new, done }.run();
 }

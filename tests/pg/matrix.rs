@@ -8,7 +8,6 @@ use svc_tests::pg_case::Case;
 use svc_tests::postgres::{ADMINISTRATOR, Postgres};
 use svc_tests::programs::{self, Programs};
 use svc_tests::skip;
-use svc_tests::tool::Tool;
 
 /// One of every kind of object.
 const KINDS: [&str; 2] = [include_str!("../pgrestore/every_kind.sql"), include_str!("../pgrestore/more_kinds.sql")];
@@ -57,19 +56,16 @@ impl Site {
     fn is_cloned(&self) {
         let case = &self.case;
         let ran = case.tool().arg("clone").run().ok().changed();
-        let name = ran.result()["clone"]["name"].as_str().unwrap();
-        same(
-            &self.before,
-            &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap(),
-            &format!("server {}, clone", self.version),
-        );
-        case.tool().args(["discard", "--from"]).arg(case.keep("clone.json", &ran)).run().ok().changed();
+        let clone = self.read(&ran.result()["clone"], &case.pg);
+        same(&self.before, &clone, &format!("server {}, clone", self.version));
     }
 
-    fn pgdump(&self) -> Tool {
-        let Case { pg, dir, .. } = &self.case;
-        let tool = Tool::new("svc-pgdump").env("PGHOST", &pg.socket_dir).env("PGPORT", pg.port.to_string());
-        tool.env("SVC_STATE_DIR", dir.path().join("state")).env("SVC_DATABASE", NAME)
+    /// What a copy holds as the clients of `pg` dump it; the copy goes.
+    fn read(&self, copy: &serde_json::Value, pg: &Postgres) -> Vec<u8> {
+        let name = copy["name"].as_str().unwrap();
+        let bytes = of_copy(pg, name, || postgres_bytes(pg, name)).unwrap();
+        self.case.pg.drop_database(name).unwrap();
+        bytes
     }
 
     /// A trigger for the start of a session (there are some from 17 on) does not see those of the restore.
@@ -90,8 +86,8 @@ impl Site {
     fn is_not_cut_by_a_timeout(&self) {
         let case = &self.case;
         let path = case.dump_with(&case.dump(), "BEGIN;\nSELECT pg_catalog.pg_sleep(2);\nCOMMIT;");
-        let text = std::fs::read_to_string(&path).unwrap().replace("SET transaction_timeout = 0;\n", "");
-        std::fs::write(&path, text).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let path = case.write("slow.sql", text.replace("SET transaction_timeout = 0;\n", ""));
         case.admin(&format!("ALTER ROLE {ADMINISTRATOR} SET transaction_timeout TO '1s'"));
         let ran = case.tool().arg("stage").arg(&path).run().ok().changed();
         // Before the test's own sessions, which the limit would hold for too.
@@ -106,34 +102,24 @@ impl Site {
         let mut newer = case.pg.clone();
         newer.bin_dir = bin_dir;
         let before = postgres_bytes(&newer, NAME).unwrap();
-        let dump = case.dir.path().join(format!("by-{client}.sql"));
-        std::fs::write(&dump, &before).unwrap();
+        let dump = case.write("by-newer.sql", &before);
         // A server that keeps an option for itself, which its own clients leave out, numbers it again at each load.
         assert!(!text(&case.bytes()).contains("pg_attver="), "server {version}: its own pg_dump writes that down");
-        let own = self.pgdump().args(["--as", "postgres", "--pg-dump"]).arg(newer.bin_dir.join("pg_dump")).arg("--output");
-        own.arg(case.dir.path().join(format!("ours-by-{client}.sql"))).run().ok();
-        let before = without_numbers(&before);
+        let own = case.dumper().args(["--as", "postgres", "--pg-dump"]).arg(newer.bin_dir.join("pg_dump"));
+        own.args(["--output", "ours.sql", "--force"]).run().ok();
         let run = format!("20300101t000000z-{client}");
         let ran = case.tool().args(["stage", "--run-id", &run]).arg(&dump).run().ok().changed();
-        let name = ran.result()["staged"]["name"].as_str().unwrap();
-        let after = without_numbers(&of_copy(&newer, name, || postgres_bytes(&newer, name)).unwrap());
-        same(&before, &after, &format!("server {version}, client {client}"));
-        case.pg.drop_database(name).unwrap();
+        let after = without_numbers(&self.read(&ran.result()["staged"], &newer));
+        same(&without_numbers(&before), &after, &format!("server {version}, client {client}"));
     }
 
     /// Clients that are older than the server are refused with the package that helps.
     fn refuses_client(&self, older: &Programs) {
-        let output = self.case.dir.path().join("by-older.sql");
-        let tool = self
-            .pgdump()
-            .args(["--as", "postgres"])
-            .arg("--pg-dump")
-            .arg(older.client_dir.join("pg_dump"))
-            .arg("--output")
-            .arg(&output);
-        let ran = tool.run().refused("version_unsupported");
+        let own = self.case.dumper().args(["--as", "postgres", "--output", "by-older.sql", "--pg-dump"]);
+        let ran = own.arg(older.client_dir.join("pg_dump")).run().refused("version_unsupported");
         let hint = ran.doc()["error"]["hint"].as_str().unwrap();
-        assert!(hint.contains(&format!("postgresql-client-{}", self.version)) && !output.exists(), "{ran}");
+        assert!(hint.contains(&format!("postgresql-client-{}", self.version)), "{ran}");
+        assert!(!self.case.path("by-older.sql").exists(), "{ran}");
     }
 
     /// A dump of another server: one of an older one is taken, one of a newer one refused before anything.

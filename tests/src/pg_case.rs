@@ -1,4 +1,4 @@
-//! One test's own database on the shared PostgreSQL, with its owner, and `svc-pgrestore` set up for it.
+//! One test's own database on the shared PostgreSQL, with its owner, and `svc-pgdump` and `svc-pgrestore` set up for it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,16 @@ use tempfile::TempDir;
 
 use crate::content::{postgres_bytes, postgres_dump};
 use crate::host::Host;
+use crate::os;
 use crate::postgres::{Postgres, identifier, literal};
 use crate::tool::{Ran, Spawned, Tool, search_path};
 use crate::wait;
 
 pub const SOON: Duration = crate::wait::HANG;
+/// The password of every role of a case.
+pub const PASSWORD: &str = "secret";
+/// The comment before which [`Case::dump_with`] puts a statement.
+const END: &str = "--\n-- PostgreSQL database dump complete";
 
 /// What the service's database may look like: a serial key, a constraint, an index, an enumeration, a view, a comment with traps.
 const CONTENT: &str = r"
@@ -49,7 +54,7 @@ impl Case {
     /// The same on any server, with the database's full name.
     pub fn on(pg: Postgres, database: String) -> Self {
         let case = Self { pg, owner: format!("{database}_o"), database, dir: tempfile::tempdir().unwrap() };
-        case.pg.create_role(&case.owner, "secret").unwrap();
+        case.pg.create_role(&case.owner, PASSWORD).unwrap();
         case.pg.create_database(&case.database, &case.owner).unwrap();
         case
     }
@@ -65,6 +70,15 @@ impl Case {
         case.sql(&CONTENT.replace("%OWNER%", &identifier(&case.owner)));
         let dump = case.dump();
         (case, dump)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name)
     }
 
     pub fn sql(&self, sql: &str) -> String {
@@ -85,20 +99,26 @@ impl Case {
     }
 
     pub fn dump(&self) -> PathBuf {
-        let path = self.dir.path().join("svc_db.backup.sql");
-        let output = self.pg.administrator("pg_dump").arg(format!("--dbname={}", self.database)).output().unwrap();
+        self.dump_by(&[])
+    }
+
+    /// What `pg_dump` itself writes with such options.
+    pub fn dump_by(&self, options: &[&str]) -> PathBuf {
+        let output = self.pg.administrator("pg_dump").args(options).arg(format!("--dbname={}", self.database)).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        fs::write(&path, output.stdout).unwrap();
-        path
+        self.write("svc_db.backup.sql", output.stdout)
     }
 
     /// The same dump with a statement more at its end, before the last comment.
     pub fn dump_with(&self, dump: &Path, statement: &str) -> PathBuf {
+        self.dump_before(dump, END, statement)
+    }
+
+    /// The same dump with a statement more before that text.
+    pub fn dump_before(&self, dump: &Path, place: &str, statement: &str) -> PathBuf {
         let text = fs::read_to_string(dump).unwrap();
-        let end = text.rfind("--\n-- PostgreSQL database dump complete").unwrap();
-        let path = self.dir.path().join("changed.sql");
-        fs::write(&path, format!("{}{statement}\n\n{}", &text[..end], &text[end..])).unwrap();
-        path
+        let at = text.rfind(place).unwrap();
+        self.write("changed.sql", format!("{}\n{statement}\n\n{}", &text[..at], &text[at..]))
     }
 
     /// The very bytes of `pg_dump`, with a key that is always the same.
@@ -124,7 +144,7 @@ impl Case {
             .env("PATH", search_path([self.pg.bin_dir.clone()]))
             .env("PGHOST", &self.pg.socket_dir)
             .env("PGPORT", self.pg.port.to_string())
-            .env("SVC_STATE_DIR", self.dir.path().join("state"))
+            .env("SVC_STATE_DIR", self.path("state"))
             .env("SVC_DATABASE", &self.database)
             .env("SVC_DB_USER", &self.owner)
     }
@@ -132,16 +152,29 @@ impl Case {
     /// A backup by our own tool, which writes the database's properties beside it; gives its document's file.
     pub fn backup(&self) -> PathBuf {
         let own = self.dumper().arg("--pg-dump").arg(self.pg.bin_dir.join("pg_dump"));
-        let ran = own.args(["--as", "postgres", "--force", "--output"]).arg(self.dir.path().join("backup.sql")).run().ok();
-        let path = self.dir.path().join("pgdump.json");
-        fs::write(&path, ran.text()).unwrap();
-        path
+        self.keep("pgdump.json", &own.args(["--as", "postgres", "--force", "--output", "backup.sql"]).run().ok())
+    }
+
+    /// A role with a password and such rights, which goes with the case; the tools run as it by [`Case::by`].
+    pub fn role(&self, suffix: &str, rights: &str) -> String {
+        let role = format!("{}_{suffix}", self.database);
+        os::file(&self.path("password"), &format!("{PASSWORD}\n"), 0o600, None).unwrap();
+        self.admin(&format!(
+            "CREATE ROLE {role} LOGIN PASSWORD {} {rights}; GRANT EXECUTE ON FUNCTION pg_control_system() TO {role}",
+            literal(PASSWORD)
+        ));
+        role
+    }
+
+    /// The tool as a role that comes from the network.
+    pub fn by(&self, role: &str, tool: Tool) -> Tool {
+        tool.args(["--host", "127.0.0.1", "--username", role, "--password-file"]).arg(self.path("password"))
     }
 
     /// Our own databases beside this one.
     pub fn copies(&self) -> String {
-        let like = literal(&format!("{}\\_%", self.database.replace('_', "\\_")));
-        self.admin(&format!("SELECT datname FROM pg_database WHERE datname LIKE {like} ORDER BY 1"))
+        let beside = literal(&format!("{}_", self.database));
+        self.admin(&format!("SELECT datname FROM pg_database WHERE starts_with(datname, {beside}) ORDER BY 1"))
     }
 
     /// A database's OID; empty where there is none.
@@ -149,44 +182,64 @@ impl Case {
         self.admin(&format!("SELECT oid FROM pg_database WHERE datname = {}", literal(database)))
     }
 
-    pub fn keep(&self, name: &str, ran: &Ran) -> PathBuf {
-        let path = self.dir.path().join(name);
-        fs::write(&path, ran.text()).unwrap();
-        path
+    /// How many connections the database takes; -1 is no limit.
+    pub fn connection_limit(&self) -> String {
+        self.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&self.database)))
     }
 
-    /// Waits until a session of the server runs such a query.
-    pub fn wait_for(&self, what: &str, condition: &str) {
+    pub fn keep(&self, name: &str, ran: &Ran) -> PathBuf {
+        self.write(name, ran.text())
+    }
+
+    /// How many sessions of the server are like that.
+    pub fn sessions(&self, condition: &str) -> usize {
         let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}");
-        wait::until(what, SOON, || (self.admin(&sql) != "0").then_some(())).unwrap();
+        self.admin(&sql).parse().unwrap()
+    }
+
+    /// Waits until one is.
+    pub fn wait_for(&self, what: &str, condition: &str) {
+        wait::until(what, SOON, || (self.sessions(condition) > 0).then_some(())).unwrap();
+    }
+
+    /// Waits until none is any more.
+    pub fn wait_for_end(&self, what: &str, condition: &str) {
+        wait::until(what, SOON, || (self.sessions(condition) == 0).then_some(())).unwrap();
+    }
+
+    /// Ends the sessions that are like that.
+    pub fn end(&self, condition: &str) {
+        self.admin(&format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}"
+        ));
+    }
+
+    /// The sessions that load a copy and sleep.
+    pub fn sleeping_loads(&self) -> String {
+        format!("datname LIKE {} AND wait_event = 'PgSleep'", literal(&format!("{}_staged_%", self.database)))
     }
 
     /// Starts a staging whose load sleeps at its end.
     pub fn sleeping_stage(&self, dump: &Path, more: &[&str]) -> Spawned {
         let slow = self.dump_with(dump, "SELECT pg_catalog.pg_sleep(600);");
         let spawned = self.tool().arg("stage").args(more).arg(slow).spawn();
-        let like = literal(&format!("{}_staged_%", self.database));
-        self.wait_for("the sleeping load", &format!("datname LIKE {like} AND wait_event = 'PgSleep'"));
+        self.wait_for("the sleeping load", &self.sleeping_loads());
         spawned
     }
 
-    /// A session that holds a lock on the database as such, so that no rename gets through until it ends.
-    pub fn blocker(&self) -> Child {
-        let sql = format!("BEGIN; COMMENT ON DATABASE {} IS 'held'; SELECT pg_sleep(600)", identifier(&self.database));
-        let child = self.session("postgres", &sql);
-        self.wait_for(
-            "the lock",
-            &format!("query LIKE {} AND wait_event = 'PgSleep'", literal(&format!("%{}%held%", self.database))),
-        );
-        child
+    /// A transaction that has done this in that database, and stays open.
+    pub fn hold(&self, database: &str, statement: &str) -> Held<'_> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let mark = format!("{} holds {};", self.database, NEXT.fetch_add(1, Ordering::Relaxed));
+        let sleeps = format!("position({} IN query) > 0", literal(&mark));
+        let psql = self.session(database, &format!("/* {mark} */ BEGIN; {statement}; SELECT pg_sleep(600)"));
+        self.wait_for("the open transaction", &format!("{sleeps} AND wait_event = 'PgSleep'"));
+        Held { case: self, sleeps, psql }
     }
 
-    pub fn release(&self, mut blocker: Child) {
-        let like = literal(&format!("%{}%held%", self.database));
-        self.admin(&format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE {like} AND pid <> pg_backend_pid()"
-        ));
-        blocker.wait().unwrap();
+    /// A transaction that holds a lock on the database as such, so that no rename gets through until it ends.
+    pub fn blocker(&self) -> Held<'_> {
+        self.hold("postgres", &format!("COMMENT ON DATABASE {} IS 'held'", identifier(&self.database)))
     }
 
     /// Waits until a swap waits for the lock of a blocker.
@@ -201,18 +254,47 @@ impl Case {
     }
 }
 
+/// A transaction that stays open until this is dropped.
+#[derive(Debug)]
+pub struct Held<'a> {
+    case: &'a Case,
+    /// Which session it is.
+    sleeps: String,
+    psql: Child,
+}
+
+impl Held<'_> {
+    pub fn is_open(&mut self) -> bool {
+        matches!(self.psql.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // The server ends it: the death of its psql alone does not wake a session that sleeps. The server may have been stopped.
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND";
+        let _ = self.case.pg.sql("postgres", &format!("{end} {}", self.sleeps));
+        let _ = self.psql.kill();
+        let _ = self.psql.wait();
+    }
+}
+
 fn own_name(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{name}_{}_{number}", process::id())
+    // None of them begins with another one.
+    format!("{name}_{}_{number:03}", process::id())
 }
 
 impl Drop for Case {
     fn drop(&mut self) {
-        let like = literal(&format!("{}%", self.database.replace('_', "\\_")));
-        let found = self.pg.sql("postgres", &format!("SELECT datname FROM pg_database WHERE datname LIKE {like}"));
-        for database in found.unwrap_or_default().lines() {
-            let _ = self.pg.drop_database(database);
+        let own = literal(&self.database);
+        let all = |sql: &str| self.pg.sql("postgres", sql).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
+        for database in all(&format!("SELECT datname FROM pg_database WHERE starts_with(datname, {own})")) {
+            let _ = self.pg.drop_database(&database);
+        }
+        for role in all(&format!("SELECT quote_ident(rolname) FROM pg_roles WHERE starts_with(rolname, {own})")) {
+            let _ = self.pg.sql("postgres", &format!("DROP OWNED BY {role}; DROP ROLE {role}"));
         }
         let _ = self.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.owner)));
     }
