@@ -18,11 +18,10 @@ const SCRAPS: [&str; 47] = [
     " ", "\u{b}", "\u{c}", "&", ":", ":'x'", "\u{e9}",
 ];
 /// The same, as a whole. Bodies of `BEGIN ATOMIC` are not among them: psql guesses where one begins, by the first letters of words.
-/// And it takes a setting of strings at the next line only, the server at the next statement.
 const WHOLE: [&str; 6] = [
     "SELECT 'a'",
     "SET standard_conforming_strings = off;\n",
-    "SET standard_conforming_strings = on;\n",
+    "SET standard_conforming_strings = on;",
     "SELECT E'a\\'b';",
     "SELECT $t$ ' $$ $t$;",
     "SELECT 'a\\\\';",

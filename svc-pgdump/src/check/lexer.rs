@@ -144,7 +144,7 @@ const ZERO: &str = "it has a byte 0, which pg_dump never writes";
 const VERTICAL_TAB: &str = "a vertical tab stands in a statement, which pg_dump never writes";
 /// Where its rows end is not known.
 const COPY_OPTIONS: &str = "it has a COPY with options, which pg_dump never writes";
-const COPY_LINE: &str = "something stands behind a COPY on its line, which pg_dump never writes";
+const LINE: &str = "something stands behind a COPY or a setting of strings on its line, which pg_dump never writes";
 
 const ROWS_ENDS: [&[u8]; 2] = [b"\\.\n", b"\\.\r\n"];
 
@@ -168,8 +168,9 @@ enum State {
     Comment,
     Command,
     Statement,
-    /// Behind the semicolon of `COPY … FROM stdin;`.
+    /// Behind the semicolon of `COPY … FROM stdin;`, and of `SET standard_conforming_strings = …;`.
     CopyLineEnd,
+    SetLineEnd,
     RowStart,
     Row,
     Stopped(&'static str),
@@ -242,8 +243,8 @@ impl Lexer {
     pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
         let held = std::mem::take(&mut self.held);
         let (reason, kind) = match self.state {
-            State::Between if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
-            State::Between | State::Statement => (IN_STATEMENT, Kind::Statement),
+            State::Between | State::SetLineEnd if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
+            State::Between | State::SetLineEnd | State::Statement => (IN_STATEMENT, Kind::Statement),
             State::Comment => (IN_COMMENT, Kind::Comment),
             State::Command => (IN_COMMAND, Kind::Command),
             State::CopyLineEnd | State::RowStart | State::Row => (IN_ROWS, Kind::Rows),
@@ -262,7 +263,8 @@ impl Lexer {
             State::Comment => Some(self.comment(rest)),
             State::Command => Some(self.command(rest)),
             State::Statement => Some(self.statement(rest)),
-            State::CopyLineEnd => Some(self.copy_line_end(rest)),
+            State::CopyLineEnd => Some(self.line_end(rest, State::RowStart)),
+            State::SetLineEnd => Some(self.line_end(rest, State::Between)),
             State::RowStart => self.row_start(rest),
             State::Row => Some(self.row(rest)),
             State::Stopped(_) => Some(Step { kind: Kind::Unread, size: rest.len(), last: false }),
@@ -274,7 +276,7 @@ impl Lexer {
         if spaces > 0 {
             return Some(Step { kind: Kind::Space, size: spaces, last: false });
         }
-        self.sql.start();
+        self.sql = Sql { always_escapes: self.sql.always_escapes, ..Sql::default() };
         Some(match rest {
             b"-" | b"/" => return None,
             [b'-', b'-', ..] | [b'/', b'*', ..] => {
@@ -321,6 +323,7 @@ impl Lexer {
                 self.state = match () {
                     () if is_copy && self.sql.before == b"from" && self.sql.last == b"stdin" => State::CopyLineEnd,
                     () if is_copy && self.sql.stdin_seen => State::Stopped(COPY_OPTIONS),
+                    () if self.sql.head_is(&SETS_STRINGS) => State::SetLineEnd,
                     () => State::Between,
                 };
                 Step { kind: Kind::Statement, size, last: true }
@@ -328,16 +331,15 @@ impl Lexer {
         }
     }
 
-    fn copy_line_end(&mut self, rest: &[u8]) -> Step {
-        let blank = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r'));
-        let Some(at) = blank else { return Step { kind: Kind::Space, size: rest.len(), last: false } };
-        if rest.get(at) == Some(&b'\n') {
-            self.state = State::RowStart;
-            Step { kind: Kind::Space, size: at + 1, last: false }
-        } else {
-            self.state = State::Stopped(COPY_LINE);
-            Step { kind: Kind::Space, size: at, last: false }
-        }
+    fn line_end(&mut self, rest: &[u8], next: State) -> Step {
+        let blank = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r')).count();
+        let (state, size) = match rest.get(blank) {
+            None => (self.state, blank),
+            Some(b'\n') => (next, blank + 1),
+            Some(_) => (State::Stopped(LINE), blank),
+        };
+        self.state = state;
+        Step { kind: Kind::Space, size, last: false }
     }
 
     fn row_start(&mut self, rest: &[u8]) -> Option<Step> {
@@ -369,6 +371,8 @@ impl Lexer {
 // One SQL statement, byte by byte, to the semicolon that ends it: quotes, dollar quotes, comments, parentheses, and the
 // bodies of `BEGIN ATOMIC`, whose semicolons end nothing.
 
+/// Whether a backslash escapes in every string; psql takes it from the next line on.
+const SETS_STRINGS: [&[u8]; 2] = [b"set", b"standard_conforming_strings"];
 /// A word longer than this is none that matters here.
 const LONGEST_WORD: usize = 32;
 /// A dollar quote's tag longer than this is not read.
@@ -434,10 +438,6 @@ enum Scan {
 }
 
 impl Sql {
-    fn start(&mut self) {
-        *self = Self { always_escapes: self.always_escapes, ..Self::default() };
-    }
-
     /// Reads until the statement ends; how many bytes of the input belong to it.
     fn read(&mut self, input: &[u8]) -> (usize, Scan) {
         let mut at = 0;
@@ -526,7 +526,7 @@ impl Sql {
             b'-' => self.mode = Mode::Dash,
             b'/' => self.mode = Mode::Slash,
             b';' if self.parentheses == 0 && self.atomic == 0 => {
-                if self.head_is(&[b"set", b"standard_conforming_strings"]) && matches!(self.last.as_slice(), b"on" | b"off") {
+                if self.head_is(&SETS_STRINGS) && matches!(self.last.as_slice(), b"on" | b"off") {
                     self.always_escapes = self.last == b"off";
                 }
                 return Scan::Ended;

@@ -115,7 +115,8 @@ fn copy_counts_only_at_the_start_of_a_statement_and_only_from_stdin() {
 fn what_cannot_be_read_is_not_guessed() {
     let end = |text: &str| units(text.as_bytes(), 3).1;
     assert_eq!(end("COPY t FROM stdin WITH (FORMAT csv);\n1\n\\.\n"), Some(COPY_OPTIONS));
-    assert_eq!(end("COPY t FROM stdin; SELECT 1;\n1\n\\.\n"), Some(COPY_LINE));
+    assert_eq!(end("COPY t FROM stdin; SELECT 1;\n1\n\\.\n"), Some(LINE));
+    assert_eq!(end("SET standard_conforming_strings = off;SELECT '\\'; \\! id #';\n"), Some(LINE));
     assert_eq!(end("SELECT 1 \\gset\n"), Some(BACKSLASH));
     assert_eq!(end("SELECT 1;\0"), Some(ZERO));
     assert_eq!(end("COPY t FROM stdin;\na\0\n\\.\n"), Some(ZERO));
@@ -142,7 +143,7 @@ fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
         "SELECT 1$a$ $a$;",
         "SELECT $1$a$ $a$;",
         &format!("SELECT ${tag}$ ${tag}$;"),
-        "SET standard_conforming_strings = off; SELECT U&'a\\';",
+        "SET standard_conforming_strings = off;\nSELECT U&'a\\';",
     ] {
         assert_eq!(units(text.as_bytes(), 3).1, Some(QUOTE), "{text}");
     }
