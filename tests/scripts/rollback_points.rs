@@ -158,7 +158,7 @@ fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
             let command = json!(["svc-point", "remove", folder, "--snapshot", snapshot["result"]["name"]]);
             let undo = json!({"name": "remove-incomplete-point", "command": command, "directory": "/", "until": "finalize",
                 "always": false, "unless_interrupted": false});
-            fs::write(run.join(name), json!({"facts": {}, "undo": [undo]}).to_string()).unwrap();
+            fs::write(run.join(name), svc_tests::journal::notes(&json!({"undo": [undo]})).to_string()).unwrap();
         } else if name == "document.json" || (name[..2] > *last && name.as_bytes()[2] == b'-') {
             fs::remove_file(run.join(name)).unwrap();
         }
