@@ -66,6 +66,8 @@ fn standing(case: &Case, tool: Tool) -> (Spawned, Held<'_>) {
     let held = case.hold(&case.database, "LOCK TABLE pg_catalog.pg_largeobject");
     let spawned = tool.spawn();
     case.wait_for("the dump behind its rows", &waits(case));
+    let is_large = || fs::metadata(case.path("dump.sql.partial")).ok().filter(|data| data.len() > 100_000);
+    wait::until("rows in the dump", wait::HANG, is_large).unwrap();
     (spawned, held)
 }
 
@@ -114,6 +116,9 @@ fn a_dump_is_complete_and_private_and_counts_its_rows() {
         assert_eq!(result[key], json!(case.admin(sql)));
     }
     assert_eq!((&result["roles"], &result["extensions"]), (&json!([case.owner, "postgres"]), &json!(["btree_gist", "pg_trgm"])));
+    // It is what pg_dump writes, so that psql loads it.
+    let lines = |text: &str| text.lines().filter(|line| !line.contains("restrict ")).map(str::to_owned).collect::<Vec<_>>();
+    assert!(lines(&fs::read_to_string(case.path("dump.sql")).unwrap()) == lines(&case.text()), "it is not what pg_dump writes");
     let sum = os::run(Command::new("sha256sum").arg(case.path("dump.sql"))).unwrap();
     assert!(sum.starts_with(result["sha256"].as_str().unwrap()), "{sum}");
     let verified = verify_from(&ran).ok().unchanged();
@@ -151,6 +156,7 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         ("", "--password-file pipe", 3, "file_invalid"),
         ("PGSSLMODE=require", "--host 127.0.0.1", 3, "not_trusted"),
         ("PGSSLMODE=verify-full PGSSLROOTCERT=pipe", "--host 127.0.0.1", 3, "file_invalid"),
+        ("SVC_DB_AS=postgres SVC_DB_HOST=127.0.0.1", "", 2, "settings_invalid"),
         ("PGPORT=x", "", 2, "settings_invalid"),
         ("PGCONNECT_TIMEOUT=soon", "", 2, "settings_invalid"),
         ("PGSERVICE=x", "", 2, "settings_invalid"),
@@ -233,14 +239,15 @@ fn an_interrupted_dump_leaves_the_file_of_before_and_nothing_else() {
     type How<'a> = &'a dyn Fn(&Spawned);
     let end = |_: &Spawned| case.end(&waits(&case));
     let compressed = &["--compress", "zstd"][..];
-    for (what, more, how, status, code) in [
-        ("SIGTERM", &[][..], (&|dump: &Spawned| dump.signal(Signal::SIGTERM)) as How<'_>, 143, "interrupted"),
-        ("SIGTERM, compressed", compressed, &|dump: &Spawned| dump.signal(Signal::SIGTERM), 143, "interrupted"),
-        ("SIGINT by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGINT), 130, "interrupted"),
-        ("SIGHUP by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGHUP), 129, "interrupted"),
-        ("the end of the server process", &[], &end, 1, "postgres_refused"),
-        ("the end of it, compressed", compressed, &end, 1, "postgres_refused"),
-        ("a killed pg_dump", &[], &|dump: &Spawned| kill(dump.child("pg_dump"), Signal::SIGKILL).unwrap(), 1, "postgres_refused"),
+    let killed = |dump: &Spawned| kill(dump.child("pg_dump"), Signal::SIGKILL).unwrap();
+    for (what, more, how, status, code, cause) in [
+        ("SIGTERM", &[][..], (&|dump: &Spawned| dump.signal(Signal::SIGTERM)) as How<'_>, 143, "interrupted", ""),
+        ("SIGTERM, compressed", compressed, &|dump: &Spawned| dump.signal(Signal::SIGTERM), 143, "interrupted", ""),
+        ("SIGINT by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGINT), 130, "interrupted", ""),
+        ("SIGHUP by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGHUP), 129, "interrupted", ""),
+        ("the end of the server process", &[], &end, 1, "postgres_refused", "terminat"),
+        ("the end of it, compressed", compressed, &end, 1, "postgres_refused", "terminat"),
+        ("a killed pg_dump", &[], &killed, 1, "postgres_refused", "signal: 9"),
     ] {
         let (spawned, held) = standing(&case, dump(&case).arg("--force").args(more));
         how(&spawned);
@@ -248,7 +255,8 @@ fn an_interrupted_dump_leaves_the_file_of_before_and_nothing_else() {
         drop(held);
         assert_eq!(fs::read_to_string(case.path("dump.sql")).unwrap(), "precious", "{what}");
         assert_eq!(left(&case), ["dump.sql"], "{what}");
-        ran.fails(status, code).unchanged();
+        let ran = ran.fails(status, code).unchanged();
+        assert!(ran.doc()["error"]["causes"].to_string().contains(cause), "{what}: {ran}");
         case.wait_for_end(what, &format!("datname = '{}'", case.database));
     }
 }
@@ -326,8 +334,10 @@ fn a_full_disk_leaves_nothing_and_one_that_may_be_too_small_is_a_warning() {
     case.sql("DROP TABLE gone; CREATE TABLE t AS SELECT repeat('x', 100000) a FROM generate_series(1, 50)");
     let full = to_disk().arg("--force").run();
     let files = fs::read_dir(case.path("disk")).unwrap().count();
+    let kept = verify(&case.path("disk/x.sql"));
     small.ok().warns("out_of_space");
     full.fails(1, "out_of_space").unchanged();
+    kept.ok();
     assert_eq!(files, 2);
 }
 
@@ -348,7 +358,7 @@ fn a_cut_or_changed_dump_is_invalid_and_so_are_changed_properties() {
         flipped[text.len() / 2] ^= 1;
         for damaged in [&flipped[..], &text[..text.len() / 3]] {
             case.write(file, damaged);
-            assert_eq!(verify_from(&ran).status, 7, "{file}");
+            verify_from(&ran).fails(7, "dump_invalid").unchanged();
         }
         case.write(file, text);
     }

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use svc_pgdump::check::Examiner;
 use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
+use svc_pgdump::check::tokens;
 use svc_tests::host::Host;
 use svc_tests::postgres::Postgres;
 use svc_tests::programs;
@@ -72,6 +73,23 @@ fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
     let got: Vec<&str> = out.lines().filter(|line| line.starts_with("got to ")).collect();
     let wanted: Vec<String> = (1..=count).map(|number| format!("got to {number}")).collect();
     assert!(got == wanted, "the statements are not the same: {}", seen());
+}
+
+#[test]
+fn a_damaged_dump_is_read_to_its_end_whatever_bytes_it_holds() {
+    for seed in 1..=rounds("damaged dumps, read to their end", 4000, 600_000) as u64 {
+        let mut random = Random::of(seed);
+        let mut bytes = b"--\n-- PostgreSQL database dump\n--\n\nCOPY t (a) FROM stdin;\n1\n\\.\n".to_vec();
+        bytes.extend((0..24).flat_map(|_| random.pick(&SCRAPS).bytes()));
+        for _ in 0..random.below(8) {
+            let at = random.below(bytes.len());
+            bytes[at] = random.below(256) as u8;
+        }
+        let mut examiner = Examiner::default();
+        bytes.chunks(1 + random.below(40)).for_each(|piece| examiner.feed(piece, &mut |_| ()));
+        assert_eq!(examiner.finish(String::new()).size_bytes, bytes.len() as u64, "seed {seed}");
+        drop(tokens::tokens(&String::from_utf8_lossy(&bytes)));
+    }
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn a_clone_is_swapped_in_and_back_and_removed_with_all_that_the_database_has() {
     assert!(case.text().contains("CREATE TABLE public.later") && case.oid(live) == oid);
     // Clients have written to it while it was live.
     unused().refused("not_swappable");
+    by_run(&case, run, &["discard", "--dry-run"]).ok().unchanged();
     by_run(&case, run, &["discard"]).ok().changed();
     assert!(case.copies().is_empty() && fs::read_dir(case.path("state/swaps")).unwrap().next().is_none());
     by_run(&case, run, &["discard"]).fails(4, "swap_not_found");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -87,7 +87,8 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     let before = shown();
     for more in [&[][..], &["--dry-run"], &["--setting", "compress=false"]] {
         let refused = sandbox.tool(&["register", "--location", location]).args(more.iter().copied()).run();
-        refused.refused("name_in_use").error_has(&["readonly", "max_snapshot_bytes_per_sec"]);
+        let refused = refused.refused("name_in_use").error_has(&["readonly", "max_snapshot_bytes_per_sec"]);
+        assert_eq!(refused.doc()["error"]["message"].to_string().contains("compress"), more.len() == 2, "{refused}");
         assert_eq!(shown(), before);
     }
     sandbox.run(&["register", "--location", location, "--replace"]).ok().changed();
@@ -222,6 +223,8 @@ fn configuration_files_get_a_line_and_keep_their_rights_or_are_refused_with_the_
         let text = fs::read_to_string(home.join(format!("config/{}.yml", distribution.product))).unwrap();
         cases.push((text.clone(), format!("{text}{line}\n")));
     }
+    chown(&config, Some(1), Some(2)).unwrap();
+    let owner = || fs::metadata(&config).map(|data| (data.uid(), data.gid())).unwrap();
     rights::plant(&config).unwrap();
     rights::plant_in_folder(&etc).unwrap();
     let its_rights = rights::of(&config);
@@ -232,6 +235,7 @@ fn configuration_files_get_a_line_and_keep_their_rights_or_are_refused_with_the_
         for (file, text) in [(config.as_path(), after), (kept, before)] {
             assert_eq!((&fs::read_to_string(file).unwrap(), rights::of(file)), (text, its_rights.clone()));
         }
+        assert_eq!(owner(), (1, 2));
         configure().ok().unchanged();
         assert_eq!(&fs::read_to_string(&config).unwrap(), after);
     }

@@ -219,11 +219,16 @@ fn an_index_that_was_closed_is_closed_again_and_a_live_one_that_is_closed_is_swa
     let restored = sandbox.from(&["restore"], &of_closed).ok().changed();
     assert_eq!(shown(&sandbox, indices), closed);
     sandbox.from(&["discard"], &restored).ok();
-    // A closed one is live now.
+    // A closed one is live now, with other documents.
+    sandbox.ask("POST", &format!("/{docs}/_open"), None);
+    sandbox.fill(&docs, 10, 15);
+    sandbox.ask("POST", &format!("/{docs}/_close?wait_for_active_shards=1"), None);
     let restored = sandbox.from(&["restore"], &of_open).ok().changed();
     assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open.clone(), 10));
     let back = sandbox.from(&["swap"], &restored).ok();
     assert_eq!(shown(&sandbox, indices), closed);
+    sandbox.ask("POST", &format!("/{docs}/_open?wait_for_active_shards=1"), None);
+    assert_eq!(sandbox.count(&docs), 15, "what was replaced comes back");
     sandbox.from(&["swap"], &back).ok();
     assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open, 10));
     // Where it is not live any more, too.

@@ -61,6 +61,13 @@ fn a_start_ends_as_the_unit_does() {
 }
 
 #[test]
+fn a_oneshot_unit_that_remains_active_is_started_once() {
+    let unit = Own::new("oneshot-again", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true");
+    assert_eq!(after(&unit.start().run().ok().changed(), "sub_state"), "exited");
+    unit.start().run().ok().unchanged();
+}
+
+#[test]
 fn a_oneshot_unit_that_somebody_has_started_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let done = folder.path().join("done");

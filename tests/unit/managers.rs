@@ -55,14 +55,15 @@ fn the_manager_of_another_user_is_refused() {
 /// The refusal is that of systemd 252 with polkit; its text is for people and decides nothing.
 #[test]
 fn a_user_without_rights_is_told_to_use_sudo() {
-    let refuses =
-        format!("case \"$*\" in *show*) {SHOWS} ;; *) echo 'Echec : il faut une authentification.' >&2; exit 1 ;; esac");
-    let fakes = Fakes::new(&[("systemctl", &refuses)]);
     let user = os::system_user("svc-unit-test").unwrap();
-    for step in ["stop", "restart"] {
+    let inactive = SHOWS.replace("ActiveState=active", "ActiveState=inactive").replace("SubState=running", "SubState=dead");
+    for (step, shows, state) in [("stop", SHOWS, "active"), ("restart", SHOWS, "active"), ("start", &*inactive, "inactive")] {
+        let refuses =
+            format!("case \"$*\" in *show*) {shows} ;; *) echo 'Echec : il faut une authentification.' >&2; exit 1 ;; esac");
+        let fakes = Fakes::new(&[("systemctl", &refuses)]);
         let ran = fakes.tool(step).as_user(&user.name).run().refused("permission_denied").unchanged();
-        assert_eq!(ran.doc()["error"]["hint"], "Run the same command with sudo.");
-        assert_eq!(after(&ran, "active_state"), "active");
+        assert_eq!(ran.hint(), "Run the same command with sudo.", "{step}");
+        assert_eq!(after(&ran, "active_state"), state, "{step}");
     }
 }
 

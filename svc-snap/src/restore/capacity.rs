@@ -343,6 +343,16 @@ mod tests {
         assert_eq!(disks.len(), 1);
         assert_eq!((disks[0].node.as_str(), disks[0].high_watermark_bytes), ("b", Some(200)));
         assert_eq!(disks[0].level, Level::PastHigh);
+        for (watermarks, level) in [
+            (["100b", "90b", "80b"], Level::Free),
+            (["200b", "90b", "80b"], Level::PastLow),
+            (["200b", "180b", "80b"], Level::PastHigh),
+            (["200b", "180b", "160b"], Level::PastFloodStage),
+        ] {
+            let [low, high, flood] = ["low", "high", "flood_stage"].map(|stage| name(&format!("watermark.{stage}")));
+            let settings = json!({"persistent": {low: watermarks[0], high: watermarks[1], flood: watermarks[2]}});
+            assert_eq!(super::disks(&stats, &settings)[0].level, level);
+        }
         let off = json!({"defaults": {name("watermark.high"): "90%", name("threshold_enabled"): "false"}});
         assert_eq!(super::disks(&stats, &off)[0].level, Level::Free);
     }

@@ -108,6 +108,7 @@ fn only_who_does_not_know_leaves_the_effect_unknown() {
     for (status, effect) in [408, 500, 502, 503, 504, 520].map(|status| (status, Effect::Unknown)) {
         assert_eq!((refusal(status, &Value::Null).effect, not_json("x", status).effect), (effect, effect), "{status}");
     }
+    assert!([200, 302, 404].into_iter().all(|status| not_json("x", status).effect == Effect::Unknown));
     for status in [400, 401, 403, 404, 405, 413, 429] {
         assert_eq!(refusal(status, &Value::Null).effect, Effect::None, "{status}");
     }
