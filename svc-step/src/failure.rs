@@ -129,7 +129,7 @@ impl Failure {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
                 ("file_exists", format!("Move away what is there, or set {setting} to another directory."))
             }
-            _ => ("settings_invalid", format!("Set {setting} to a directory that can be written to.")),
+            _ => ("settings_invalid", format!("Set {setting} to another directory, or repair this one.")),
         };
         Self::refused(code, format!("The directory {} cannot be used.", path.display())).hint(hint).cause(error.to_string())
     }

@@ -278,6 +278,13 @@ impl Journal {
         read_json(&self.document_path()).is_some_and(|Ended { ok }| ok)
     }
 
+    /// Whether what it has recorded of itself can be read.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        let notes = self.dir.join("notes.json");
+        !self.plan().script.is_empty() && (!notes.exists() || read_json::<Notes>(&notes).is_some())
+    }
+
     /// What it has found out. Where that cannot be read, a run that has started an installer or an uninstaller has passed its point of
     /// no return, and a rollback that was to stop the service.
     #[must_use]
@@ -364,7 +371,8 @@ impl Journal {
     }
 
     /// Whether a later run has changed the service: what this one had stopped is not to be started in the middle of that.
-    fn is_superseded(&self) -> bool {
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
         let Some(state_dir) = self.dir.parent().and_then(Path::parent) else { return false };
         runs(state_dir).iter().take_while(|other| other.id() > self.id()).any(Self::has_changed_the_service)
     }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::call::Call;
 use crate::failure::Failure;
 
-const SETTING: &str = "SVC_STATE_DIR";
+/// What names the directory of all locks and records.
+pub const SETTING: &str = "SVC_STATE_DIR";
 
 /// A lock that is held until it is dropped.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ impl Lock {
     /// Another run holds it (8); the directory of locks cannot be used (3).
     pub fn take(call: &Call, kind: &str, name: &str) -> Result<Self, Failure> {
         let folder = call.state_dir().join("locks");
-        make_private_folder(&folder)?;
+        make_private_folder(&folder, SETTING)?;
         let path = folder.join(file_name(kind, name));
         let mut file = OpenOptions::new()
             .read(true)
@@ -39,7 +40,10 @@ impl Lock {
         match within(Duration::from_millis(500), &file) {
             Ok(true) => {}
             Ok(false) => return Err(held(kind, name, &mut file)),
-            Err(error) => return Err(Failure::directory(&folder, SETTING, &error)),
+            Err(error) => {
+                let hint = format!("Set {SETTING} to a directory of a file system that has locks.");
+                return Err(Failure::directory(&folder, SETTING, &error).hint(hint));
+            }
         }
         // Only for the message of whoever finds it held: the lock itself is the kernel's.
         let note = format!("{} (process {})\n", call.run_id(), std::process::id());
@@ -106,9 +110,9 @@ fn read_holder(file: &mut File) -> String {
 /// Makes a directory of our own (0700) with its parents.
 ///
 /// # Errors
-/// It cannot be made (3): the state of running work has one place, never a second one.
-pub fn make_private_folder(folder: &Path) -> Result<(), Failure> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| Failure::directory(folder, SETTING, &error))
+/// It cannot be made (3), and `setting` names another: the state of running work has one place, never a second one.
+pub fn make_private_folder(folder: &Path, setting: &str) -> Result<(), Failure> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| Failure::directory(folder, setting, &error))
 }
 
 /// `kind-name`: every byte but letters, digits, `-`, `_` and `.` is written as `%xx`, since things may have any name.

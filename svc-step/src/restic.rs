@@ -10,7 +10,7 @@ use crate::settings::{others, setting, variable};
 /// restic, without a command.
 ///
 /// # Errors
-/// `SVC_OFFSITE` is not set (2), the settings file cannot be read, or the password's file is missing (4) or open to others (3).
+/// `SVC_OFFSITE` is not set (2), the settings file cannot be read, or the password's file is missing (4), open to others (3) or no text (7).
 pub fn command() -> Result<Command, Failure> {
     let (repository, password_file) = (setting("SVC_OFFSITE"), setting("SVC_OFFSITE_PASSWORD_FILE"));
     if repository.is_empty() {

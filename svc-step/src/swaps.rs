@@ -12,7 +12,7 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::file::{self, Existing};
 use crate::from::{Accept, Received};
-use crate::lock::make_private_folder;
+use crate::lock::{self, make_private_folder};
 use crate::reporter::shell_quoted;
 use crate::run_id::RunId;
 use crate::status::Status;
@@ -78,7 +78,7 @@ fn tool_of(schema: &str) -> &str {
 /// The state directory cannot be used (3), or the disk did not take it (1).
 pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> Result<(), Failure> {
     let path = path(call, run);
-    make_private_folder(file::folder_of(&path))?;
+    make_private_folder(file::folder_of(&path), lock::SETTING)?;
     remove_half_written(file::folder_of(&path));
     let plan = Document::new(call.tool(), step, run.as_str(), call.started_at());
     let plan = Document { ok: false, changed: None, result: Some(result), ..plan };

@@ -325,6 +325,25 @@ fn what_could_be_undone_is_told_also_where_not_all_could_be() {
 }
 
 #[test]
+fn what_a_killed_run_has_left_is_not_undone_in_the_middle_of_a_later_upgrade_which_status_still_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, touched) = (folder.path().join("state"), folder.path().join("touched"));
+    let undo = json!({"name": "start-again", "command": ["touch", touched], "directory": "/", "until": null, "always": false, "unless_interrupted": false});
+    let night = json!({"script": "svc-nightly"});
+    let left = |id: &str, plan: &serde_json::Value, notes: serde_json::Value| {
+        run_left(&state, id, &[("plan.json", plan.clone()), ("notes.json", notes)])
+    };
+    let killed = left("20260101t000000z-nightly", &night, json!({"undo": [undo]}));
+    left("20260102t000000z-upgrade", &json!({"script": "svc-upgrade"}), json!({"commit": ""}));
+    let idle = left("20260103t000000z-upgrade", &json!({"script": "svc-upgrade"}), json!({}));
+    let tool = || Tool::new("svc-run").env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", &state);
+    tool().arg("recover").run().ok();
+    assert!(!touched.exists() && killed.join("document.json").exists() && idle.join("document.json").exists());
+    let status = tool().args(["status", "--script", "svc-upgrade"]).run();
+    assert!(status.stdout.contains("svc-upgrade --resume 20260102t000000z-upgrade"), "{status}");
+}
+
+#[test]
 fn what_a_run_with_a_wrong_setting_has_left_is_undone_with_the_current_settings() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");

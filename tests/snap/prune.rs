@@ -59,8 +59,9 @@ fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
     take(&sandbox, "by-hand", "manual");
     take(&sandbox, "before", "upgrade");
     let lost = sandbox.red("lost");
-    put("part", &json!({"indices": format!("{}-*", sandbox.prefix), "partial": true, "metadata": mark}));
+    // In the order of their names, which decides if the clock stood still all the same.
     put("empty", &json!({"indices": "there-is-none", "ignore_unavailable": true, "metadata": mark}));
+    put("part", &json!({"indices": format!("{}-*", sandbox.prefix), "partial": true, "metadata": mark}));
     sandbox.ask("DELETE", &format!("/{lost}"), None);
     take(&sandbox, "n3", "nightly");
     let all = names(&sandbox);
@@ -75,13 +76,13 @@ fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
         "n2 kept min_count",
         theirs[1],
         theirs[2],
-        "part planned superseded",
         "empty planned superseded",
+        "part planned superseded",
         "n3 kept newest",
     ];
     assert_eq!(told(&dry), expected);
     let repository = format!("/_snapshot/{}", sandbox.prefix);
-    assert_eq!(dry.planned(), ["part", "empty", "_cleanup"].map(|name| format!("{repository}/{name}")));
+    assert_eq!(dry.planned(), ["empty", "part", "_cleanup"].map(|name| format!("{repository}/{name}")));
     assert_eq!(names(&sandbox), all);
 
     // What a file names stays; what cannot be read keeps everything.
@@ -116,7 +117,7 @@ fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
     let notes = || fs::read_dir(sandbox.state.path().join("snapshots")).unwrap().count();
     assert_eq!(notes(), 5);
     let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().changed();
-    let (kept, gone) = (["n1 kept keep_from", "n2 deleted max_age"], ["part deleted superseded", "empty deleted superseded"]);
+    let (kept, gone) = (["n1 kept keep_from", "n2 deleted max_age"], ["empty deleted superseded", "part deleted superseded"]);
     assert_eq!(told(&pruned), [&theirs[..1], &kept, &theirs[1..], &gone, &["n3 kept newest"]].concat());
     assert_eq!(pruned.result()["deleted_count"], 3);
     assert_eq!(names(&sandbox), ["a-theirs", "before", "by-hand", "n1", "n3"]);

@@ -144,7 +144,7 @@ const ZERO: &str = "it has a byte 0, which pg_dump never writes";
 const VERTICAL_TAB: &str = "a vertical tab stands in a statement, which pg_dump never writes";
 /// Where its rows end is not known.
 const COPY_OPTIONS: &str = "it has a COPY with options, which pg_dump never writes";
-const LINE: &str = "something stands behind a COPY or a setting of strings on its line, which pg_dump never writes";
+const LINE: &str = "something stands behind a COPY or a SET standard_conforming_strings on its line, which pg_dump never writes";
 
 const ROWS_ENDS: [&[u8]; 2] = [b"\\.\n", b"\\.\r\n"];
 
@@ -371,7 +371,7 @@ impl Lexer {
 // One SQL statement, byte by byte, to the semicolon that ends it: quotes, dollar quotes, comments, parentheses, and the
 // bodies of `BEGIN ATOMIC`, whose semicolons end nothing.
 
-/// Whether a backslash escapes in every string; psql takes it from the next line on.
+/// What sets whether a backslash escapes in every string: for the server at once, for psql from the next line on.
 const SETS_STRINGS: [&[u8]; 2] = [b"set", b"standard_conforming_strings"];
 /// A word longer than this is none that matters here.
 const LONGEST_WORD: usize = 32;

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::file::Existing;
-use svc_step::lock::make_private_folder;
+use svc_step::lock::{self, make_private_folder};
 use svc_step::{Accept, Call, Failure, FromArg, OtherServer, Received, file, run_id};
 
 use crate::client::{Server, members, number, path};
@@ -138,7 +138,7 @@ impl Captured {
 
     fn write(&self, call: &Call) -> Result<(), Failure> {
         let path = state_file(call, &self.backup.cluster_uuid, &self.backup.repository, &self.backup.name);
-        make_private_folder(file::folder_of(&path))?;
+        make_private_folder(file::folder_of(&path), lock::SETTING)?;
         file::write_whole(&path, json!(self).to_string().as_bytes(), 0o600, Existing::Replace)
     }
 

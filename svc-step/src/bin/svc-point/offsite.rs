@@ -1,4 +1,4 @@
-//! Off-site copies: a restore point and the directory of the snapshot repository as one snapshot of restic, tagged with the service's name
+//! Off-site copies: a restore point and the directory of the snapshot repository as one snapshot of restic, tagged with the service's name,
 //! the restore point's ID and its kind once it is verified, and with `unverified-NAME` in place of the name until then.
 
 pub mod copies;
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::child::{self, Captured};
 use svc_step::document::Time;
 use svc_step::line_secrets::sentence_without_secrets;
+use svc_step::progress::Unit;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, Status, restic};
 
@@ -37,7 +38,7 @@ pub struct Copy {
     pub point_id: String,
     /// The host that it was made on.
     pub host: String,
-    /// When the restore point was made, or so many seconds later as there are older copies of it; RFC 3339, UTC.
+    /// When the restore point was made, one second later for each older copy of it; RFC 3339, UTC.
     pub made_at: Time,
     /// Whether it holds the directory of the snapshot repository too.
     pub has_repository: bool,
@@ -124,24 +125,23 @@ fn snapshots(call: &Call, tag: &str, host: Option<&str>, failed: &str) -> Result
 /// Runs restic; `failed` begins the sentence of its failure.
 ///
 /// # Errors
-/// It ended with another status than 0 (5 `offsite_failed`), is not installed (4), a signal, or the time limit.
+/// It ended with another status than 0 (5 `offsite_failed`), is not installed (4), a signal, the time limit, or as [`restic::command`].
 fn run(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
     let mut command = restic::command()?;
     call.reporter().detail(&format!("restic {}", args.join(" ")));
-    let begun = Instant::now();
+    let (begun, mut waits) = (Instant::now(), None);
     let (ended, stderr) = loop {
-        let ended = child::capture(call, command.args(args)).map_err(|failure| match failure.status {
-            Status::Timeout => failure.hint("Set SVC_OFFSITE_TIMEOUT; the next push continues with what was copied."),
-            _ => failure,
-        })?;
+        let ended = child::capture(call, command.args(args))?;
         if ended.status.success() {
             return Ok(ended);
         }
         let stderr = sentence_without_secrets(&ended.stderr);
-        // Another host prunes or checks it.
-        if !stderr.contains(LOCKED) || begun.elapsed() > LOCKED_FOR {
+        // Another host prunes, checks, or, where this one needs it alone, copies. A copy of hours is not given up for want of its tag.
+        let time = if args.first() == Some(&"tag") { Duration::MAX } else { LOCKED_FOR };
+        if !stderr.contains(LOCKED) || begun.elapsed() > time {
             break (ended, stderr);
         }
+        waits.get_or_insert_with(|| call.progress("another restic has locked the repository", Unit::Items("")));
         call.pause(LOCKED_POLL)?;
     };
     let status = ended.status.code().map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
@@ -152,6 +152,14 @@ fn run(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
         "Check SVC_OFFSITE, its storage and its password. To see whether it can be reached:\n  svc-offsite list"
     };
     Err(failure.hint(hint).cause(stderr))
+}
+
+/// Of a copy, what helps where the time limit has passed.
+fn more_time(failure: Failure) -> Failure {
+    match failure.status {
+        Status::Timeout => failure.hint("Set SVC_OFFSITE_TIMEOUT; the next push continues with what was copied."),
+        _ => failure,
+    }
 }
 
 /// What restic says that is wrong: a line of its own, and the last one of a program that it has started, such as ssh.

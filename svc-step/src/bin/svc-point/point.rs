@@ -185,7 +185,7 @@ fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Poi
     Ok(Point {
         path: folder.display().to_string(),
         state,
-        kind: about.as_ref().and_then(|about| about.kind.clone()).or_else(|| kind_of(&id)),
+        kind: kind(about.as_ref(), &id),
         version: about.as_ref().and_then(|about| about.version.clone()),
         quiesced: about.as_ref().map(|about| about.quiesced),
         made_at: made_at.or_else(|| made.map(|made| svc_step::document::Time::from(made).as_str().to_owned())),
@@ -256,8 +256,13 @@ pub fn stamp(id: &str) -> Option<Timestamp> {
     Offset::UTC.to_timestamp(time).ok()
 }
 
+/// The kind of a restore point: as it says itself, else as its ID does.
+pub fn kind(about: Option<&About>, id: &str) -> Option<String> {
+    about.and_then(|about| about.kind.clone()).or_else(|| kind_of(id))
+}
+
 /// The kind that a run ID says: `20261120t020003z-backup-nightly`, `20261120t020003z-upgrade-2.0.1`.
-pub fn kind_of(id: &str) -> Option<String> {
+fn kind_of(id: &str) -> Option<String> {
     let name = id.parse::<RunId>().ok()?.as_str().get(17..)?.to_owned();
     let name = name.strip_prefix("backup-").unwrap_or(&name);
     ["manual", "nightly", "upgrade"].into_iter().find(|kind| name.starts_with(kind)).map(str::to_owned)

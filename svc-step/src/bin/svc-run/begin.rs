@@ -109,7 +109,7 @@ pub fn begin(
         name_holder(&state_dir, &run.id, parent.as_ref());
         run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
         run.resumed = true;
-        run.adopt_undos();
+        run.adopt_undos(|_| true);
         run.rerun_installer = args.rerun_installer;
         run.private = resumed.private;
         run.private_lost = resumed.private_lost;
@@ -223,7 +223,7 @@ pub fn lock_service(state_dir: &Path) -> Result<(Option<File>, Option<String>), 
         }
     }
     // This may be the first call on this host.
-    svc_step::lock::make_private_folder(&state_dir.join("runs"))?;
+    svc_step::lock::make_private_folder(&state_dir.join("runs"), svc_step::lock::SETTING)?;
     let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path).map_err(fault)?;
     if !svc_step::lock::within(SHORTLY, &file).map_err(fault)? {
         let holder = fs::read_to_string(&path).unwrap_or_default();

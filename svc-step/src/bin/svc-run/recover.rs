@@ -74,10 +74,10 @@ pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Rec
     Ok(())
 }
 
-/// Whether nobody has told yet that a run was killed which is not to be resumed.
+/// Whether nobody has told yet that a run was killed which is not to be resumed. What another run has called, that one tells of.
 fn is_killed(journal: &Journal) -> bool {
     let is_resumed = || journal.notes().commit.is_some() || journal.has_begun(steps::FIRST_HOP);
-    journal.last_document().is_none() && !is_resumed() && !journal.script().is_empty()
+    journal.last_document().is_none() && journal.is_readable() && journal.plan().parent.is_none() && !is_resumed()
 }
 
 /// What [`all`] would run, for a dry run.
@@ -96,13 +96,13 @@ fn one(
     verbose: bool,
 ) -> Result<(Vec<String>, Option<Document<RunResult>>), Failure> {
     let plan = journal.plan();
-    let nothing_left = journal.left_to_undo().is_empty();
+    let (nothing_left, superseded, script) = (journal.left_to_undo().is_empty(), journal.is_superseded(), journal.script());
     let (was_killed, was_ok) = (journal.last_document().is_none(), journal.is_ok());
-    let run = Run::new(plan.script.clone(), journal, state_dir.to_owned(), caller.clone(), false, verbose, false);
+    let run = Run::new(script, journal, state_dir.to_owned(), caller.clone(), false, verbose, false);
     if !nothing_left {
         run.say(&format!("what the run {} has left is undone", run.id));
     }
-    run.adopt_undos();
+    run.adopt_undos(|undo| undo.always || !superseded);
     // Its script has ended: no signal ends an undo.
     run.close(false);
     let failed = run.committed().is_none() && !was_ok;
@@ -126,7 +126,7 @@ fn one(
         started: Timestamp::now(),
         code: "interrupted".to_owned(),
         message: match nothing_left {
-            true => "The run was killed.".to_owned(),
+            true => "The run has left no last document: it was killed, or its disk was full.".to_owned(),
             false => "The run was killed, and a later call has undone what it had done.".to_owned(),
         },
         undone: if nothing_left { Vec::new() } else { own_steps(&run) },

@@ -358,10 +358,11 @@ impl Run {
         self.state().notes.commit.clone()
     }
 
-    /// Takes the undos of the journal for this run's own: what a killed run has left.
-    pub fn adopt_undos(&self) {
+    /// Takes undos of the journal for this run's own: what a killed run has left.
+    pub fn adopt_undos(&self, wanted: impl Fn(&Undo) -> bool) {
         let mut state = self.state();
         state.undo = std::mem::take(&mut state.notes.undo);
+        state.undo.retain(wanted);
     }
 
     /// The words of a command as they may be shown: without private arguments, and without the secrets in the others, which may be the

@@ -7,7 +7,7 @@ use svc_step::common::DryRun;
 use svc_step::settings::ServiceArg;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use super::{Copy, NOT_LISTED, of_kind, run as restic, snapshots};
+use super::{Copy, NOT_LISTED, more_time, of_kind, run as restic, snapshots};
 
 /// Arguments of `svc-point copies`.
 #[derive(Debug, clap::Args)]
@@ -88,7 +88,7 @@ pub(crate) fn prune(args: &PruneCopiesArgs, call: &Call) -> StepResult<PrunedCop
     let plan = vec![Action::command(["restic"].into_iter().chain(forget.iter().copied()))];
     if !args.dry.dry_run {
         let attempt = call.effects().attempt();
-        restic(call, &forget, "The copies cannot be pruned")?;
+        restic(call, &forget, "The copies cannot be pruned").map_err(more_time)?;
         attempt.happened();
     }
     let left = snapshots(call, &args.service.name, Some(&host), NOT_LISTED);

@@ -169,7 +169,7 @@ fn fetch_repository(call: &Call, copy: &Snapshot, directory: &Path, id: &str) ->
 
 fn fetch_point(call: &Call, copy: &Snapshot, dir: &Path, id: &str) -> Result<(), Failure> {
     let path = copy.point().map_or(Path::new("/"), |(_, path)| path);
-    make_private_folder(dir)?;
+    make_private_folder(dir, "SVC_BACKUP_DIR")?;
     let restored = restored(call, copy, path, &dir.join(FETCH))?;
     if !restored.join(SUMS).exists() {
         let hint = format!("See what it holds:\n  svc-offsite restic ls {}", copy.id);

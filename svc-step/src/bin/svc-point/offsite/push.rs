@@ -17,7 +17,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::run_id::RunId;
 use svc_step::{Accept, Call, Failure, Received, StepResult};
 
-use super::{LOST_FOUND, Snapshot, literal, of_kind, run as restic, snapshots, unverified};
+use super::{LOST_FOUND, Snapshot, literal, more_time, of_kind, run as restic, snapshots, unverified};
 use crate::last::{self, OffsiteCopy};
 use crate::point::{self, About, BackupDir};
 
@@ -109,7 +109,9 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
             .hint("Give it the name that its restore-point.json has as `id`.")
             .into());
     }
-    let made = About::read(&point).and_then(|about| about.made_at?.parse().ok()).or_else(|| point::stamp(&id));
+    let about = About::read(&point);
+    let kind = of_kind(&point::kind(about.as_ref(), &id).unwrap_or_default());
+    let made = about.and_then(|about| about.made_at?.parse().ok()).or_else(|| point::stamp(&id));
     // Of a cluster with red indices too.
     let health: Health = Received::read(call, &args.search, &["svc-snap.health/1"], Accept::Unfinished)?.result()?;
     let repository = repository(args, call, &health, &id)?;
@@ -124,9 +126,9 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
     // What svc-snap takes before it writes to the repository.
     let name = lock::repository(&health.cluster_uuid, &health.repository.name);
     let _repository = Lock::unless_dry(call, "repository", &name, args.dry.dry_run || repository.is_none())?;
-    match push(args, call, &point, repository.as_deref(), &mut pushed) {
+    match push(args, call, (&point, &kind), repository.as_deref(), &mut pushed) {
         Ok(()) => Ok(pushed),
-        Err(failure) => Err(call.stopped(failure, pushed)),
+        Err(failure) => Err(call.stopped(more_time(failure), pushed)),
     }
 }
 
@@ -154,9 +156,14 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
     })
 }
 
-fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, pushed: &mut Pushed) -> Result<(), Failure> {
+fn push(
+    args: &PushArgs,
+    call: &Call,
+    (point, kind): (&Path, &str),
+    repository: Option<&Path>,
+    pushed: &mut Pushed,
+) -> Result<(), Failure> {
     let (host, service, id) = (Call::host(), args.dir.service(), pushed.point_id.clone());
-    let kind = of_kind(&point::kind_of(&id).unwrap_or_default());
     let (new, verified) = (format!("{},{id},{kind}", unverified(service)), format!("{service},{id},{kind}"));
     let failed = format!("The restore point {id} was not copied off-site");
     let copies = if args.dry.dry_run { Ok(Vec::new()) } else { snapshots(call, service, Some(&host), &failed) };
@@ -172,7 +179,7 @@ fn push(args: &PushArgs, call: &Call, point: &Path, repository: Option<&Path>, p
     if args.dry.dry_run {
         backup.extend(paths.iter().flatten().map(String::as_str));
         pushed.plan.push(Action::command(["restic"].into_iter().chain(backup)));
-        pushed.plan.push(Action::command(["restic", "tag", "--host", &host, "--tag", &new, "--set", &verified]));
+        pushed.plan.push(Action::command(["restic", "tag", "--set", &verified, "SNAPSHOT"]));
         return Ok(());
     }
     // Of the other copies it has read most of this one before.

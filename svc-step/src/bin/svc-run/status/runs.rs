@@ -37,10 +37,10 @@ impl<'a> Runs<'a> {
         };
         let newest = self.runs.iter().filter(chosen).find(|run| !is_refused(run)).or_else(|| self.runs.iter().find(chosen))?;
         // One that was killed and has left nothing tells nothing that an older one, which is not finished, would not tell better.
-        let is_nothing = newest.last_document().is_none()
-            && !is_committed(newest)
-            && self.pending_within(newest).is_empty()
-            && !newest.is_running();
+        let ended_so = newest.last_document().is_none_or(|document| {
+            document.changed == Some(false) && document.error.is_some_and(|error| error.code == "interrupted")
+        });
+        let is_nothing = ended_so && !is_committed(newest) && self.pending_within(newest).is_empty() && !newest.is_running();
         if !newest.is_ok() && !is_nothing {
             return Some(newest.clone());
         }
