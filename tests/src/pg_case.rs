@@ -19,6 +19,8 @@ use crate::wait;
 pub const SOON: Duration = crate::wait::HANG;
 /// The password of every role of a case.
 pub const PASSWORD: &str = "secret";
+/// The rights to one function are one row of the server's: of two tests that change them at once, one would fail.
+const ALONE: &str = "SELECT pg_advisory_xact_lock(1);";
 /// The comment before which [`Case::dump_with`] puts a statement.
 const END: &str = "--\n-- PostgreSQL database dump complete";
 
@@ -160,7 +162,7 @@ impl Case {
         let role = format!("{}_{suffix}", self.database);
         os::file(&self.path("password"), &format!("{PASSWORD}\n"), 0o600, None).unwrap();
         self.admin(&format!(
-            "CREATE ROLE {role} LOGIN PASSWORD {} {rights}; GRANT EXECUTE ON FUNCTION pg_control_system() TO {role}",
+            "{ALONE} CREATE ROLE {role} LOGIN PASSWORD {} {rights}; GRANT EXECUTE ON FUNCTION pg_control_system() TO {role}",
             literal(PASSWORD)
         ));
         role
@@ -294,7 +296,7 @@ impl Drop for Case {
             let _ = self.pg.drop_database(&database);
         }
         for role in all(&format!("SELECT quote_ident(rolname) FROM pg_roles WHERE starts_with(rolname, {own})")) {
-            let _ = self.pg.sql("postgres", &format!("DROP OWNED BY {role}; DROP ROLE {role}"));
+            let _ = self.pg.sql("postgres", &format!("{ALONE} DROP OWNED BY {role}; DROP ROLE {role}"));
         }
         let _ = self.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.owner)));
     }
