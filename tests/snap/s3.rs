@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::{Arc, Mutex, Weak};
 
 use svc_tests::host::Host;
 use svc_tests::journey::{assert_back, point_of};
@@ -11,18 +10,9 @@ use svc_tests::product::Product;
 use svc_tests::s3::{BUCKET, KEY, S3};
 use svc_tests::sandbox::Sandbox;
 
-/// The store and its server, shared by the tests and gone with the last of them: to make them takes a minute.
-fn store() -> Arc<S3> {
-    static STORE: Mutex<Weak<S3>> = Mutex::new(Weak::new());
-    let mut shared = STORE.lock().unwrap();
-    let store = shared.upgrade().unwrap_or_else(|| Arc::new(S3::start(&Host::shared().unwrap()).unwrap()));
-    *shared = Arc::downgrade(&store);
-    store
-}
-
 #[test]
 fn an_object_store_is_a_repository_as_a_folder_is() {
-    let s3 = store();
+    let s3 = S3::start(&Host::shared().unwrap()).unwrap();
     let sandbox = Sandbox::on(s3.own.search.clone(), "sthree");
     let bucket = format!("bucket={BUCKET}");
     let register = |more: &[&str]| sandbox.tool(&["register", "--type", "s3", "--setting", &bucket]).args(more).run();
@@ -54,7 +44,8 @@ fn an_object_store_is_a_repository_as_a_folder_is() {
 
 #[test]
 fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_back() {
-    let (mut host, s3) = (Host::shared().unwrap(), store());
+    let mut host = Host::shared().unwrap();
+    let s3 = S3::start(&host).unwrap();
     host.search = s3.own.search.clone();
     let product = Product::on(host, "sthreelost").unwrap();
     let before = product.install_still("1.15.5", 100).unwrap();
@@ -75,7 +66,8 @@ fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_ba
     let id = point_of(&point).file_name().unwrap().to_str().unwrap().to_owned();
     let env = fs::read_to_string(seen).unwrap();
     assert!(env.contains("SVC_OFFSITE=") && !env.contains("AWS_") && !env.contains(KEY[1]), "{env}");
-    assert_eq!(script("svc-offsite").args(["restic", "init"]).talks().run().status, 0);
+    let init = script("svc-offsite").args(["restic", "init"]).talks().run();
+    assert_eq!(init.status, 0, "{init}");
     script("svc-offsite").arg("push").run().ok().warns("not_restored");
 
     product.run(&product.install_dir().join("bin/svc-uninstall")).unwrap();
