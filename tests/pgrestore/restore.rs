@@ -118,19 +118,23 @@ fn sessions_in_the_way_are_ended_even_those_that_come_back_and_no_others() {
     let mut bystander = case.hold("postgres", "SELECT 1");
     let (stop, of_it) = (AtomicBool::new(false), format!("datname = '{}'", case.database));
     let (ran, gone) = std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                while !stop.load(Ordering::SeqCst) {
-                    // Its connection may be refused for a moment, or cut: that is what it is for.
-                    let _ = case.session(&case.database, "SELECT pg_sleep(1000)").wait();
-                }
-            });
-        }
+        let client = || {
+            while !stop.load(Ordering::SeqCst) {
+                // Its connection may be refused for a moment, or cut: that is what it is for.
+                let _ = case.session(&case.database, "SELECT pg_sleep(1000)").wait();
+            }
+        };
+        let clients = [client; 3].map(|client| scope.spawn(client));
         case.wait_for("the clients", &of_it);
         let ran = case.tool().arg(&dump).run();
         stop.store(true, Ordering::SeqCst);
         let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {of_it}");
-        (ran, wait::until("the end of the clients", SOON, || case.admin(&end).is_empty().then_some(())))
+        // One may be on its way in.
+        let gone = || {
+            case.admin(&end);
+            clients.iter().all(|client| client.is_finished()).then_some(())
+        };
+        (ran, wait::until("the end of the clients", SOON, gone))
     });
     gone.unwrap();
     ran.ok();
