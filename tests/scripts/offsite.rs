@@ -257,6 +257,11 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
 
     assert!(script("svc-offsite").args(["restic", "init"]).talks().run().status == 0);
     push().arg("--dry-run").talks().run().ok().unchanged();
+    let password = product.path("restic password");
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o644)).unwrap();
+    push().run().refused("settings_invalid");
+    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    push().env("SVC_OFFSITE_TIMEOUT", "soon").run().fails(2, "settings_invalid").unchanged();
     push().run().ok().changed();
     let first = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
     // What is written to the repository meanwhile makes the copy invalid, and none is left.
@@ -349,7 +354,14 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
     // restic cannot write the new tags, and says nothing but a warning.
     offsite(&["push"]).stub(&product.path("stub"), "restic", "case $* in tag*) exit ;; esac").run().fails(5, "offsite_failed");
     assert!(!product.state_dir().join("offsite.json").exists());
-    offsite(&["push"]).run().ok().changed();
+    // Another host prunes, and has ended a moment later.
+    let seen = product.path("locked");
+    let lock = format!(
+        "case $* in tag*) [ -e '{0}' ] || {{ touch '{0}'; echo 'repository is already locked by PID 7 on vault' >&2; exit 1; }} ;; esac",
+        seen.display()
+    );
+    offsite(&["push"]).stub(&product.path("stub"), "restic", &lock).run().ok().changed();
+    assert!(seen.exists());
     assert_eq!((copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[]))), (vec![id.clone()], 1));
     // A server that only takes new files (as `rclone serve restic --append-only` does it): what had the first tag stays there too.
     let far = product.path("far away/restic");

@@ -5,8 +5,9 @@ pub mod copies;
 pub mod fetch;
 pub mod push;
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::child::{self, Captured};
 use svc_step::document::Time;
 use svc_step::line_secrets::sentence_without_secrets;
+use svc_step::poll::retry;
 use svc_step::progress::Unit;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, Status, restic};
@@ -122,28 +124,31 @@ fn snapshots(call: &Call, tag: &str, host: Option<&str>, failed: &str) -> Result
     Ok(found)
 }
 
-/// Runs restic; `failed` begins the sentence of its failure.
+/// Runs restic, again where another host prunes, checks or, where this one needs the repository alone, copies; `failed` begins the sentence
+/// of its failure.
 ///
 /// # Errors
 /// It ended with another status than 0 (5 `offsite_failed`), is not installed (4), a signal, the time limit, or as [`restic::command`].
 fn run(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
+    // A copy of hours is not given up for want of its tag.
+    let time = if args.first() == Some(&"tag") { Duration::MAX } else { LOCKED_FOR };
+    let is_locked = |failure: &Failure| failure.causes.iter().any(|cause| cause.contains(LOCKED));
+    let waits = OnceCell::new();
+    let pause = |_| {
+        waits.get_or_init(|| call.progress("another restic has locked the repository", Unit::Items("")));
+        call.pause(LOCKED_POLL)
+    };
+    retry(|failure| is_locked(failure).then_some(time), pause, || run_once(call, args, failed))
+}
+
+fn run_once(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
     let mut command = restic::command()?;
     call.reporter().detail(&format!("restic {}", args.join(" ")));
-    let (begun, mut waits) = (Instant::now(), None);
-    let (ended, stderr) = loop {
-        let ended = child::capture(call, command.args(args))?;
-        if ended.status.success() {
-            return Ok(ended);
-        }
-        let stderr = sentence_without_secrets(&ended.stderr);
-        // Another host prunes, checks, or, where this one needs it alone, copies. A copy of hours is not given up for want of its tag.
-        let time = if args.first() == Some(&"tag") { Duration::MAX } else { LOCKED_FOR };
-        if !stderr.contains(LOCKED) || begun.elapsed() > time {
-            break (ended, stderr);
-        }
-        waits.get_or_insert_with(|| call.progress("another restic has locked the repository", Unit::Items("")));
-        call.pause(LOCKED_POLL)?;
-    };
+    let ended = child::capture(call, command.args(args))?;
+    if ended.status.success() {
+        return Ok(ended);
+    }
+    let stderr = sentence_without_secrets(&ended.stderr);
     let status = ended.status.code().map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));
     let failure = Failure::unavailable("offsite_failed", format!("{failed}: restic ended with {status}: {}.", reason(&stderr)));
     let hint = if stderr.contains(LOCKED) {

@@ -186,7 +186,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
             Failure::failed("journal_full", format!("The journal {} cannot be made: the disk is full.", dir.display()))
                 .hint(disk_space_hint(dir))
         }
-        _ => Failure::directory(dir, "SVC_STATE_DIR", &error),
+        _ => Failure::directory(dir, svc_step::lock::SETTING, &error),
     })
 }
 

@@ -54,7 +54,7 @@ pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Rec
         let needed = journal.left_to_undo();
         if !needed.is_empty() || is_killed(&journal) {
             let id = journal.id().to_owned();
-            let (left, document) = one(journal.clone(), state_dir, caller, verbose)?;
+            let (left, document) = one(journal.clone(), &needed, state_dir, caller, verbose)?;
             recovered
                 .documents
                 .retain(|other| Journal::at(journal.dir().with_file_name(&other.run_id)).plan().parent.as_ref() != Some(&id));
@@ -64,11 +64,10 @@ pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Rec
                 document.is_none_or(|document| document.ok && document.changed != Some(false))
             };
             recovered.changed |= needed.iter().any(changed);
-            match left.is_empty() {
-                true if needed.is_empty() => {}
-                true => recovered.undone.push(id),
-                false => recovered.left.extend(left),
+            if left.is_empty() && !needed.is_empty() {
+                recovered.undone.push(id);
             }
+            recovered.left.extend(left);
         }
     }
     Ok(())
@@ -91,12 +90,13 @@ pub fn plan(run: &Run) {
 /// The commands of what could not be undone; the last document of a killed run of which nothing is left.
 fn one(
     journal: Journal,
+    needed: &[Undo],
     state_dir: &Path,
     caller: &Caller,
     verbose: bool,
 ) -> Result<(Vec<String>, Option<Document<RunResult>>), Failure> {
     let plan = journal.plan();
-    let (nothing_left, superseded, script) = (journal.left_to_undo().is_empty(), journal.is_superseded(), journal.script());
+    let (nothing_left, superseded, script) = (needed.is_empty(), journal.is_superseded(), journal.script());
     let (was_killed, was_ok) = (journal.last_document().is_none(), journal.is_ok());
     let run = Run::new(script, journal, state_dir.to_owned(), caller.clone(), false, verbose, false);
     if !nothing_left {
