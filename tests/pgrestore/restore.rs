@@ -348,6 +348,7 @@ fn drop_old_never_drops_another_database_that_has_the_name_of_what_was_kept() {
     for given in [["--run", ran.doc()["run_id"].as_str().unwrap()], ["--from", staged.to_str().unwrap()]] {
         let ran = case.tool().args(["swap", "--drop-old"]).args(given).run().ok();
         assert_eq!((case.oid(kept), &ran.result()["previous"]), (other.clone(), &Value::Null), "{given:?}");
+        assert_eq!(ran.result()["previous_dropped"], false, "{given:?}");
     }
 }
 

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at};
 use svc_tests::product::Product;
+use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool};
 
 const A_WHILE: Duration = svc_tests::wait::HANG;
@@ -119,6 +120,12 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     // Nobody has rolled back here: what a swap takes is not known, and is not made up.
     let not_known = found["downtime_not_known"].as_array().unwrap();
     assert!(not_known.contains(&json!("swap-search")) && not_known.contains(&json!("installer")), "{ran}");
+
+    // Whoever sits at a terminal reads it.
+    let mut terminal = Terminal::open(&product, "svc-rehearse", &[]);
+    terminal.wait_for("svc-rehearse: verified: ");
+    terminal.wait();
+    assert_no_trace(&product);
 
     // An invalid one is refused as svc-rollback refuses it; and while another run is in progress, every one is.
     rehearse(&product).arg(id(&damaged)).run().fails(7, "point_invalid").unchanged();

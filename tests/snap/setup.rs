@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use svc_tests::host::Host;
+use svc_tests::proxy::{Act, http};
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{OS_USER, Settings};
 use svc_tests::tool::Ran;
@@ -94,6 +95,12 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     sandbox.run(&["register", "--location", location, "--replace"]).ok().changed();
     assert_eq!(shown(), json!({"location": location, "compress": "true"}));
 
+    // Of an answer that nobody understands it is not known what it did.
+    let gate = sandbox.gate();
+    gate.rule(|line| line.starts_with("PUT "), Act::Answer(http("200 OK", "text/html", "<html>"), false), 0, 1);
+    let unclear = sandbox.tool(&["register", "--location", location]).args(rate).via(&gate).run().fails(6, "outcome_unknown");
+    assert_eq!(unclear.doc()["changed"], Value::Null, "{unclear}");
+
     what_is_missing_has_a_reason(&sandbox);
     disks_have_watermarks(&sandbox);
 }
@@ -116,12 +123,16 @@ fn what_is_missing_has_a_reason(sandbox: &Sandbox) {
 /// (`capacity.rs` has the levels.)
 fn disks_have_watermarks(sandbox: &Sandbox) {
     let name = |name: &str| format!("cluster.routing.allocation.disk.{name}");
-    let full = ["low", "high", "flood_stage"].map(|stage| (name(&format!("watermark.{stage}")), json!("1000tb")));
-    let settings: serde_json::Map<_, _> = full.into_iter().chain([(name("threshold_enabled"), json!("true"))]).collect();
-    sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": settings})));
-    let health = sandbox.run(&["health"]).ok().warns("out_of_space");
-    let disk = &health.result()["disks"][0];
-    assert_eq!((&disk["level"], &disk["node"]), (&json!("past_flood_stage"), &json!("svc-1")), "{health}");
+    for (high, level) in [("1b", "past_low"), ("1000tb", "past_flood_stage")] {
+        let settings = json!({
+            name("watermark.low"): "1000tb", name("watermark.high"): high, name("watermark.flood_stage"): high,
+            name("threshold_enabled"): "true",
+        });
+        sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": settings})));
+        let health = sandbox.run(&["health"]).ok().warns("out_of_space");
+        let disk = &health.result()["disks"][0];
+        assert_eq!((&disk["level"], &disk["node"]), (&json!(level), &json!("svc-1")), "{health}");
+    }
 }
 
 #[test]
