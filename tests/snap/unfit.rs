@@ -410,10 +410,16 @@ fn a_staging_that_no_node_takes_ends_and_leaves_nothing() {
         let sandbox = Sandbox::on(own.search.clone(), "nowhere").registered(&[]);
         let docs = sandbox.simple("docs", 10);
         let created = sandbox.create("s1");
-        set(&sandbox, "cluster.routing.allocation.enable", json!("none"));
-        let ended = sandbox.from(&["stage"], &created).fails(6, "timeout").unchanged();
-        set(&sandbox, "cluster.routing.allocation.enable", Value::Null);
-        assert!(ended.doc()["error"]["causes"][0].as_str().unwrap().contains(&docs), "{ended}");
-        assert_eq!(sandbox.names(), [docs]);
+        // The server gives up at once, or lets the shards wait for ever.
+        let forbidden = ("enable", json!("none"), 7, "restore_failed");
+        let throttled = ("node_initial_primaries_recoveries", json!(0), 6, "timeout");
+        for (name, value, status, code) in [forbidden, throttled] {
+            let name = format!("cluster.routing.allocation.{name}");
+            set(&sandbox, &name, value);
+            let ended = sandbox.from(&["stage"], &created);
+            set(&sandbox, &name, Value::Null);
+            ended.fails(status, code).unchanged().error_has(&["No node takes the shards of", &docs, "allocation/explain"]);
+            assert_eq!(sandbox.names(), [docs.as_str()]);
+        }
     });
 }

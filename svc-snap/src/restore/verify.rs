@@ -15,6 +15,9 @@ use crate::index::{Found, get_indices, incomplete, list_of, portions};
 /// For how long no shard of the cluster may be on its way while some of the restore have no place.
 const NO_PLACE: Duration = Duration::from_secs(60);
 
+const SAYS_WHY: &str =
+    "GET /_cluster/allocation/explain says why: a setting or a disk forbids it; change that, and run the same command again.";
+
 /// Waits until the server restores nothing more of `names`; a shard that could not be restored is 7, with the server's own reason.
 pub(crate) fn until_complete<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<Found, Failure> {
     until_idle(call, server, names)?;
@@ -52,10 +55,12 @@ pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T
 
 fn no_place(server: &Server, names: &[&str]) -> Failure {
     let names = incomplete(server, names).unwrap_or_default();
-    let failure = Failure::timeout("timeout", format!("No node takes the shards of {}.", names.join(", "))).hint(
-        "GET /_cluster/allocation/explain says why: a setting or a disk forbids it; change that, and run the same command again.",
-    );
+    let failure = Failure::timeout("timeout", no_node_takes(&names)).hint(SAYS_WHY);
     unassigned(server, &names).into_iter().fold(failure, Failure::cause)
+}
+
+fn no_node_takes<T: AsRef<str> + std::borrow::Borrow<str>>(names: &[T]) -> String {
+    format!("No node takes the shards of {}.", names.join(", "))
 }
 
 /// Whether the cluster's state speaks of a restore of one of `names`.
@@ -83,9 +88,16 @@ fn restored_bytes<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<(u64, u
 }
 
 fn not_complete(server: &Server, names: &[&str]) -> Failure {
-    let message = format!("The snapshot could not be restored completely: {}.", names.join(", "));
-    let hint = "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk; GET /_cluster/allocation/explain says why a shard has no place.";
-    unassigned(server, names).into_iter().fold(Failure::invalid("restore_failed", message).hint(hint), Failure::cause)
+    let why = unassigned(server, names);
+    // The server gives up at once a shard that its settings keep from every node, and has not read it.
+    let was_read = why.is_empty() || why.iter().any(|why| !why.contains("_INDEX_RESTORED"));
+    let (message, hint) = if was_read {
+        let message = format!("The snapshot could not be restored completely: {}.", names.join(", "));
+        (message, "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.")
+    } else {
+        (no_node_takes(names), SAYS_WHY)
+    };
+    why.into_iter().fold(Failure::invalid("restore_failed", message).hint(hint), Failure::cause)
 }
 
 /// Why primary shards of these indices are not started, in the server's words, as far as it answers.
