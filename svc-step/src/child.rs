@@ -1,6 +1,6 @@
 //! Another program, run with its output read, its time limited, and ended with us.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -78,9 +78,26 @@ impl Running {
     ///
     /// # Errors
     /// What `take` says, a signal, or the end of the time limit; the program is ended when `self` is dropped then.
-    pub fn pieces(&mut self, call: &Call, mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub fn pieces(&mut self, call: &Call, take: impl FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure> {
+        self.read(call, reader, take)
+    }
+
+    /// Hands over each line of stdout as soon as it is there, without its end.
+    ///
+    /// # Errors
+    /// As [`Running::pieces`].
+    pub fn lines(&mut self, call: &Call, take: impl FnMut(Vec<u8>) -> Result<(), Failure>) -> Result<(), Failure> {
+        self.read(call, line_reader, take)
+    }
+
+    fn read(
+        &mut self,
+        call: &Call,
+        reader: impl FnOnce(ChildStdout) -> Pieces,
+        mut take: impl FnMut(Vec<u8>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let Some(stdout) = self.child.stdout.take() else { return Ok(()) };
-        let (pieces, _reader) = reader(stdout);
+        let pieces = reader(stdout);
         loop {
             match pieces.recv_timeout(POLL) {
                 Ok(piece) => {
@@ -180,11 +197,17 @@ impl<R: Read> Read for Gathered<R> {
     }
 }
 
-fn reader(stdout: ChildStdout) -> (Pieces, JoinHandle<()>) {
+fn line_reader(stdout: ChildStdout) -> Pieces {
+    let (send, receive) = sync_channel(4);
+    std::thread::spawn(move || BufReader::new(stdout).split(b'\n').try_for_each(|line| send.send(line)));
+    receive
+}
+
+fn reader(stdout: ChildStdout) -> Pieces {
     let _ = fcntl(&stdout, FcntlArg::F_SETPIPE_SZ(PIPE));
     let mut stdout = Gathered { pipe: stdout, read: 0, was_short: false };
     let (send, receive) = sync_channel(4);
-    let thread = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         loop {
             // A program writes some kilobytes at a time: they are gathered, or whoever takes the pieces is woken for each.
             let mut piece = Vec::with_capacity(PIECE);
@@ -198,7 +221,7 @@ fn reader(stdout: ChildStdout) -> (Pieces, JoinHandle<()>) {
             }
         }
     });
-    (receive, thread)
+    receive
 }
 
 fn tail(mut stream: impl Read) -> Vec<u8> {

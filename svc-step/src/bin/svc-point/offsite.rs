@@ -7,12 +7,13 @@ pub mod push;
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::child::{self, Captured};
+use svc_step::child::Running;
 use svc_step::document::Time;
 use svc_step::line_secrets::sentence_without_secrets;
 use svc_step::poll::retry;
@@ -115,7 +116,7 @@ fn snapshots(call: &Call, tag: &str, host: Option<&str>, failed: &str) -> Result
     let mut args = vec!["snapshots", "--json", "--no-lock", "--tag", tag];
     args.extend(host.into_iter().flat_map(|host| ["--host", host]));
     let listed = run(call, &args, failed)?;
-    let mut found: Vec<Snapshot> = serde_json::from_slice(&listed.stdout).map_err(|error| {
+    let mut found: Vec<Snapshot> = serde_json::from_slice(&listed).map_err(|error| {
         Failure::failed("offsite_failed", "The list of restic's snapshots is not understood.")
             .hint("svc-offsite restic snapshots --json")
             .cause(error.to_string())
@@ -124,12 +125,21 @@ fn snapshots(call: &Call, tag: &str, host: Option<&str>, failed: &str) -> Result
     Ok(found)
 }
 
-/// Runs restic, again where another host prunes, checks or, where this one needs the repository alone, copies; `failed` begins the sentence
+/// A line of `restic backup --json` while it copies.
+#[derive(Debug, Deserialize)]
+struct Copying {
+    total_bytes: u64,
+    /// restic leaves it out while it is 0.
+    #[serde(default)]
+    bytes_done: u64,
+}
+
+/// Runs restic and gives what it wrote, again where another host prunes, checks or, where this one needs the repository alone, copies; `failed` begins the sentence
 /// of its failure.
 ///
 /// # Errors
 /// It ended with another status than 0 (5 `offsite_failed`), is not installed (4), a signal, the time limit, or as [`restic::command`].
-fn run(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
+fn run(call: &Call, args: &[&str], failed: &str) -> Result<Vec<u8>, Failure> {
     // A copy of hours is not given up for want of its tag.
     let time = if args.first() == Some(&"tag") { Duration::MAX } else { LOCKED_FOR };
     let is_locked = |failure: &Failure| failure.causes.iter().any(|cause| cause.contains(LOCKED));
@@ -141,12 +151,25 @@ fn run(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
     retry(|failure| is_locked(failure).then_some(time), pause, || run_once(call, args, failed))
 }
 
-fn run_once(call: &Call, args: &[&str], failed: &str) -> Result<Captured, Failure> {
+fn run_once(call: &Call, args: &[&str], failed: &str) -> Result<Vec<u8>, Failure> {
     let mut command = restic::command()?;
     call.reporter().detail(&format!("restic {}", args.join(" ")));
-    let ended = child::capture(call, command.args(args))?;
+    // How often a backup says how far it is, each second.
+    let mut running = Running::start(command.args(args).env("RESTIC_PROGRESS_FPS", "1").stdin(Stdio::null()))?;
+    let progress = OnceCell::new();
+    let mut stdout = Vec::new();
+    running.lines(call, |line| {
+        match serde_json::from_slice::<Copying>(&line) {
+            Ok(copying) => {
+                progress.get_or_init(|| call.progress("copy", Unit::Bytes)).set(copying.bytes_done, copying.total_bytes)
+            }
+            Err(_) => stdout.extend(line.into_iter().chain([b'\n'])),
+        }
+        Ok(())
+    })?;
+    let ended = running.wait(call)?;
     if ended.status.success() {
-        return Ok(ended);
+        return Ok(stdout);
     }
     let stderr = sentence_without_secrets(&ended.stderr);
     let status = ended.status.code().map_or_else(|| "no status".to_owned(), |code| format!("status {code}"));

@@ -174,7 +174,7 @@ fn push(
     let time = time.to_zoned(TimeZone::system()).strftime("%F %T").to_string();
     let not = repository.map(|directory| literal(&directory.join(LOST_FOUND).display().to_string()));
     let paths = [Some(point), repository].map(|path| path.map(|path| path.display().to_string()));
-    let mut backup = vec!["backup", "--json", "--quiet", "--host", &host, "--tag", &new, "--time", &time];
+    let mut backup = vec!["backup", "--json", "--host", &host, "--tag", &new, "--time", &time];
     backup.extend(not.iter().flat_map(|not| ["--exclude", not]));
     if args.dry.dry_run {
         backup.extend(paths.iter().flatten().map(String::as_str));
@@ -191,12 +191,12 @@ fn push(
 
     let before = repository.map(generation).transpose()?;
     let attempt = call.effects().attempt();
-    let copied = restic(call, &backup, &failed).and_then(|ended| {
+    let copied = restic(call, &backup, &failed).and_then(|said| {
         // It is complete only if nothing was written to the repository meanwhile: each write makes another index-N.
-        if repository.map(generation).transpose()? == before { Ok(ended) } else { Err(busy(&args.point)) }
+        if repository.map(generation).transpose()? == before { Ok(said) } else { Err(busy(&args.point)) }
     });
-    let ended = match copied {
-        Ok(ended) => ended,
+    let said = match copied {
+        Ok(said) => said,
         Err(failure) => {
             attempt.happened();
             if failure.signal.is_none() {
@@ -206,7 +206,7 @@ fn push(
         }
     };
     attempt.happened();
-    let summary = ended.stdout.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<Summary>(line).ok());
+    let summary = said.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<Summary>(line).ok());
     let summary = summary.ok_or_else(|| {
         Failure::failed("offsite_failed", format!("{failed}: restic has not printed the ID of its snapshot."))
             .hint("svc-offsite restic version")
