@@ -18,6 +18,7 @@ use svc_tests::os::free_ports;
 use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
+use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool, root, search_path};
 use svc_tests::wait;
 
@@ -400,7 +401,8 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
 fn what_is_copied_last_by_rest_is_not_the_newest_copy_if_its_restore_point_is_older() {
     let (far, port) = (tempfile::tempdir().unwrap(), free_ports(1).unwrap()[0]);
     let address = format!("127.0.0.1:{port}");
-    let mut server = grouped("rclone").args(["serve", "restic", "--addr", &address]).arg(far.path()).spawn().unwrap();
+    let slowly = ["serve", "restic", "--bwlimit", "100k", "--addr", &address];
+    let mut server = grouped("rclone").args(slowly).arg(far.path()).spawn().unwrap();
     wait::until("rclone to serve", wait::HANG, || TcpStream::connect(&address).ok()).unwrap();
     let rest = format!("rest:http://{address}/");
     let (product, older, offsite) = with_repository("offrest", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &rest)]);
@@ -410,7 +412,13 @@ fn what_is_copied_last_by_rest_is_not_the_newest_copy_if_its_restore_point_is_ol
     wait::until("the next second", wait::HANG, || (second() > then).then_some(())).unwrap();
     let [manual, newer] =
         ["manual", "nightly"].map(|kind| point_of(&product.tool("svc-backup").args(["--kind", kind]).run().ok()));
-    for point in [manual.to_str().unwrap(), newer.to_str().unwrap(), &older] {
+    // On a terminal it shows how far it is.
+    let file = product.path("environment").display().to_string();
+    let push = format!("svc-offsite push {}", manual.file_name().unwrap().to_str().unwrap());
+    let mut terminal = Terminal::open(&product, &push, &[("SVC_ENVIRONMENT_FILE", &file)]);
+    terminal.wait();
+    assert!(terminal.shows().contains("restic: "), "{}", terminal.shows());
+    for point in [newer.to_str().unwrap(), &older] {
         offsite(&["push", point]).run().ok().changed();
     }
     // Only those of nights go.
