@@ -86,7 +86,7 @@ fn a_record_that_is_damaged_or_not_understood_is_neither_believed_nor_written_ov
     let other = text.replace("\"database\"", "\"base\"");
     assert_ne!(other, text);
     fs::write(&record, &other).unwrap();
-    case.tool().args(["swap", "--from"]).arg(&document).run().fails(2, "from_damaged").unchanged();
+    case.tool().args(["swap", "--from"]).arg(&document).run().fails(2, "from_invalid").unchanged().error_has(&["shape"]);
     assert_eq!(fs::read_to_string(&record).unwrap(), other);
     // As a call leaves it that was killed before its verification: never swapped in, and removed by the next call.
     assert!(text.contains("\"verified\":true"));

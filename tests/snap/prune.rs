@@ -92,12 +92,13 @@ fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
         path
     };
     let keep = file("first.json", &first.text());
-    for (bad, code) in [
-        (file("half.json", &first.text()[..50]), "from_damaged"),
-        (PathBuf::from("/nowhere/snapshot.json"), "from_invalid"),
-        (file("listed.json", &sandbox.run(&["list"]).text()), "from_invalid"),
+    for (bad, says) in [
+        (file("half.json", &first.text()[..50]), "incomplete"),
+        (PathBuf::from("/nowhere/snapshot.json"), "cannot be read"),
+        (file("listed.json", &sandbox.run(&["list"]).text()), "cannot resume from"),
     ] {
-        sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).arg(bad).run().fails(2, code).unchanged();
+        let ran = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).arg(bad).run();
+        ran.fails(2, "from_invalid").unchanged().error_has(&[says]);
     }
     assert_eq!(names(&sandbox), all);
 

@@ -104,7 +104,7 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     let mut forged = staged.doc().clone();
     forged["result"]["indices"][0]["copy"] = json!(live);
     forged["result"]["indices"][0]["index"] = json!("x");
-    sandbox.from_text(&["discard"], &forged.to_string()).fails(2, "from_damaged").unchanged();
+    sandbox.from_text(&["discard"], &forged.to_string()).fails(2, "from_invalid").unchanged().error_has(&["no copies"]);
     assert_eq!(sandbox.content(), content);
     let gone = sandbox.from(&["discard"], &staged).ok();
     sandbox.from(&["swap"], &staged).refused("not_verified").unchanged();
@@ -125,18 +125,18 @@ fn a_document_that_is_invalid_or_of_another_cluster_or_snapshot_is_refused() {
         let good = if is_snapshots { &created } else { &staged };
         let (text, mut failed) = (good.text(), good.doc().clone());
         (failed["ok"], failed["result"], failed["error"]) = (json!(false), Value::Null, error.clone());
-        for (name, input, code) in [
-            ("empty", String::new(), "from_damaged"),
-            ("half", text[..text.len() / 2].to_owned(), "from_damaged"),
-            ("twice", format!("{text}{text}"), "from_invalid"),
-            ("failed", failed.to_string(), "out_of_space"),
-            ("another tool's", text.replacen("svc-snap.", "svc-pgdump.", 1), "from_invalid"),
-            ("another step's", listed.text(), "from_invalid"),
-            ("a dry run's", dry.text(), "from_invalid"),
+        for (name, input, code, says) in [
+            ("empty", String::new(), "from_invalid", "is empty"),
+            ("half", text[..text.len() / 2].to_owned(), "from_invalid", "is incomplete"),
+            ("twice", format!("{text}{text}"), "from_invalid", "more than one"),
+            ("failed", failed.to_string(), "out_of_space", "Full."),
+            ("another tool's", text.replacen("svc-snap.", "svc-pgdump.", 1), "from_invalid", "cannot resume from"),
+            ("another step's", listed.text(), "from_invalid", "cannot resume from"),
+            ("a dry run's", dry.text(), "from_invalid", "dry run"),
         ] {
             let ran = sandbox.from_text(&[step], &input);
             assert_eq!((ran.status, &ran.doc()["error"]["code"]), (2, &json!(code)), "{step}, {name}\n{ran}");
-            ran.unchanged();
+            ran.unchanged().error_has(&[says]);
         }
         let other = |pointer: &str| {
             let mut other = created.doc().clone();
