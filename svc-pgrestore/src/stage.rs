@@ -134,7 +134,7 @@ pub(crate) fn try_properties(admin: &mut Admin, call: &Call, creation: &Creation
         // Everybody may connect to a new database, so a right that is lacking is one that a setting needs.
         "postgres_refused" | "permission_denied" => {}
         // pg_hba.conf may allow the live name and not that of the copy.
-        "access_denied" | "password_missing" => return Ok(()),
+        "access_denied" => return Ok(()),
         _ => return Err(failure),
     }
     let message = "The server refuses connections to a database with the recorded properties.";

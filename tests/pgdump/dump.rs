@@ -141,7 +141,7 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         os::file(&case.path(name), if mode == 0o600 { "\n" } else { PASSWORD }, mode, None).unwrap();
     }
     let files = left(&case);
-    for (env, args, status, code) in [
+    for (env_text, args, status, code) in [
         ("", "--dbname nowhere", 4, "database_not_found"),
         ("", closed_at.as_str(), 5, "postgres_unreachable"),
         ("", "--host /nowhere", 5, "postgres_unreachable"),
@@ -150,8 +150,8 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         ("", &silent_for, 6, "timeout"),
         ("PGPASSWORD=wrong", "", 3, "access_denied"),
         ("", "--username nobody_here", 3, "access_denied"),
-        ("PGPASSWORD=", "", 3, "password_missing"),
-        ("PGPASSWORD=", "--password", 3, "password_missing"),
+        ("PGPASSWORD=", "", 3, "access_denied"),
+        ("PGPASSWORD=", "--password", 3, "access_denied"),
         ("", "--password-file empty", 2, "settings_invalid"),
         ("", "--password-file readable", 3, "settings_invalid"),
         ("", "--password-file pipe", 3, "file_invalid"),
@@ -169,10 +169,16 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         ("", "--output .", 2, "options_invalid"),
         ("", "--output /nowhere/x.sql", 4, "file_not_found"),
     ] {
-        eprintln!("{env} svc-pgdump {args}: {code}");
-        let env = env.split_whitespace().filter_map(|one| one.split_once('='));
+        eprintln!("{env_text} svc-pgdump {args}: {code}");
+        let env = env_text.split_whitespace().filter_map(|one| one.split_once('='));
         let ran = case.dumper().env("PGPASSWORD", PASSWORD).envs(env).args(args.split_whitespace()).run();
-        ran.fails(status, code).unchanged();
+        let says = match (code, env_text, args) {
+            ("access_denied", "PGPASSWORD=", "") => "requires a password",
+            ("access_denied", "PGPASSWORD=", _) => "no terminal",
+            ("access_denied", ..) => "does not let the user",
+            _ => "",
+        };
+        ran.fails(status, code).unchanged().error_has(&[says]);
     }
     case.dumper().args(["--as", "postgres"]).as_user("daemon").run().refused("permission_denied");
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", case.database));
@@ -208,7 +214,7 @@ fn a_password_is_taken_from_each_of_its_places_and_from_no_file_that_others_can_
     // As in libpq, one that others can read is not used.
     fs::set_permissions(&pgpass, fs::Permissions::from_mode(0o644)).unwrap();
     for file in [pgpass.as_path(), Path::new("/nowhere")] {
-        from("PGPASSFILE", file).run().refused("password_missing").warns("settings_invalid");
+        from("PGPASSFILE", file).run().refused("access_denied").warns("settings_invalid").error_has(&["requires a password"]);
     }
 }
 

@@ -12,8 +12,8 @@ use super::redact::{ServerMessage, severity};
 /// The database from which others are created, renamed and dropped.
 pub const MAINTENANCE: &str = "postgres";
 
-/// The server requires a password and none was given.
-pub(super) const PASSWORD_MISSING: &str = "password_missing";
+/// The client library's words where the server requires a password and none was given.
+const PASSWORD_MISSING: &str = "password missing";
 
 /// Nothing answers at an address.
 pub(super) const UNREACHABLE: &str = "postgres_unreachable";
@@ -23,8 +23,8 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
     let Some(said) = error.as_db_error() else {
         let causes = chain(error);
         let text = causes.join(": ");
-        let failure = if text.contains("password missing") {
-            Failure::refused(PASSWORD_MISSING, format!("The server at {place} requires a password for the user {user}."))
+        let failure = if text.contains(PASSWORD_MISSING) {
+            Failure::refused("access_denied", format!("The server at {place} requires a password for the user {user}."))
                 .hint("Write it into ~/.pgpass (mode 0600), name a file of it with --password-file, or connect with --as over the socket.")
         } else if text.contains("TLS") || text.contains("SSL") {
             of_tls(&text, place, certificate)
@@ -56,6 +56,11 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
             .hint("See the cause; the server's own log says more.")
     };
     failure.cause(describe(said))
+}
+
+/// Whether the server requires a password and none was given.
+pub(super) fn lacks_password(failure: &Failure) -> bool {
+    failure.code == "access_denied" && failure.causes.iter().any(|cause| cause.contains(PASSWORD_MISSING))
 }
 
 /// A statement that failed on a connection that stood; `action` completes the sentence "Cannot …".
