@@ -134,6 +134,6 @@ pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
 }
 
 pub(crate) fn not_as_written(path: &Path) -> Failure {
-    Failure::failed("io_error", format!("{} is not as it was written a moment ago.", path.display()))
+    Failure::fault(format!("{} is not as it was written a moment ago.", path.display()))
         .hint("Find out who writes to it; the file before is beside it.")
 }

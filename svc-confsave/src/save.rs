@@ -128,7 +128,7 @@ fn write(call: &Call, source: &Content, copy: &Path, old: Option<(&Content, &Pre
     }
     written?;
     back?;
-    Err(Failure::failed("io_error", format!("{} is not what was written a moment ago.", copy.display()))
+    Err(Failure::fault(format!("{} is not what was written a moment ago.", copy.display()))
         .hint("Find out who writes there, or name another place with --to."))
 }
 

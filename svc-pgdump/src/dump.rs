@@ -15,7 +15,7 @@ use svc_step::file::{self, Existing, WholeFile};
 use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::work::joined;
-use svc_step::{Call, Failure, StepResult, deadline};
+use svc_step::{Call, Failure, Status, StepResult, deadline};
 
 use crate::check::{Dump, Examiner};
 use crate::compression::Compression;
@@ -183,7 +183,7 @@ fn write(
         let written = joined(writer)?.map_err(fault);
         match passed {
             // Of a signal or the time limit that is the reason; else a file that takes no more.
-            Err(failure) if failure.code != "failed" => Err(failure),
+            Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => Err(failure),
             Err(failure) => Err(written.err().unwrap_or(failure)),
             Ok(running) => Ok((running, written?)),
         }

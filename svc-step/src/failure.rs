@@ -112,7 +112,7 @@ impl Failure {
                 Self::failed("out_of_space", format!("Cannot {action}: the disk that holds {path} is full."))
                     .hint("Free disk space there, or name another directory, and run the same command again.")
             }
-            _ => Self::failed("io_error", format!("Cannot {action} at {path}."))
+            _ => Self::fault(format!("Cannot {action} at {path}."))
                 .hint("Read the cause; when that is fixed, run the same command again."),
         };
         failure.cause(error.to_string())

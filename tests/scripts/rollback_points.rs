@@ -64,7 +64,7 @@ fn what_cannot_be_gone_back_to_is_refused_before_the_stop_and_nothing_staged_is_
     fs::rename(product.path("sums"), sums).unwrap();
     // The directory of the older layout's configuration cannot be made: a file has its name.
     fs::write(product.install_dir().join("conf"), "").unwrap();
-    let in_the_way = rollback().run().fails(1, "io_error").unchanged();
+    let in_the_way = rollback().run().fails(1, "failed").unchanged();
     assert_eq!(in_the_way.failed_checks(), ["configuration"], "{in_the_way}");
     fs::remove_file(product.install_dir().join("conf")).unwrap();
     // A damaged file of the repository is found by the staging, one of the restore point before it.

@@ -11,7 +11,7 @@ use svc_step::Failure;
 const DISK_FULL: &str = "53100";
 
 pub(super) fn unreadable(error: &std::io::Error) -> Failure {
-    Failure::failed("io_error", "The dump cannot be read to its end and sent to the server.")
+    Failure::fault("The dump cannot be read to its end and sent to the server.")
         .hint("Check its disk; another copy of the dump may be intact.")
         .cause(error.to_string())
 }
