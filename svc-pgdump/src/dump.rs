@@ -236,7 +236,7 @@ fn publish(
         false => give_name(call, partial, path, existing).and_then(|()| properties(call)),
     };
     let Err(failure) = named else { return Ok(result) };
-    let without_dump = failure.code == "file_exists" || !path.exists();
+    let without_dump = failure.code == "name_in_use" || !path.exists();
     if first && without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
         call.effects().undone();
     }

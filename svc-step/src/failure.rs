@@ -127,7 +127,7 @@ impl Failure {
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => return Self::io("use the directory", path, error),
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                ("file_exists", format!("Move away what is there, or set {setting} to another directory."))
+                ("name_in_use", format!("Move away what is there, or set {setting} to another directory."))
             }
             _ => ("settings_invalid", format!("Set {setting} to another directory, or repair this one.")),
         };

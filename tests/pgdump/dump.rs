@@ -294,8 +294,8 @@ fn an_existing_file_is_kept_without_force_and_no_link_or_pipe_is_written_to() {
     let case = Case::new("pgd_existing");
     let to = |output: &str| case.dumper().env("PGPASSWORD", PASSWORD).args(["--output", output]);
     case.write("dump.sql", "precious");
-    to("dump.sql").run().refused("file_exists");
-    to("dump.sql").arg("--dry-run").run().refused("file_exists");
+    to("dump.sql").run().refused("name_in_use");
+    to("dump.sql").arg("--dry-run").run().refused("name_in_use");
     to("dump.sql").args(["--force", "--dbname", "nowhere"]).run().fails(4, "database_not_found");
     assert_eq!((fs::read_to_string(case.path("dump.sql")).unwrap(), left(&case).len()), ("precious".to_owned(), 1));
     to("dump.sql").arg("--force").run().ok().changed();
@@ -472,7 +472,7 @@ fn a_dump_that_another_run_wrote_meanwhile_keeps_its_own_properties() {
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '9MB'", case.database));
     let ran = dump(&case).run().ok();
     case.write("go", "");
-    late.wait().refused("file_exists");
+    late.wait().refused("name_in_use");
     verify_from(&ran).ok();
     assert!(properties(&case).contains("9MB"));
 }

@@ -498,7 +498,7 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     case.pg.create_database(&other, &case.owner).unwrap();
     let of_other = |how: &[&str]| case.tool().args(how).args(["--dbname", &other]).arg(case.path("backup.sql")).run();
     of_other(&["stage", "--dry-run"]).ok().warns("not_restored");
-    of_other(&["--in-place"]).refused("file_exists");
+    of_other(&["--in-place"]).refused("name_in_use").error_has(&["those of the dropped"]);
     let text = fs::read_to_string(&kept).unwrap();
 
     case.pg.drop_database(&case.database).unwrap();

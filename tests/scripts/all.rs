@@ -584,13 +584,13 @@ fn the_id_of_a_run_is_its_own_greater_than_all_before_and_never_that_of_what_is_
     let foreign = product.backup_dir().join("20260101t000000z-x");
     fs::create_dir_all(&foreign).unwrap();
     fs::write(foreign.join("precious"), "data").unwrap();
-    product.tool("svc-backup").env("SVC_RUN_ID", "20260101t000000z-x").run().refused("file_exists");
+    product.tool("svc-backup").env("SVC_RUN_ID", "20260101t000000z-x").run().refused("name_in_use").error_has(&["The directory"]);
     assert_eq!(fs::read_to_string(foreign.join("precious")).unwrap(), "data");
 
     let backup = product.tool("svc-backup").run().ok();
     let kept = product.state_dir().join("runs").join(id(&backup)).join("document.json");
     let before = fs::read_to_string(&kept).unwrap();
-    product.tool("svc-backup").env("SVC_RUN_ID", id(&backup)).run().refused("name_in_use");
+    product.tool("svc-backup").env("SVC_RUN_ID", id(&backup)).run().refused("name_in_use").error_has(&["There is a run"]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), before);
     for bad in ["mine", "../x", "20261120T020003Z-x"] {
         product.tool("svc-backup").env("SVC_RUN_ID", bad).run().fails(2, "options_invalid").unchanged();

@@ -171,7 +171,7 @@ fn what_cannot_be_upgraded_is_refused_before_the_stop_and_every_check_is_made() 
 
     // Of two, the one that is told of is the first.
     fs::write(product.backup_dir(), "in the way").unwrap();
-    let two = upgrade(&installer).env("SVC_DATABASE", "uprefuse_none").run().refused("file_exists");
+    let two = upgrade(&installer).env("SVC_DATABASE", "uprefuse_none").run().refused("name_in_use");
     assert!(two.failed_checks().starts_with(&["backup-directory", "database"]), "{two}");
     assert!(two.hint().contains("SVC_BACKUP_DIR") && two.doc()["error"]["message"].to_string().contains(" checks"), "{two}");
     fs::remove_file(product.backup_dir()).unwrap();
@@ -444,7 +444,7 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
     for name in [&alike, &hook.with_file_name("10-modules-sh")] {
         fs::copy(&hook, name).unwrap();
     }
-    upgrade().run().refused("name_in_use");
+    upgrade().run().refused("name_in_use").error_has(&["10-modules"]);
     fs::remove_file(&alike).unwrap();
     assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));
     upgrade().run().ok();

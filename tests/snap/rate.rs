@@ -145,7 +145,7 @@ fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
     let snapshots = sandbox.state.path().join("snapshots");
     fs::rename(&snapshots, sandbox.state.path().join("aside")).unwrap();
     fs::write(&snapshots, "").unwrap();
-    sandbox.run(&["create", "s2"]).refused("file_exists").unchanged();
+    sandbox.run(&["create", "s2"]).refused("name_in_use").unchanged().error_has(&["cannot be used"]);
     fs::remove_file(&snapshots).unwrap();
 
     // What a server says of a repository that was changed a moment ago.

@@ -181,7 +181,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") => {
             "Repair the index (GET /_cluster/allocation/explain)."
         }
-        ("file_exists", "svc-confsave.save") if error.hint.as_deref().is_some_and(|hint| hint.contains("--force")) => {
+        ("name_in_use", "svc-confsave.save") if error.hint.as_deref().is_some_and(|hint| hint.contains("--force")) => {
             "Move the copy to another place, then resume the run."
         }
         _ => return error.hint.clone(),
@@ -302,7 +302,7 @@ mod tests {
             ("svc-rollback", "svc-snap.swap", "indices_red", "--drop-old", "--discard-current"),
             // A rehearsal gives nothing up, and has no such option.
             ("svc-rehearse", "svc-snap.swap", "indices_red", "--discard-current", "Repair the index"),
-            ("svc-rollback", "svc-confsave.save", "file_exists", "--force", "Move the copy"),
+            ("svc-rollback", "svc-confsave.save", "name_in_use", "--force", "Move the copy"),
             ("svc-rollback", "svc-snap.stage", "out_of_space", "--force", "as the tool has it: --force"),
         ] {
             let error = json!({"code": code, "message": "", "hint": format!("as the tool has it: {flag}"), "retryable": false, "causes": []});
