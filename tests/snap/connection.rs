@@ -128,7 +128,7 @@ impl<'a> Client<'a> {
             let staged = silent(self.as_user(user, &args).env("SVC_INDICES", "*").stdin(created.text()).run()).ok().changed();
             assert_eq!(staged.result()["throttle"]["put_back"], put_back, "{staged}");
             if user == LEAST {
-                let warnings = staged.clone().warns("rate_not_changed").doc()["warnings"].to_string();
+                let warnings = staged.clone().warns_of("setting_not_changed", "Left as it is").doc()["warnings"].to_string();
                 assert!(warnings.contains("cluster:admin/settings/update"), "the right is named\n{staged}");
             }
             silent(self.as_user(user, &["discard", "--from", "-"]).stdin(staged.text()).run()).ok().changed();
