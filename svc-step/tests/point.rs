@@ -702,7 +702,7 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
     let dry = |listed: &str| {
         host.run(&["push", &point, "--search", search, "--snapshot", "/none", "--snapshots", listed, "--dry-run"]).code()
     };
-    assert_eq!(dry(&taking), (5, "search_busy".to_owned()));
+    assert_eq!(dry(&taking), (5, "server_busy".to_owned()));
     assert_eq!(dry("/none").0, 2, "nobody has looked");
     assert_eq!(push("/far"), (4, "file_not_found".to_owned()));
 }

@@ -182,7 +182,7 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
     }
     case.dumper().args(["--as", "postgres"]).as_user("daemon").run().refused("permission_denied");
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", case.database));
-    dump(&case).run().fails(5, "postgres_busy").unchanged();
+    dump(&case).run().fails(5, "server_busy").unchanged();
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT -1", case.database));
     assert_eq!(left(&case), files);
     Tool::new("svc-pgdump").arg("verify").arg(case.path("pipe")).run().refused("file_invalid");
@@ -415,7 +415,7 @@ fn a_lock_and_a_missing_right_are_told_apart_whatever_language_the_server_speaks
     for language in ["C", GERMAN] {
         case.admin(&format!("ALTER ROLE {} SET lc_messages = '{language}'", case.owner));
         let held = case.hold(&case.database, "LOCK TABLE t");
-        let busy = dump(&case).args(["--lock-wait-timeout", "200ms"]).run().fails(5, "postgres_busy").unchanged();
+        let busy = dump(&case).args(["--lock-wait-timeout", "200ms"]).run().fails(5, "server_busy").unchanged();
         assert_eq!(busy.text().contains("FEHLER"), language == GERMAN, "{busy}");
         drop(held);
         case.sql("CREATE TABLE theirs (a int)");

@@ -112,7 +112,7 @@ fn the_connections_own_settings_lead_the_administrator_to_the_same_server_and_wi
 fn sessions_in_the_way_are_named_and_left_alone() {
     let (case, _) = Case::filled("pga_busy");
     let mut guest = case.hold(&case.database, "SELECT 1");
-    let ran = clone(&case).run().fails(5, "postgres_busy").unchanged();
+    let ran = clone(&case).run().fails(5, "server_busy").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("of postgres (psql), active"), "{ran}");
     assert!(guest.is_open() && case.copies().is_empty(), "{ran}");
     by_run(&case, ran.doc()["run_id"].as_str().unwrap(), &["swap"]).fails(4, "swap_not_found");

@@ -269,7 +269,7 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     let writes = format!("case $* in backup*) : > '{}/index-999' ;; esac", product.repository_dir().display());
     let count = || copies(&script("svc-offsite").arg("list").run()).len();
     let copies = count();
-    push().stub(&stub, "restic", &writes).run().fails(5, "search_busy");
+    push().stub(&stub, "restic", &writes).run().fails(5, "server_busy");
     fs::remove_file(product.repository_dir().join("index-999")).unwrap();
     assert_eq!((count(), fs::read_to_string(product.state_dir().join("offsite.json")).unwrap()), (copies, first));
     // One that restic could not read whole is none either.

@@ -438,7 +438,7 @@ fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
     let json = "application/json";
     for (answer, status, code) in [
         (redirect, 3, "search_unreachable"),
-        (http("502 Bad Gateway", "text/html", BAD_GATEWAY), 5, "search_busy"),
+        (http("502 Bad Gateway", "text/html", BAD_GATEWAY), 5, "server_busy"),
         (http("200 OK", "text/html", WELCOME), 3, "search_unreachable"),
         (http("404 Not Found", "text/html", WELCOME), 3, "search_unreachable"),
         (http("200 OK", json, "{\"name\":\"couch\",\"couchdb\":\"Welcome\"}"), 3, "search_unreachable"),

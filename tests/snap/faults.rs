@@ -196,7 +196,7 @@ fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_noth
     bench.hurt(Act::Answer(busy(), false), 2);
     bench.create("moment").run().ok().changed();
     bench.hurt(Act::Answer(busy(), false), ALL);
-    let ran = bench.create("busy").args(["--timeout", "8s"]).run().fails(5, "search_busy").unchanged();
+    let ran = bench.create("busy").args(["--timeout", "8s"]).run().fails(5, "server_busy").unchanged();
     assert_eq!(ran.doc()["error"]["retryable"], true);
     bench.check("busy", &ran);
 }

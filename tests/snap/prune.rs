@@ -137,7 +137,7 @@ fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
     take(&sandbox, "n4", "nightly");
     let why = "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]";
     let gate = sandbox.gate().refusing("POST /_snapshot", 1000, (500, "illegal_state_exception", why));
-    let late = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().warns("search_busy");
+    let late = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().warns("server_busy");
     assert_eq!(late.result()["deleted_count"], 1);
     sandbox.run(&["verify"]).ok();
 }
@@ -165,7 +165,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
     let busy = (503, "concurrent_snapshot_execution_exception", why);
     let always = sandbox.gate().refusing("DELETE /_snapshot", 1000, busy);
     let given_up = sandbox.tool(&ALL_BUT_ONE).args(["--timeout", "4s"]).via(&always).run();
-    let given_up = given_up.fails(5, "search_busy").unchanged();
+    let given_up = given_up.fails(5, "server_busy").unchanged();
     assert_eq!(told(&given_up)[0], "n1 planned max_age");
     assert_eq!(given_up.result()["deleted_count"], 0);
     assert!(always.changes().iter().all(|line| line.ends_with("/n1")) && always.changes().len() > 1, "one at a time");

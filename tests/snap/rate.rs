@@ -177,7 +177,7 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
     if sandbox.search.product == Product::OpenSearch {
         let args = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=9mb"];
         let (_state, register) = elsewhere(&sandbox, &args);
-        register.args(["--timeout", "3s"]).run().fails(5, "search_busy").unchanged();
+        register.args(["--timeout", "3s"]).run().fails(5, "server_busy").unchanged();
     }
     let second = second.wait().ok().warns_of("setting_not_changed", "Left as it is");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");

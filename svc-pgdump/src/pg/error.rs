@@ -49,7 +49,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
             "GRANT CONNECT ON DATABASE gives it; or connect as the database's owner or as the administrator (--as postgres).",
         )
     } else if is_busy(code) {
-        Failure::unavailable("postgres_busy", format!("The server at {place} takes no connection just now."))
+        Failure::unavailable("server_busy", format!("The server at {place} takes no connection just now."))
             .hint("It starts, stops, or has too many connections: run the same command again later.")
     } else {
         Failure::failed("postgres_refused", format!("The server at {place} does not connect to {dbname}."))
@@ -81,11 +81,11 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
                 .hint("Connect as the database's owner, or as the administrator (--as postgres).")
         }
         code if *code == SqlState::LOCK_NOT_AVAILABLE => {
-            Failure::unavailable("postgres_busy", format!("Cannot {action}: another session holds a lock."))
+            Failure::unavailable("server_busy", format!("Cannot {action}: another session holds a lock."))
                 .hint("Wait until it has ended (pg_stat_activity shows it), then run the same command again.")
         }
         code if is_busy(code) => {
-            Failure::unavailable("postgres_busy", format!("Cannot {action}: the server is shutting down, or ended the session."))
+            Failure::unavailable("server_busy", format!("Cannot {action}: the server is shutting down, or ended the session."))
                 .hint("Wait until the server runs, then run the same command again.")
         }
         code if *code == SqlState::DISK_FULL => {

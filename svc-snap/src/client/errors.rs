@@ -55,13 +55,13 @@ impl Rule {
 
 const BUSY: Rule = Rule::new(
     Status::Unavailable,
-    "search_busy",
+    "server_busy",
     "The server is busy with something that cannot run in parallel with this.",
     "Try again in a while; svc-snap list shows snapshots under way.",
 );
 const UNAVAILABLE: Rule = Rule::new(
     Status::Unavailable,
-    "search_busy",
+    "server_busy",
     "The server is not able to answer at the moment.",
     "Try again in a while; svc-snap health --wait waits for it.",
 );
@@ -212,7 +212,7 @@ pub(super) fn not_identified(answer: &Answer) -> Failure {
 }
 
 pub(super) fn no_cluster(base: &str) -> Failure {
-    Failure::unavailable("search_busy", format!("The server at {base} has no cluster yet.")).hint(UNAVAILABLE.hint)
+    Failure::unavailable("server_busy", format!("The server at {base} has no cluster yet.")).hint(UNAVAILABLE.hint)
 }
 
 /// No answer has begun to come from `base`, an address without credentials.

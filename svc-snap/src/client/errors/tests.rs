@@ -59,16 +59,16 @@ fn the_type_decides_wherever_it_stands() {
         (500, "snapshot_exception", "Indices don't have primary shards [lost]", 7, "indices_red"),
         (500, "snapshot_exception", "the following indices have unassigned primary shards [lost]", 7, "indices_red"),
         (500, "snapshot_restore_exception", "an open index with same name exists", 3, "conflicting_index"),
-        (503, "concurrent_snapshot_execution_exception", "running", 5, "search_busy"),
+        (503, "concurrent_snapshot_execution_exception", "running", 5, "server_busy"),
         (500, "repository_exception", "loading repository data: unknown field [uuid]", 3, "version_unsupported"),
         (401, "security_exception", "missing authentication credentials", 3, "access_denied"),
         (403, "security_exception", "is unauthorized", 3, "permission_denied"),
-        (503, "master_not_discovered_exception", "", 5, "search_busy"),
+        (503, "master_not_discovered_exception", "", 5, "server_busy"),
         (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "repository_unusable"),
         (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),
         (400, "illegal_argument_exception", "no", 1, "search_refused"),
         (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "out_of_space"),
-        (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "search_busy"),
+        (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "server_busy"),
         (403, "cluster_block_exception", "index [a] blocked by: [FORBIDDEN/8/index write (api)];", 3, "index_blocked"),
     ] {
         assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
@@ -94,7 +94,7 @@ fn a_snapshot_whose_file_is_gone_is_a_damaged_repository_and_not_an_unknown_name
 fn a_repository_that_was_changed_a_moment_ago_is_busy_and_its_secrets_are_not_in_the_causes() {
     let reason = r#"[r] Found unexpected initialized repo metadata [RepositoryMetadata{r}{fs}{{"a":"http://me:pw@far/"}}{2}]"#;
     let failure = refusal(500, &error("repository_exception", reason)).failure;
-    assert_eq!((failure.status.code(), failure.code.as_str()), (5, "search_busy"));
+    assert_eq!((failure.status.code(), failure.code.as_str()), (5, "server_busy"));
     assert!(!format!("{failure:?}").contains("pw"), "{failure:?}");
 }
 
