@@ -252,9 +252,9 @@ fn an_interrupted_dump_leaves_the_file_of_before_and_nothing_else() {
         ("SIGTERM, compressed", compressed, &|dump: &Spawned| dump.signal(Signal::SIGTERM), 143, "interrupted", ""),
         ("SIGINT by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGINT), 130, "interrupted", ""),
         ("SIGHUP by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGHUP), 129, "interrupted", ""),
-        ("the end of the server process", &[], &end, 1, "postgres_refused", "terminat"),
-        ("the end of it, compressed", compressed, &end, 1, "postgres_refused", "terminat"),
-        ("a killed pg_dump", &[], &killed, 1, "postgres_refused", "signal: 9"),
+        ("the end of the server process", &[], &end, 1, "failed", "terminat"),
+        ("the end of it, compressed", compressed, &end, 1, "failed", "terminat"),
+        ("a killed pg_dump", &[], &killed, 1, "failed", "signal: 9"),
     ] {
         let (spawned, held) = standing(&case, dump(&case).arg("--force").args(more));
         how(&spawned);
@@ -392,7 +392,7 @@ fn a_pg_dump_that_does_not_fit_is_refused_with_its_package_and_one_that_fails_pu
         assert!(hint(&ran).contains(&package), "{ran}");
     }
     for (version, does, status, code) in
-        [("echo hello", "", 1, "postgres_refused"), ("pg_dump --version", "pg_dump \"$@\" | head -c 500", 7, "dump_invalid")]
+        [("echo hello", "", 1, "failed"), ("pg_dump --version", "pg_dump \"$@\" | head -c 500", 7, "dump_invalid")]
     {
         script(version, does);
         by("./pg_dump").run().fails(status, code).unchanged();

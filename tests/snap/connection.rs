@@ -504,7 +504,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
         })
     };
     let json = endless(&format!("{OK}\r\n{{\"name\":\""), vec![b'x'; MB]);
-    narrow(&sandbox, &json, ROOM).fails(1, "search_refused").unchanged();
+    narrow(&sandbox, &json, ROOM).fails(1, "failed").unchanged().error_has(&["is larger than"]);
     // What is no JSON is not read to an end that never comes.
     let html = endless("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", vec![b'x'; MB]);
     narrow(&sandbox, &html, ROOM).refused("search_unreachable");
@@ -515,7 +515,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     os::run(Command::new("sh").args(["-c", pack]).arg(&packed)).unwrap();
     let mut answer = format!("{OK}content-encoding: gzip\r\n\r\n").into_bytes();
     answer.extend(fs::read(&packed).unwrap());
-    narrow(&sandbox, &Gate::saying(answer), ROOM).fails(1, "search_refused").unchanged();
+    narrow(&sandbox, &Gate::saying(answer), ROOM).fails(1, "failed").unchanged().error_has(&["is larger than"]);
 }
 
 #[test]

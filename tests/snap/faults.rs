@@ -256,7 +256,7 @@ fn metadata_is_taken_to_the_last_byte_and_refused_beyond_it() {
     assert_eq!(first.result()["snapshot"]["taken_because"], why);
     let left = 1024 - first.result()["plan"][0]["body"]["metadata"].to_string().len();
     create("s1", &format!("{why}{}", "x".repeat(left))).ok();
-    let over = create("s2", &format!("{why}{}", "x".repeat(left + 3))).fails(1, "search_refused");
+    let over = create("s2", &format!("{why}{}", "x".repeat(left + 3))).fails(1, "server_refused");
     over.unchanged().error_has(&["1024 bytes"]);
 }
 

@@ -50,14 +50,14 @@ fn a_count_that_is_not_what_was_captured_is_never_made_live() {
     sandbox.remove_state();
     let live = sandbox.content();
     for step in ["stage", "restore"] {
-        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "restore_failed");
+        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "content_differs");
         failed.unchanged().error_has(&[" 10 ", " 11"]);
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
     }
     // Direct: there is nothing live that it could spoil.
     sandbox.ask("DELETE", &format!("/{a}"), None);
     let others = sandbox.content();
-    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "restore_failed");
+    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "content_differs");
     assert_eq!((sandbox.copies(), &sandbox.content()[&b]), (Vec::new(), &others[&b]));
 }
 
@@ -71,7 +71,7 @@ fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_nev
     let live = sandbox.content();
     damage::flip_a_blob(&sandbox.location()).unwrap();
     for step in ["stage", "restore"] {
-        let failed = sandbox.from(&[step], &created).fails(7, "restore_failed");
+        let failed = sandbox.from(&[step], &created).fails(7, "snapshot_invalid");
         failed.unchanged().error_has(&[&sandbox.prefix, "Corrupt"]);
         assert!(sandbox.copies().is_empty());
         assert_eq!(sandbox.content(), live);
@@ -308,13 +308,13 @@ fn of_many_indices_none_is_swapped_where_one_cannot_be() {
     // The server refuses to clone one of them, to exchange them, or to block some.
     for to in [&format!("POST /{}/_clone/", indices[10]), "POST /_aliases", "PUT /"] {
         let gate = sandbox.gate().refusing(to, 1, MISHAP);
-        let failed = sandbox.resuming(&["swap"], &staged).via(&gate).run().fails(1, "search_refused").unchanged();
+        let failed = sandbox.resuming(&["swap"], &staged).via(&gate).run().fails(1, "server_refused").unchanged();
         assert_eq!(failed.states(), vec!["old"; indices.len()], "{to}");
         is_old(&failed);
     }
     // A restore takes away what it has staged, too.
     let gate = sandbox.gate().refusing("POST /_aliases", 1, MISHAP);
-    is_old(&sandbox.resuming(&["restore"], &created).via(&gate).run().fails(1, "search_refused").unchanged());
+    is_old(&sandbox.resuming(&["restore"], &created).via(&gate).run().fails(1, "server_refused").unchanged());
     let swapped = sandbox.from(&["swap"], &staged).ok().changed();
     assert!(indices.iter().all(|index| sandbox.count(index) == 3));
     assert_eq!((swapped.states(), sandbox.copies().len()), (vec!["new".to_owned(); indices.len()], indices.len()));
@@ -380,7 +380,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
 
         // A closed index is taken over only where it has as many shards.
         sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
-        sandbox.from(&CLOSE, &created).fails(1, "search_refused").error_has(&["with [2] shards"]);
+        sandbox.from(&CLOSE, &created).fails(1, "server_refused").error_has(&["with [2] shards"]);
 
         // Two repositories that do not know of each other, in one folder.
         let second = sandbox.name("second");

@@ -52,7 +52,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
         Failure::unavailable("server_busy", format!("The server at {place} takes no connection just now."))
             .hint("It starts, stops, or has too many connections: run the same command again later.")
     } else {
-        Failure::failed("postgres_refused", format!("The server at {place} does not connect to {dbname}."))
+        Failure::failed("server_refused", format!("The server at {place} does not connect to {dbname}."))
             .hint("See the cause; the server's own log says more.")
     };
     failure.cause(describe(said))
@@ -92,7 +92,7 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
             Failure::failed("out_of_space", format!("Cannot {action}: the server's disk is full."))
                 .hint("Free disk space on the server, and run the same command again.")
         }
-        _ => Failure::failed("postgres_refused", format!("Cannot {action}: the server refused it."))
+        _ => Failure::failed("server_refused", format!("Cannot {action}: the server refused it."))
             .hint("See the cause; the server's own log says more."),
     };
     failure.cause(describe(said))

@@ -145,7 +145,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "permission_denied", "The user has no right to do this; the cause names the right.",
         "Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user.")
         .http(&[403]),
-    Rule::new(Status::NotFound, "search_refused", "The server does not have what was asked for.",
+    Rule::new(Status::NotFound, "server_refused", "The server does not have what was asked for.",
         "See the causes: they are the server's own words.")
         .http(&[404]),
     UNAVAILABLE.http(&[408, 429, 502, 503, 504]),
@@ -177,7 +177,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
     let other = format!("The server refused a request with HTTP {status}.");
     let (mut failure, mut effect) = match RULES.iter().find(|rule| rule.fits(status, &said)) {
         Some(rule) => (Failure::new(rule.status, rule.code, rule.message).hint(rule.hint), rule.effect),
-        None => (Failure::failed("search_refused", other).hint("See the causes: they are the server's own words."), Effect::None),
+        None => (Failure::failed("server_refused", other).hint("See the causes: they are the server's own words."), Effect::None),
     };
     if said.types.is_empty() && (status == 408 || status >= 500) {
         effect = Effect::Unknown;
@@ -289,7 +289,7 @@ pub(super) fn incomplete(base: &str, error: &dyn std::fmt::Display) -> RequestEr
 pub(super) fn too_large(base: &str, limit: u64) -> RequestError {
     let message = format!("An answer of the server at {base} is larger than {} MiB.", limit >> 20);
     let hint = "Check that --url (SVC_SEARCH_URL) is the server's own address.";
-    RequestError::unknown(Failure::failed("search_refused", message).hint(hint))
+    RequestError::unknown(Failure::fault(message).hint(hint))
 }
 
 #[cfg(test)]

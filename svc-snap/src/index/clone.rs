@@ -243,7 +243,7 @@ pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -
     if count == other_count {
         return Ok(());
     }
-    Err(Failure::invalid("restore_failed", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
+    Err(Failure::invalid("content_differs", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
 }
 
 /// Whether a request for several indices may be granted to each of them.

@@ -223,7 +223,7 @@ fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(
 fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
     let name = &one.index;
     let Some(live) = stream::get(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
-        return Err(Failure::invalid("restore_failed", format!("The data stream {name} is not there after its restore.")).hint(
+        return Err(Failure::invalid("content_differs", format!("The data stream {name} is not there after its restore.")).hint(
             "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
         ));
     };

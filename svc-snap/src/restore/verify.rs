@@ -85,7 +85,7 @@ fn restored_bytes<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<(u64, u
 fn not_complete(server: &Server, names: &[&str]) -> Failure {
     let message = format!("The snapshot could not be restored completely: {}.", names.join(", "));
     let hint = "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk; GET /_cluster/allocation/explain says why a shard has no place.";
-    unassigned(server, names).into_iter().fold(Failure::invalid("restore_failed", message).hint(hint), Failure::cause)
+    unassigned(server, names).into_iter().fold(Failure::invalid("snapshot_invalid", message).hint(hint), Failure::cause)
 }
 
 /// Why primary shards of these indices are not started, in the server's words, as far as it answers.
@@ -119,7 +119,7 @@ pub(crate) fn same_as_captured(name: &str, found: u64, expected: Option<u64>) ->
     let Some(expected) = expected.filter(|expected| *expected != found) else { return Ok(()) };
     let message = format!("{name} holds {found} documents, but {expected} were captured with the snapshot.");
     let hint = "Something wrote while the snapshot was taken, or the snapshot is damaged: restore another one (svc-snap list).";
-    Err(Failure::invalid("restore_failed", message).hint(hint))
+    Err(Failure::invalid("content_differs", message).hint(hint))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
     let rows: String = RULES.iter().map(row).collect();
     let table = format!(
         "| the server's `type` | and its `reason` or cause says | HTTP | exit | `error.code` |\n|---|---|---|---|---|\n{rows}\
-         | any other | | any other | 1 | `search_refused` |\n"
+         | any other | | any other | 1 | `server_refused` |\n"
     );
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (found, after) = rest.split_once(END).unwrap();
@@ -66,14 +66,14 @@ fn the_type_decides_wherever_it_stands() {
         (503, "master_not_discovered_exception", "", 5, "server_busy"),
         (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "repository_unusable"),
         (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),
-        (400, "illegal_argument_exception", "no", 1, "search_refused"),
+        (400, "illegal_argument_exception", "no", 1, "server_refused"),
         (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "out_of_space"),
         (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "server_busy"),
         (403, "cluster_block_exception", "index [a] blocked by: [FORBIDDEN/8/index write (api)];", 3, "index_blocked"),
     ] {
         assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
     }
-    assert_eq!(code(405, &json!({"error": "Incorrect HTTP method", "status": 405})), (1, "search_refused".to_owned()));
+    assert_eq!(code(405, &json!({"error": "Incorrect HTTP method", "status": 405})), (1, "server_refused".to_owned()));
     let failure = refusal(404, &error("repository_missing_exception", "[r] missing")).failure;
     assert_eq!(failure.causes, ["HTTP 404 repository_missing_exception", "[r] missing"], "once each");
 }
