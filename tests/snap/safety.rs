@@ -45,7 +45,7 @@ fn a_staged_copy_that_is_not_as_it_was_verified_never_replaces_what_is_live() {
 fn a_closed_index_is_in_the_way_too() {
     let (sandbox, docs, created) = Sandbox::saved("closed");
     sandbox.ask("POST", &format!("/{docs}/_close"), None);
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
     refused.error_has(&[&docs]);
     assert!(is_closed(&sandbox, &docs));
     sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("not_verified");

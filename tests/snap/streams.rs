@@ -74,7 +74,7 @@ fn a_data_stream_is_neither_staged_nor_swapped_and_comes_back_in_place() {
     }
     sandbox.run(&["clone"]).refused("data_streams");
 
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
     refused.error_has(&[&name, &other, &docs]);
     for how in ["close", "delete"] {
         sandbox.fill_stream(&name, 200, 202);

@@ -224,7 +224,7 @@ fn what_takes_writes_again_before_the_exchange_is_not_exchanged() {
     let held = gate.hold(sandbox.resuming(&["swap"], &staged));
     sandbox.block(&docs, "write", false);
     gate.open();
-    held.wait().refused("conflicting_index").unchanged();
+    held.wait().refused("name_in_use").unchanged().error_has(&["took the write block off"]);
     assert_eq!((sandbox.content(), sandbox.copies()), (content, copies));
 }
 
@@ -267,7 +267,7 @@ fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anythin
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
     sandbox.simple("alias", 2);
-    let refused = |ran: Ran| ran.refused("conflicting_index").error_has(&[&alias]);
+    let refused = |ran: Ran| ran.refused("name_in_use").error_has(&[&alias]);
     let content = sandbox.content();
     refused(sandbox.from(&["swap", "--dry-run"], &staged));
     refused(sandbox.from(&["swap"], &staged));

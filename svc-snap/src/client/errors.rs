@@ -115,7 +115,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "name_in_use", "An index of that name exists already.",
         "GET /_cat/indices?expand_wildcards=all shows it.")
         .on(&["resource_already_exists_exception"], &[]),
-    Rule::new(Status::Refused, "conflicting_index", "An index or an alias of the same name exists.",
+    Rule::new(Status::Refused, "name_in_use", "An index or an alias of the same name exists.",
         "GET /_cat/aliases and GET /_cat/indices?expand_wildcards=all show them: remove one, or leave the index out with --indices; in place, see --on-conflict.")
         .on(&["snapshot_restore_exception", "invalid_index_name_exception", "invalid_alias_name_exception"],
             &["open index with same name", "already exists as alias", "exists with the same name"]),

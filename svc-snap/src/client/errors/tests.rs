@@ -4,6 +4,7 @@ use std::{env, fs, io};
 use serde_json::json;
 
 use super::*;
+use crate::index::clone::is_transient;
 
 const BEGIN: &str =
     "<!-- The errors of the servers, from svc-snap/src/client/errors.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
@@ -45,6 +46,20 @@ fn error(kind: &str, reason: &str) -> Value {
     json!({"error": {"root_cause": [{"type": kind, "reason": reason}], "type": kind, "reason": reason}, "status": 0})
 }
 
+/// Of these only the first passes by itself.
+#[test]
+fn an_index_of_a_clones_name_is_told_from_an_alias_of_that_name() {
+    for (kind, reason, passes) in [
+        ("resource_already_exists_exception", "index [a/uuid] already exists", true),
+        ("invalid_index_name_exception", "Invalid index name [a], already exists as alias", false),
+        ("invalid_alias_name_exception", "an index or data stream exists with the same name as the alias", false),
+        ("snapshot_restore_exception", "an open index with same name already exists in the cluster", false),
+    ] {
+        let failure = refusal(400, &error(kind, reason)).failure;
+        assert_eq!((failure.code.as_str(), is_transient(&failure)), ("name_in_use", passes), "{kind}");
+    }
+}
+
 #[test]
 fn the_type_decides_wherever_it_stands() {
     let hidden = json!({"error": {"type": "exception", "reason": "failed", "root_cause": [{"type": "exception", "reason": "failed"}],
@@ -58,7 +73,7 @@ fn the_type_decides_wherever_it_stands() {
         (500, "repository_exception", "[/x] doesn't match any of path.repo", 3, "repository_unusable"),
         (500, "snapshot_exception", "Indices don't have primary shards [lost]", 7, "indices_red"),
         (500, "snapshot_exception", "the following indices have unassigned primary shards [lost]", 7, "indices_red"),
-        (500, "snapshot_restore_exception", "an open index with same name exists", 3, "conflicting_index"),
+        (500, "snapshot_restore_exception", "an open index with same name exists", 3, "name_in_use"),
         (503, "concurrent_snapshot_execution_exception", "running", 5, "server_busy"),
         (500, "repository_exception", "loading repository data: unknown field [uuid]", 3, "version_unsupported"),
         (401, "security_exception", "missing authentication credentials", 3, "access_denied"),
