@@ -142,7 +142,12 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
     let says = dry.check("search")["message"].as_str().unwrap();
     assert!(says.contains("svc-rollback refuses them: upway-logs"), "{dry}");
 
-    let refused = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(3, "data_streams");
+    let refused = product
+        .tool("svc-upgrade")
+        .arg(product.installer("2.0.1"))
+        .run()
+        .fails(3, "not_swappable")
+        .error_has(&["Leave the data streams out"]);
     assert_eq!(refused.failed_checks().first(), Some(&"rollback-snapshot"), "{refused}");
     assert_eq!(
         (product.process(), product.marker(), refused.result()["restore_point"].clone()),
