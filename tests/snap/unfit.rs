@@ -387,7 +387,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
         let fs = json!({"type": "fs", "settings": {"location": location}});
         sandbox.ask("PUT", &format!("/_snapshot/{second}"), Some(fs));
         sandbox.run(&["create", "by-the-second", "--repository", &second]).ok();
-        sandbox.run(&["delete", "s"]).fails(7, "repository_changed_elsewhere").unchanged();
+        sandbox.run(&["delete", "s"]).fails(7, "repository_shared").unchanged();
         assert_eq!(sandbox.run(&["list"]).status, 7);
 
         let url = ["--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];

@@ -97,13 +97,13 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Invalid, "repository_unusable", "Not every node of the server can write to the repository.",
         "The cause names the nodes. A folder must be the same one for every node, owned by the server's user (svc-snap configure --location DIR); an object store needs its keys in the keystore of each node.")
         .on(&["repository_verification_exception"], &[]),
-    Rule::new(Status::Refused, "repository_readonly", "The repository is registered read-only.",
+    Rule::new(Status::Refused, "repository_shared", "The repository is registered read-only.",
         "svc-snap register --location DIR --replace registers it for writing; two clusters must never write to one folder.")
         .on(&["repository_exception"], &["readonly", "read-only"]),
     Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that folder (path.repo).",
         "svc-snap configure --location DIR adds a folder to path.repo, then restart the server; other types than fs may need a plugin on every node.")
         .on(&["repository_exception"], &["path.repo", "repository type"]),
-    Rule::new(Status::Invalid, "repository_changed_elsewhere",
+    Rule::new(Status::Invalid, "repository_shared",
         "Something else than this server has written to the repository's folder.",
         "Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again.")
         .on(&["repository_exception", "snapshot_exception"],
