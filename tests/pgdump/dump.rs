@@ -142,7 +142,7 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
     }
     let files = left(&case);
     for (env_text, args, status, code) in [
-        ("", "--dbname nowhere", 4, "database_not_found"),
+        ("", "--dbname nowhere", 4, "data_not_found"),
         ("", closed_at.as_str(), 5, "postgres_unreachable"),
         ("", "--host /nowhere", 5, "postgres_unreachable"),
         ("", "--host no.such.host.invalid", 5, "postgres_unreachable"),
@@ -296,7 +296,7 @@ fn an_existing_file_is_kept_without_force_and_no_link_or_pipe_is_written_to() {
     case.write("dump.sql", "precious");
     to("dump.sql").run().refused("name_in_use");
     to("dump.sql").arg("--dry-run").run().refused("name_in_use");
-    to("dump.sql").args(["--force", "--dbname", "nowhere"]).run().fails(4, "database_not_found");
+    to("dump.sql").args(["--force", "--dbname", "nowhere"]).run().fails(4, "data_not_found");
     assert_eq!((fs::read_to_string(case.path("dump.sql")).unwrap(), left(&case).len()), ("precious".to_owned(), 1));
     to("dump.sql").arg("--force").run().ok().changed();
     verify(&case.path("dump.sql")).ok();

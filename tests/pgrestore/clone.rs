@@ -137,7 +137,7 @@ fn the_servers_own_databases_and_a_missing_one_are_refused() {
     let case = Case::new("pga_none");
     for (database, status, code) in [
         ("template1", 2, "options_invalid"),
-        ("not_there_at_all", 4, "database_not_found"),
+        ("not_there_at_all", 4, "data_not_found"),
         ("host=x password=y", 2, "options_invalid"),
     ] {
         clone(&case).args(["--dbname", database]).run().fails(status, code).unchanged();

@@ -84,7 +84,7 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     let (sandbox, live, created) = Sandbox::saved("bad");
     let staged = sandbox.from(&["stage"], &created).ok();
     let content = sandbox.content();
-    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
+    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "data_not_found").unchanged();
     sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("options_invalid");
     sandbox.resuming(&["swap"], &staged).env("SVC_INDICES", "other-*").run().refused("options_invalid");
     sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();

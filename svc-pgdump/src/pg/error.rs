@@ -35,7 +35,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
     };
     let code = said.code();
     let failure = if *code == SqlState::INVALID_CATALOG_NAME {
-        Failure::not_found("database_not_found", format!("The server at {place} has no database {dbname}."))
+        Failure::not_found("data_not_found", format!("The server at {place} has no database {dbname}."))
             .hint(if dbname == MAINTENANCE {
                 "Administrators connect to this one before they make or drop another: createdb postgres makes it; psql --list shows all."
             } else {

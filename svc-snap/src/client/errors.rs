@@ -86,7 +86,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::NotFound, "snapshot_not_found", "The repository has no snapshot of that name.",
         "svc-snap list shows which there are.")
         .on(&["snapshot_missing_exception", "snapshot_restore_exception"], &["is missing", "snapshot does not exist"]),
-    Rule::new(Status::NotFound, "index_not_found", "An index that was named does not exist.",
+    Rule::new(Status::NotFound, "data_not_found", "An index that was named does not exist.",
         "GET /_cat/indices shows which there are.")
         .on(&["index_not_found_exception"], &[]),
     Rule::new(Status::Refused, "name_in_use", "The repository has a snapshot of that name already.",
