@@ -319,7 +319,8 @@ fn what_could_be_undone_is_told_also_where_not_all_could_be() {
     fs::write(run.join("01-installer.started"), "external\n").unwrap();
     fs::write(run.join("01-installer.out"), "licence t0psecret\n").unwrap();
     let recover = Tool::new("svc-run").arg("recover").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
-    let ran = recover.env("SVC_STATE_DIR", &state).env("SVC_INSTALL_DIR", folder.path()).run().fails(1, "undo_failed").changed();
+    let ran =
+        recover.env("SVC_STATE_DIR", &state).env("SVC_INSTALL_DIR", folder.path()).run().fails(1, "run_unfinished").changed();
     assert_eq!(ran.result()["undone"], json!([]), "{ran}");
     assert!(!holds(&state, "t0psecret") && holds(&run, "What it printed was removed"));
 }

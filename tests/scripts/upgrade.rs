@@ -266,12 +266,12 @@ fn a_dump_that_fails_after_the_stop_changes_nothing_and_the_service_runs_again()
     let recover = || product.tool("svc-run").arg("recover");
     // Where no script was ever called there is nothing to recover.
     recover().env("SVC_STATE_DIR", product.path("no state yet").display().to_string()).run().ok().unchanged();
-    recover().stub(&stubs, "svc-snap", &away).run().fails(1, "undo_failed");
+    recover().stub(&stubs, "svc-snap", &away).run().fails(1, "run_unfinished");
     assert_eq!(ran.doc()["changed"], true, "two snapshots are left\n{ran}");
     let names = ["warm", "upgrade"].map(|kind| format!("snapshot_updump_{}_{id}_{kind}", &id[..8]));
     let commands = [format!("svc-snap delete {} ", names[0]), "--kind upgrade".to_owned()];
     let named = |warning: &Value, command: &str| {
-        warning["code"] == "undo_failed" && warning["message"].as_str().unwrap().contains(command)
+        warning["code"] == "run_unfinished" && warning["message"].as_str().unwrap().contains(command)
     };
     assert!(commands.iter().all(|command| warnings.iter().any(|warning| named(warning, command))), "{commands:?}\n{ran}");
     recover().run().ok().changed();
