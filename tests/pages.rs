@@ -45,7 +45,7 @@ const MAKERS: [(&str, u8); 24] = [
 
 /// Statuses of codes that are no literal where their failure or warning is made.
 const OTHERS: [(&str, u8); 7] = [
-    ("undo_failed", 9),
+    ("run_unfinished", 9),
     ("failed", 1),
     ("point_too_old", 7),
     ("not_swappable", 0),
@@ -73,7 +73,7 @@ fn codes() -> BTreeMap<String, String> {
         }
     }
     // A warning of a run says itself that a person must read it.
-    found.entry("undo_failed").or_default().remove(&0);
+    found.entry("run_unfinished").or_default().remove(&0);
     for (code, status) in OTHERS {
         found.entry(code).or_default().insert(status);
     }

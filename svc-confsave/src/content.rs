@@ -59,7 +59,7 @@ impl Content {
             return Ok(());
         }
         let owner = self.owner().unwrap_or_else(|| format!("the user number {uid}"));
-        Err(Failure::refused("file_exists", format!("{} belongs to {owner}.", self.path.display()))
+        Err(Failure::refused("name_in_use", format!("{} belongs to {owner}.", self.path.display()))
             .hint("Inspect it; remove it if nobody knows why it is there, or name a file in a folder of your own."))
     }
 
@@ -134,6 +134,6 @@ pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
 }
 
 pub(crate) fn not_as_written(path: &Path) -> Failure {
-    Failure::failed("io_error", format!("{} is not as it was written a moment ago.", path.display()))
+    Failure::fault(format!("{} is not as it was written a moment ago.", path.display()))
         .hint("Find out who writes to it; the file before is beside it.")
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
         Some(_) => {
             let message = format!("{} is a saved copy of other content.", copy.display());
             let hint = "It may be the customised configuration. Name another place with --to; --force replaces it, and the previous one is FILE.1.";
-            return Err(Failure::refused("file_exists", message).hint(hint).into());
+            return Err(Failure::refused("name_in_use", message).hint(hint).into());
         }
         None => None,
     };
@@ -99,7 +99,7 @@ fn inspect(copy: &Path, source: &Content) -> Result<Option<Content>, Failure> {
     }
     let old = Content::read_no_link("read the present copy", copy)?;
     if (old.meta.dev(), old.meta.ino()) == (source.meta.dev(), source.meta.ino()) {
-        return Err(Failure::refused("file_exists", format!("{} is the configuration file itself.", copy.display()))
+        return Err(Failure::refused("name_in_use", format!("{} is the configuration file itself.", copy.display()))
             .hint("Name another place with --to."));
     }
     old.refuse_other_owner()?;
@@ -128,7 +128,7 @@ fn write(call: &Call, source: &Content, copy: &Path, old: Option<(&Content, &Pre
     }
     written?;
     back?;
-    Err(Failure::failed("io_error", format!("{} is not what was written a moment ago.", copy.display()))
+    Err(Failure::fault(format!("{} is not what was written a moment ago.", copy.display()))
         .hint("Find out who writes there, or name another place with --to."))
 }
 

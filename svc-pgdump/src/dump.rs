@@ -15,7 +15,7 @@ use svc_step::file::{self, Existing, WholeFile};
 use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::work::joined;
-use svc_step::{Call, Failure, StepResult, deadline};
+use svc_step::{Call, Failure, Status, StepResult, deadline};
 
 use crate::check::{Dump, Examiner};
 use crate::compression::Compression;
@@ -183,7 +183,7 @@ fn write(
         let written = joined(writer)?.map_err(fault);
         match passed {
             // Of a signal or the time limit that is the reason; else a file that takes no more.
-            Err(failure) if failure.code != "failed" => Err(failure),
+            Err(failure) if failure.signal.is_some() || failure.status == Status::Timeout => Err(failure),
             Err(failure) => Err(written.err().unwrap_or(failure)),
             Ok(running) => Ok((running, written?)),
         }
@@ -236,7 +236,7 @@ fn publish(
         false => give_name(call, partial, path, existing).and_then(|()| properties(call)),
     };
     let Err(failure) = named else { return Ok(result) };
-    let without_dump = failure.code == "file_exists" || !path.exists();
+    let without_dump = failure.code == "name_in_use" || !path.exists();
     if first && without_dump && !was_there && std::fs::remove_file(&properties_path).is_ok() {
         call.effects().undone();
     }

@@ -69,7 +69,7 @@ impl PgDump {
         let text = String::from_utf8_lossy(&asked.stdout);
         match text.trim().strip_prefix("pg_dump (PostgreSQL) ") {
             Some(version) if asked.status.success() => Ok(Self { path: path.to_owned(), version: version.to_owned() }),
-            _ => Err(Failure::failed("postgres_refused", format!("{} does not say which pg_dump it is.", path.display()))
+            _ => Err(Failure::fault(format!("{} does not say which pg_dump it is.", path.display()))
                 .hint(package)
                 .cause(if asked.stderr.is_empty() { text.into_owned() } else { asked.stderr })),
         }
@@ -176,7 +176,7 @@ pub(crate) fn failure(call: &Call, ended: &Ended, target: &Target, database: &st
     let said = own_words(&ended.stderr).filter(is_own).collect::<Vec<_>>().join("\n");
     let refused = ended.status.code().and_then(|_| refused(call, target, database));
     let failure = refused.unwrap_or_else(|| {
-        Failure::failed("postgres_refused", format!("pg_dump did not dump the database {database} to its end."))
+        Failure::fault(format!("pg_dump did not dump the database {database} to its end."))
             .hint("See the cause and the server's log; when it is fixed, run the same command again.")
     });
     let failure = failure.cause(format!("pg_dump ended with {}", ended.status)).cause(said);

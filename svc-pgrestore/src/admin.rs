@@ -150,7 +150,7 @@ impl Admin {
         while end_sessions(&mut self.client, &[oid], own)?.0 > 0 {
             if Instant::now() >= until {
                 let message = format!("Sessions stay in the copy {}, which no other client may change.", copy.name);
-                let failure = Failure::unavailable("postgres_busy", message)
+                let failure = Failure::unavailable("server_busy", message)
                     .hint("Stop what is connected to it (the causes name it), then run the same command again.");
                 return Err(sessions(&mut self.client, &[oid]).into_iter().fold(failure, Failure::cause));
             }
@@ -231,7 +231,7 @@ impl Sessions {
         while sessions.others.len() + 1 < wanted && free_connections(&mut sessions.first)? > 1 {
             match connect() {
                 Ok(client) => sessions.others.push(client),
-                Err(failure) if failure.code == "postgres_busy" => {
+                Err(failure) if failure.code == "server_busy" => {
                     sessions.others.pop();
                     break;
                 }

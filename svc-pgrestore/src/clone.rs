@@ -141,7 +141,7 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned)
     let attempt = call.effects().attempt();
     let create = || maker.batch_execute(&creation.copy_of(&clone.database).sql).map_err(|error| failed(&error, &clone.database));
     if let Err(mut failure) = admin.supervised(call, &[pid], &|| false, create) {
-        if failure.code == "postgres_busy"
+        if failure.code == "server_busy"
             && let Ok(Some(live)) = oid_of(&mut admin.client, &clone.database)
         {
             failure.causes.extend(sessions(&mut admin.client, &[live]));
@@ -175,7 +175,7 @@ fn failed(error: &postgres::Error, database: &str) -> Failure {
     match error.as_db_error() {
         Some(said) if *said.code() == SqlState::OBJECT_IN_USE => {
             let message = format!("The database {database} is in use, and cannot be cloned meanwhile.");
-            Failure::unavailable("postgres_busy", message)
+            Failure::unavailable("server_busy", message)
                 .hint("Stop the service (svc-unit stop) and what else is connected, then run the same command again; the causes name them.")
                 .cause(pg::describe(said))
         }

@@ -82,7 +82,7 @@ impl Recorded {
 
 pub(crate) fn run_of(text: &str) -> Result<RunId, Failure> {
     text.parse().map_err(|_| {
-        Failure::usage("from_damaged", format!("The --from document has the invalid run ID `{text}`."))
+        Failure::usage("from_invalid", format!("The --from document has the invalid run ID `{text}`."))
             .hint("Pass the document as the tool printed it.")
     })
 }

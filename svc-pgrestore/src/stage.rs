@@ -1,8 +1,7 @@
 //! `stage`: a copy of the database beside the live one, loaded and verified. The live database is not touched.
 
 use postgres::error::{DbError, SqlState};
-use svc_pgdump::check::major;
-use svc_pgdump::{Dump, pg};
+use svc_pgdump::pg;
 use svc_step::common::DryRun;
 use svc_step::{Call, Failure, StepResult, swaps};
 
@@ -88,8 +87,7 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     try_properties(admin, call, creation, &place)?;
     call.check()?;
     let load = Load { server: admin.server.version_num, database: &creation.name, file: &input.dump, dump };
-    let mut sessions = load::load(call, admin, &load, plan, staged.jobs_count)
-        .map_err(|failure| hint_of_client(failure, dump, admin.server.major()))?;
+    let mut sessions = load::load(call, admin, &load, plan, staged.jobs_count)?;
     input.dump.unchanged()?;
     let verification = verify(call, admin, &mut sessions, dump, objects, creation, &staged.staged)?;
     drop(sessions);
@@ -100,17 +98,6 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     staged.verification = Some(verification);
     staged.verified = true;
     Ok(())
-}
-
-/// A pg_dump that is newer than the server may write what only another server understands.
-fn hint_of_client(failure: Failure, dump: &Dump, server: u32) -> Failure {
-    let writer = dump.pg_dump_version.as_deref().filter(|version| major(version).is_some_and(|client| client > server));
-    match writer {
-        Some(writer) if failure.code == "restore_failed" => failure.hint(format!(
-            "Check that line and the causes. The dump is by pg_dump {writer}, which may write what only a server of that version understands: dump with one of version {server}, or restore on a newer server."
-        )),
-        _ => failure,
-    }
 }
 
 /// Tries each recorded property on the empty database, in a transaction that is rolled back. Then gives it those that hold during the
@@ -132,13 +119,13 @@ pub(crate) fn try_properties(admin: &mut Admin, call: &Call, creation: &Creation
     let Err(failure) = admin.target.connect(call, &creation.name) else { return Ok(()) };
     match failure.code.as_str() {
         // Everybody may connect to a new database, so a right that is lacking is one that a setting needs.
-        "postgres_refused" | "permission_denied" => {}
+        "server_refused" | "permission_denied" => {}
         // pg_hba.conf may allow the live name and not that of the copy.
-        "access_denied" | "password_missing" => return Ok(()),
+        "access_denied" => return Ok(()),
         _ => return Err(failure),
     }
     let message = "The server refuses connections to a database with the recorded properties.";
-    let refused = Failure::refused("postgres_refused", message).hint(format!(
+    let refused = Failure::refused("server_refused", message).hint(format!(
         "Fix the cause on the server; or remove the setting from {place}, and restore by the name of the dump: svc-pgrestore FILE"
     ));
     // The server repeats a value, which may be a secret.
@@ -156,5 +143,5 @@ fn rejected(statement: &Statement, said: &DbError, place: &str) -> Failure {
     // The server repeats a value, which may be a secret.
     let cause = if statement.is_shown() { pg::describe(said) } else { said.code().code().to_owned() };
     let message = format!("The server rejects a recorded property of the database: {}.", statement.shown());
-    Failure::refused("postgres_refused", message).hint(hint).cause(cause)
+    Failure::refused("server_refused", message).hint(hint).cause(cause)
 }

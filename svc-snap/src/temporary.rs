@@ -237,12 +237,12 @@ impl Change<'_> {
         match (self.put_back(call, server, OWN_TIME), self.is_answered) {
             (Ok(true), _) | (Ok(false), true) => Some(true),
             (Err(failure), true) => {
-                call.warn("setting_left_changed", format!("After this change, {name} could not be put back: {failure}"));
+                call.warn("setting_not_changed", format!("After this change, {name} could not be put back: {failure}"));
                 lasting(call);
                 Some(false)
             }
             (_, false) => {
-                call.warn("setting_left_changed", format!(
+                call.warn("setting_not_changed", format!(
                     "The request to change {name} was not answered, and its outcome is unknown. The next call of svc-snap that finds it changed puts it back."
                 ));
                 call.effects().unknown();
@@ -284,7 +284,7 @@ impl Change<'_> {
                 }
             },
         };
-        Err(Failure::new(Status::Refused, "setting_left_changed", format!("{refused} {}", found.by_hand())))
+        Err(Failure::new(Status::Refused, "setting_not_changed", format!("{refused} {}", found.by_hand())))
     }
 }
 
@@ -304,7 +304,7 @@ pub(crate) struct Left<'a>(Vec<Change<'a>>);
 
 impl<'a> Left<'a> {
     /// Finds the records of dead runs, on the cluster and on a repository; what cannot be read is passed over. A record whose run may be
-    /// running is left alone, with a warning (`setting_left_changed`) that has the command which puts the setting back.
+    /// running is left alone, with a warning (`setting_not_changed`) that has the command which puts the setting back.
     pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
         let server = &server.interruptible();
         let get = |target: Target<'a>| target.get(|path| server.get(path)).ok();
@@ -325,7 +325,7 @@ impl<'a> Left<'a> {
             } else if is_left || !record.is_of_here(call) {
                 let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
                 let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand());
-                call.warn("setting_left_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
+                call.warn("setting_not_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
             }
         }
         Ok(Self(left))
@@ -346,7 +346,7 @@ impl<'a> Left<'a> {
                     call.warn("run_recovered", format!("{of}; it was put back ({}).", record.was.as_deref().unwrap_or("unset")));
                 }
                 Ok(false) => {}
-                Err(why) => call.warn("setting_left_changed", format!("{of}, and it could not be put back: {why}")),
+                Err(why) => call.warn("setting_not_changed", format!("{of}, and it could not be put back: {why}")),
             }
         }
     }
@@ -359,13 +359,13 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// Only warns that they are there (`setting_left_changed`).
+    /// Only warns that they are there (`setting_not_changed`).
     pub(crate) fn warn(&self, call: &Call) {
         for Change { record, found, .. } in &self.0 {
             let (run, name) = (&record.run, found.target.name());
             let message =
                 format!("The run {run} has left {name} changed; the next svc-snap step that changes something puts it back.");
-            call.warn("setting_left_changed", message);
+            call.warn("setting_not_changed", message);
         }
     }
 }

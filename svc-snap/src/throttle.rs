@@ -79,7 +79,7 @@ pub(crate) struct Rates<'a> {
 }
 
 impl<'a> Rates<'a> {
-    /// What forbids a change is a warning (`rate_not_changed`), `why_not` for example.
+    /// What forbids a change is a warning (`setting_not_changed`), `why_not` for example.
     pub(crate) fn plan(
         call: &Call,
         server: &Server,
@@ -117,7 +117,7 @@ impl<'a> Rates<'a> {
     }
 
     fn leave<T>(&self, call: &Call, why: &str) -> Option<T> {
-        call.warn("rate_not_changed", format!("Left as it is, {}: {}.", self.target.name(), why.trim_end_matches('.')));
+        call.warn("setting_not_changed", format!("Left as it is, {}: {}.", self.target.name(), why.trim_end_matches('.')));
         None
     }
 

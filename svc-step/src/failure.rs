@@ -112,7 +112,7 @@ impl Failure {
                 Self::failed("out_of_space", format!("Cannot {action}: the disk that holds {path} is full."))
                     .hint("Free disk space there, or name another directory, and run the same command again.")
             }
-            _ => Self::failed("io_error", format!("Cannot {action} at {path}."))
+            _ => Self::fault(format!("Cannot {action} at {path}."))
                 .hint("Read the cause; when that is fixed, run the same command again."),
         };
         failure.cause(error.to_string())
@@ -127,7 +127,7 @@ impl Failure {
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => return Self::io("use the directory", path, error),
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                ("file_exists", format!("Move away what is there, or set {setting} to another directory."))
+                ("name_in_use", format!("Move away what is there, or set {setting} to another directory."))
             }
             _ => ("settings_invalid", format!("Set {setting} to another directory, or repair this one.")),
         };

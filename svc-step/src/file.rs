@@ -66,7 +66,7 @@ impl WholeFile {
             _ => {}
         }
         let file = create_new(&partial, mode).map_err(|failure| match failure.code.as_str() {
-            "file_exists" => in_use(path),
+            "name_in_use" => in_use(path),
             _ => failure,
         })?;
         let this = Self { file, partial, path: path.to_owned(), published: false };
@@ -167,7 +167,7 @@ fn in_use(path: &Path) -> Failure {
 /// The refusal of a name that is taken.
 #[must_use]
 pub fn exists(path: &Path) -> Failure {
-    Failure::refused("file_exists", format!("{} exists already and is not replaced.", path.display()))
+    Failure::refused("name_in_use", format!("{} exists already and is not replaced.", path.display()))
         .hint("Name another file, or pass --force to replace it.")
 }
 
@@ -401,7 +401,7 @@ mod tests {
         let path = dir.path().join("f");
         write_whole(&path, b"one", 0o640, Existing::Keep).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(write_whole(&path, b"two", 0o600, Existing::Keep).unwrap_err().code, "file_exists");
+        assert_eq!(write_whole(&path, b"two", 0o600, Existing::Keep).unwrap_err().code, "name_in_use");
         assert_eq!(fs::read(&path).unwrap(), b"one");
         write_whole(&path, b"two", 0o600, Existing::Replace).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
@@ -439,8 +439,8 @@ mod tests {
         let link = dir.path().join("svc.yaml");
         std::os::unix::fs::symlink(&victim, &link).unwrap();
         std::os::unix::fs::symlink(&victim, beside(&link, ".partial")).unwrap();
-        assert_eq!(create_new(&link, 0o600).unwrap_err().code, "file_exists");
-        assert_eq!(write_whole(&link, b"x", 0o600, Existing::Keep).unwrap_err().code, "file_exists");
+        assert_eq!(create_new(&link, 0o600).unwrap_err().code, "name_in_use");
+        assert_eq!(write_whole(&link, b"x", 0o600, Existing::Keep).unwrap_err().code, "name_in_use");
         assert_eq!(open_no_link("read it", &link).unwrap_err().code, "file_invalid");
         assert_eq!(fs::read(&victim).unwrap(), b"precious");
     }

@@ -60,6 +60,28 @@ pub enum Accept {
     Unfinished,
 }
 
+/// Why what came in is not taken.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// It is empty, cut short, or no document.
+    Damaged(Failure),
+    /// It is another's, a dry run's or a failed step's, or the call was ended while it was read.
+    Other(Failure),
+}
+
+impl Unfit {
+    pub(crate) fn failure(self) -> Failure {
+        let (Self::Damaged(failure) | Self::Other(failure)) = self;
+        failure
+    }
+}
+
+impl From<Failure> for Unfit {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
 /// A document that came in, and was good.
 #[derive(Debug, Clone)]
 pub struct Received {
@@ -97,22 +119,29 @@ impl Received {
     /// documents, a dry run, a document of another tool or step, or one that failed (then with its own error repeated).
     /// Only a signal or the end of the time limit, while the input does not end, are what they are elsewhere.
     pub fn read(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
+        Self::read_record(call, from, schemas, accept).map_err(Unfit::failure)
+    }
+
+    /// The same of a record, of which it is told whether it is damaged.
+    pub(crate) fn read_record(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Unfit> {
         let (text, origin) = input(call, from)?;
         Self::parse(text, origin, schemas, accept)
     }
 
-    fn parse(text: String, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
+    fn parse(text: String, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Unfit> {
         let envelope = one_document(&text)?;
         if !schemas.contains(&envelope.schema.as_str()) {
             let message = format!("The --from document is `{}`, which this step cannot resume from.", envelope.schema);
-            return Err(bad("from_invalid", message).hint(format!("Hand over the document of one of: {}.", schemas.join(", "))));
+            let hint = format!("Hand over the document of one of: {}.", schemas.join(", "));
+            return Err(bad("from_invalid", message).hint(hint).into());
         }
         if envelope.dry_run {
             return Err(bad("from_invalid", "The --from document is of a dry run, in which nothing was done.")
-                .hint("Run that step without --dry-run and hand over its document."));
+                .hint("Run that step without --dry-run and hand over its document.")
+                .into());
         }
         if envelope.result.is_none() || (!envelope.ok && accept == Accept::Good) {
-            return Err(repeat(envelope));
+            return Err(repeat(envelope).into());
         }
         Ok(Self { envelope, text, origin })
     }
@@ -153,7 +182,7 @@ impl Received {
     /// The result lacks what its schema promises (2).
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_str::<Whole<T>>(&self.text).map(|whole| whole.result).map_err(|error| {
-            bad("from_damaged", format!("The --from document says {} but its result is not of that shape.", self.schema()))
+            bad("from_invalid", format!("The --from document says {} but its result is not of that shape.", self.schema()))
                 .hint("Hand over the document as the tool printed it.")
                 .cause(error.to_string())
         })
@@ -168,7 +197,7 @@ impl Received {
     }
 }
 
-fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure> {
+fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Unfit> {
     let fault = |error: std::io::Error| {
         bad("from_invalid", format!("The --from document {} cannot be read.", from.display()))
             .hint("Name the file that holds the document, or - for standard input.")
@@ -195,22 +224,23 @@ fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Failure>
     String::from_utf8(bytes).map(|text| (text, origin)).map_err(|_| unreadable("it is not UTF-8 text"))
 }
 
-fn one_document(text: &str) -> Result<Envelope, Failure> {
+fn one_document(text: &str) -> Result<Envelope, Unfit> {
     if !text.trim_start().is_empty() && !text.trim_start().starts_with('{') {
         return Err(unreadable("it is no JSON object"));
     }
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Envelope>();
     let first = match documents.next() {
         None => {
-            return Err(
-                bad("from_damaged", "The --from document is empty: the step before printed nothing.").hint(READ_STEP_BEFORE)
-            );
+            let message = "The --from document is empty: the step before printed nothing.";
+            return Err(Unfit::Damaged(bad("from_invalid", message).hint(READ_STEP_BEFORE)));
         }
         Some(first) => first.map_err(|error| unreadable(&error.to_string()))?,
     };
     match documents.next() {
         None => Ok(first),
-        Some(Ok(_)) => Err(bad("from_invalid", "The --from input holds more than one document.").hint("Hand over exactly one.")),
+        Some(Ok(_)) => {
+            Err(bad("from_invalid", "The --from input holds more than one document.").hint("Hand over exactly one.").into())
+        }
         Some(Err(error)) => Err(unreadable(&error.to_string())),
     }
 }
@@ -221,8 +251,9 @@ fn bad(code: &str, message: impl Into<String>) -> Failure {
     Failure::usage(code, message)
 }
 
-fn unreadable(why: &str) -> Failure {
-    bad("from_damaged", "The --from document is incomplete or is no JSON document.").hint(READ_STEP_BEFORE).cause(why)
+fn unreadable(why: &str) -> Unfit {
+    let failure = bad("from_invalid", "The --from document is incomplete or is no JSON document.");
+    Unfit::Damaged(failure.hint(READ_STEP_BEFORE).cause(why))
 }
 
 /// The refusal of a document that failed repeats what it said.
@@ -243,7 +274,7 @@ mod tests {
     const GOOD: &str =
         r#"{"schema":"a.b/1","step":"b","run_id":"r","ok":true,"dry_run":false,"result":{"n":1},"warnings":[],"error":null}"#;
 
-    fn parse(text: &str, accept: Accept) -> Result<Received, Failure> {
+    fn parse(text: &str, accept: Accept) -> Result<Received, Unfit> {
         Received::parse(text.to_owned(), None, &["a.b/1"], accept)
     }
 
@@ -266,22 +297,26 @@ mod tests {
     fn exactly_one_good_document_is_taken() {
         assert!(parse(GOOD, Accept::Good).is_ok());
         let failed = GOOD.replace("\"ok\":true", "\"ok\":false");
-        for (text, code) in [
-            (String::new(), "from_damaged"),
-            (" \n".to_owned(), "from_damaged"),
-            (GOOD.replace("}", ""), "from_damaged"),
-            (format!("{GOOD}{GOOD}"), "from_invalid"),
-            (format!("{GOOD} {{"), "from_damaged"),
-            ("[1]".to_owned(), "from_damaged"),
-            (GOOD.replace("\"dry_run\":false,", ""), "from_damaged"),
-            (GOOD.replace("a.b/1", "a.c/1"), "from_invalid"),
-            (GOOD.replace("a.b/1", "a.b/2"), "from_invalid"),
-            (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "from_invalid"),
-            (failed.clone(), "from_invalid"),
-            (GOOD.replace("{\"n\":1}", "null"), "from_invalid"),
+        let (empty, incomplete) = ("is empty", "is incomplete or is no JSON");
+        for (text, says, is_damaged) in [
+            (String::new(), empty, true),
+            (" \n".to_owned(), empty, true),
+            (GOOD.replace("}", ""), incomplete, true),
+            (format!("{GOOD}{GOOD}"), "more than one", false),
+            (format!("{GOOD} {{"), incomplete, true),
+            ("[1]".to_owned(), incomplete, true),
+            (GOOD.replace("\"dry_run\":false,", ""), incomplete, true),
+            (GOOD.replace("a.b/1", "a.c/1"), "cannot resume from", false),
+            (GOOD.replace("a.b/1", "a.b/2"), "cannot resume from", false),
+            (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "dry run", false),
+            (failed.clone(), "did not end well", false),
+            (GOOD.replace("{\"n\":1}", "null"), "did not end well", false),
         ] {
-            let failure = parse(&text, Accept::Good).unwrap_err();
-            assert_eq!((failure.code.as_str(), failure.status.code()), (code, 2), "{text}");
+            let unfit = parse(&text, Accept::Good).unwrap_err();
+            assert_eq!(matches!(unfit, Unfit::Damaged(_)), is_damaged, "{text}");
+            let failure = unfit.failure();
+            assert_eq!((failure.code.as_str(), failure.status.code()), ("from_invalid", 2), "{text}");
+            assert!(failure.message.contains(says), "{text}: {failure}");
         }
         assert!(parse(&failed, Accept::Unfinished).is_ok());
     }
@@ -292,7 +327,7 @@ mod tests {
             "\"error\":null",
             r#""error":{"code":"search_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}"#,
         );
-        let failure = parse(&failed, Accept::Good).unwrap_err();
+        let failure = parse(&failed, Accept::Good).unwrap_err().failure();
         assert_eq!(failure.code, "search_unreachable");
         assert!(failure.message.contains("Nobody answers."));
         assert_eq!(failure.hint.as_deref(), Some("Start it."));

@@ -139,7 +139,7 @@ mod tests {
     fn why_a_directory_of_locks_cannot_be_made_is_told() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("locks"), "").unwrap();
-        for (state_dir, code) in [(folder.path(), "file_exists"), (Path::new("/proc/nothing"), "settings_invalid")] {
+        for (state_dir, code) in [(folder.path(), "name_in_use"), (Path::new("/proc/nothing"), "settings_invalid")] {
             let failure = Lock::take(&call("svc-a", state_dir), "file", "x").unwrap_err();
             assert_eq!((failure.status.code(), failure.code.as_str()), (3, code));
         }

@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::document::Document;
 use crate::failure::Failure;
 use crate::file::{self, Existing};
-use crate::from::{Accept, Received};
+use crate::from::{Accept, Received, Unfit};
 use crate::lock::{self, make_private_folder};
 use crate::reporter::shell_quoted;
 use crate::run_id::RunId;
@@ -112,7 +112,7 @@ pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Fail
             shell_quoted(&[file::folder_of(&path).display().to_string()])
         )));
     };
-    Received::read(call, &path, schemas, Accept::Unfinished).map_err(|failure| unknown(&path, failure))
+    Received::read_record(call, &path, schemas, Accept::Unfinished).map_err(|unfit| unknown(&path, unfit))
 }
 
 /// The same; `None` if there is none.
@@ -127,10 +127,11 @@ pub fn find(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Option<Receive
 }
 
 /// A plan that is empty or damaged: a power cut, a full disk or a copy has lost what it said.
-fn unknown(path: &Path, failure: Failure) -> Failure {
-    if failure.code != "from_damaged" {
-        return failure;
-    }
+fn unknown(path: &Path, unfit: Unfit) -> Failure {
+    let failure = match unfit {
+        Unfit::Damaged(failure) => failure,
+        Unfit::Other(failure) => return failure,
+    };
     Failure::invalid(
         "file_invalid",
         format!("The record {} is incomplete, so it is unknown what that run has staged or swapped.", path.display()),
@@ -152,9 +153,9 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(&suffix)));
     paths.sort();
     let read = |path: &PathBuf| {
-        let failure = match Received::read(call, path, schemas, Accept::Unfinished) {
+        let failure = match Received::read_record(call, path, schemas, Accept::Unfinished) {
             Ok(received) => return Some(received),
-            Err(failure) => unknown(path, failure),
+            Err(unfit) => unknown(path, unfit),
         };
         if failure.code == "file_invalid" {
             call.warn(&failure.code, format!("{} {}", failure.message, failure.hint.unwrap_or_default()));

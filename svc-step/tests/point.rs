@@ -313,6 +313,11 @@ fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time
     assert_eq!((ran.code(), ran.doc()["changed"].clone()), ((5, "search_unreachable".to_owned()), json!(true)));
     assert_eq!(ran.result()["partially_removed"], json!(id(&manual)));
     assert!(manual.exists() && !manual.join("SHA256SUMS").exists());
+    // One in whose repository another cluster has written stays: that can be put right.
+    down["error"]["code"] = json!("repository_shared");
+    host.snap(7, &down);
+    assert_eq!(host.run(&["delete", &id(&manual)]).code(), (7, "repository_shared".to_owned()));
+    assert!(manual.exists());
     // One whose snapshot is of another cluster goes, and the snapshot stays.
     down["error"]["code"] = json!("other_server");
     host.snap(3, &down);
@@ -702,7 +707,7 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
     let dry = |listed: &str| {
         host.run(&["push", &point, "--search", search, "--snapshot", "/none", "--snapshots", listed, "--dry-run"]).code()
     };
-    assert_eq!(dry(&taking), (5, "search_busy".to_owned()));
+    assert_eq!(dry(&taking), (5, "server_busy".to_owned()));
     assert_eq!(dry("/none").0, 2, "nobody has looked");
     assert_eq!(push("/far"), (4, "file_not_found".to_owned()));
 }

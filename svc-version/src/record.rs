@@ -60,7 +60,7 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     let before = marker::lossy_text(&path)?.map(|(text, _)| text);
     let same = before.as_deref().is_some_and(|text| text.trim().parse() == Ok(version));
     if before.is_some() && !same && !args.force {
-        return Err(Failure::refused("file_exists", format!("The version marker {} holds something else.", path.display()))
+        return Err(Failure::refused("name_in_use", format!("The version marker {} holds something else.", path.display()))
             .hint("Print it with svc-version current; --force replaces it.")
             .into());
     }

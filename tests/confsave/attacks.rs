@@ -53,11 +53,11 @@ fn a_file_of_somebody_else_in_the_copys_place_is_neither_replaced_nor_read() {
     for content in ["planted: yes\n", SHIPPED] {
         fs::write(&copy, content).unwrap();
         give_to_stranger(&copy);
-        save(&site, &copy).arg("--force").run().refused("file_exists");
+        save(&site, &copy).arg("--force").run().refused("name_in_use");
         assert_eq!(text(&copy), content);
         // Its values would come into the configuration.
         for step in ["diff", "carry"] {
-            site.tool(step).arg(&copy).run().refused("file_exists");
+            site.tool(step).arg(&copy).run().refused("name_in_use");
         }
     }
 }
@@ -76,15 +76,15 @@ fn a_second_name_of_a_foreign_file_is_neither_written_through_nor_read() {
     let (site, copy) = site();
     let victim = site.write("victim", "a: precious\n");
     fs::hard_link(&victim, &copy).unwrap();
-    save(&site, &copy).run().refused("file_exists");
+    save(&site, &copy).run().refused("name_in_use");
     // The name is given to the copy; the file keeps what it holds under its other names.
     save(&site, &copy).arg("--force").run().ok().changed();
     assert_eq!((text(&victim).as_str(), text(&copy).as_str()), ("a: precious\n", SHIPPED));
     fs::remove_file(&copy).unwrap();
     give_to_stranger(&victim);
     fs::hard_link(&victim, &copy).unwrap();
-    save(&site, &copy).arg("--force").run().refused("file_exists");
-    site.tool("carry").arg(&copy).arg("--all").run().refused("file_exists");
+    save(&site, &copy).arg("--force").run().refused("name_in_use");
+    site.tool("carry").arg(&copy).arg("--all").run().refused("name_in_use");
     assert_eq!(text(&victim), "a: precious\n");
 }
 
@@ -98,6 +98,6 @@ fn a_base_that_somebody_else_put_where_anybody_can_is_not_read() {
     fs::remove_file(&base).unwrap();
     fs::write(&base, SHIPPED).unwrap();
     give_to_stranger(&base);
-    carry().run().refused("file_exists").unchanged();
+    carry().run().refused("name_in_use").unchanged();
     assert_eq!(text(site.yaml()), SHIPPED);
 }

@@ -144,7 +144,7 @@ fn a_file_that_could_not_be_replaced_leaves_nothing_beside_it() {
     let ran = site.from("restore", saved).run();
     let left = site.files();
     os::run(Command::new("umount").arg(site.yaml())).unwrap();
-    ran.fails(1, "io_error").unchanged();
+    ran.fails(1, "failed").unchanged().error_has(&["busy"]);
     assert_eq!(left, files);
 }
 
@@ -167,18 +167,19 @@ fn a_named_copy_takes_the_rights_of_the_file_in_place_and_is_private_where_there
 fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     let site = Site::new();
     let saved = site.saved(SHIPPED);
-    let fails = |status: i32, code: &str| {
+    let fails_as = |status: i32, code: &str, says: &str| {
         let files = site.files();
-        site.from("restore", &*saved).arg("--dry-run").run().fails(status, code).unchanged();
-        site.from("restore", &*saved).run().fails(status, code).unchanged();
+        site.from("restore", &*saved).arg("--dry-run").run().fails(status, code).unchanged().error_has(&[says]);
+        site.from("restore", &*saved).run().fails(status, code).unchanged().error_has(&[says]);
         assert_eq!(site.files(), files);
     };
+    let fails = |status: i32, code: &str| fails_as(status, code, "");
     let folder = site.yaml().parent().unwrap().to_owned();
     // A folder that nobody may write to.
     fs::write(site.yaml(), "other: 1\n").unwrap();
     os::run(Command::new("mount").arg("--bind").args([&folder, &folder])).unwrap();
     os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
-    fails(1, "io_error");
+    fails_as(1, "failed", "Read-only");
     os::run(Command::new("umount").arg(&folder)).unwrap();
     // Something else has its name, or its folder's.
     fs::remove_file(site.yaml()).unwrap();
@@ -186,7 +187,7 @@ fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     fails(3, "file_invalid");
     fs::remove_dir_all(&folder).unwrap();
     fs::write(&folder, "").unwrap();
-    fails(1, "io_error");
+    fails_as(1, "failed", "Not a directory");
     fs::remove_file(&folder).unwrap();
     fs::create_dir(&folder).unwrap();
     // The copy is another one.

@@ -50,7 +50,7 @@ fn a_save_after_the_reinstallation_never_replaces_the_customised_copy() {
     let copies = || ["svc.conf", "svc.conf.1", "svc.conf.2"].map(|name| fs::read_to_string(site.path(name)).unwrap_or_default());
     let (custom, third) = ("customised = yes\n", "third = 3\n");
     assert_eq!(save(custom).run().ok().changed().result()["layout"], "conf");
-    save(SHIPPED_CONF).run().refused("file_exists");
+    save(SHIPPED_CONF).run().refused("name_in_use");
     assert_eq!(copies(), [custom, "", ""]);
     let forced = save(SHIPPED_CONF).arg("--force").run().ok().changed();
     assert_eq!(forced.result()["previous"], site.path("svc.conf.1").to_str().unwrap());
@@ -75,7 +75,7 @@ fn the_copy_goes_to_the_file_or_folder_that_is_named() {
     }
     save(site.path("nowhere/")).fails(4, "file_not_found").unchanged();
     save(site.path("nowhere/x.yaml")).fails(4, "file_not_found").unchanged();
-    save(site.yaml()).refused("file_exists");
+    save(site.yaml()).refused("name_in_use");
 }
 
 #[test]

@@ -267,7 +267,11 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
     os::file(&key, &fs::read_to_string(&key).unwrap(), 0o600, None).unwrap();
     shown(&certificate, &key).run().ok();
     // The certificate names who may come.
-    shown_by("svc", &certificate, &key).env("PGPASSFILE", door.path("none")).run().refused("password_missing");
+    shown_by("svc", &certificate, &key)
+        .env("PGPASSFILE", door.path("none"))
+        .run()
+        .refused("access_denied")
+        .error_has(&["requires a password"]);
     // None at all, one that somebody else has signed, a key that others can read, and one of another certificate.
     let without = door.by("verify-full").args(["--username", "certified"]).run().refused("access_denied");
     assert!(without.doc()["error"]["causes"].to_string().contains("certificate"), "{without}");

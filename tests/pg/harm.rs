@@ -145,7 +145,7 @@ fn a_load_that_fails_or_does_not_hold_what_the_dump_says_leaves_nothing_behind()
     let invalid =
         "UPDATE pg_catalog.pg_index SET indisvalid = false WHERE indexrelid = 'public.notes_item'::pg_catalog.regclass;";
     let mut cases: Vec<_> = [
-        ("SELECT 1/0;", (1, "restore_failed"), "division by zero"),
+        ("SELECT 1/0;", (1, "server_refused"), "division by zero"),
         ("DELETE FROM public.notes WHERE item = 7;", differs, "notes: 200 rows in the dump, 199"),
         ("DROP TABLE public.notes;", differs, "notes"),
         ("DROP INDEX public.notes_item;", differs, "notes_item"),
@@ -162,7 +162,7 @@ fn a_load_that_fails_or_does_not_hold_what_the_dump_says_leaves_nothing_behind()
     let labels = "pg_catalog.pg_seclabel (objoid, classoid, objsubid, provider, label)";
     let label = format!("INSERT INTO {labels} VALUES ('items'::regclass, 'pg_class'::regclass, 0, 'nobody', 'confidential')");
     case.sql(&label);
-    cases.push((fs::read(case.dump()).unwrap(), (1, "restore_failed"), "provider \\\"nobody\\\" is not loaded"));
+    cases.push((fs::read(case.dump()).unwrap(), (1, "server_refused"), "provider \\\"nobody\\\" is not loaded"));
     for (text, (status, code), word) in cases {
         let path = case.write("midway.sql", text);
         // The whole restore stops where the staging does.
@@ -183,7 +183,7 @@ fn somebody_without_rights_is_refused_clearly() {
     let nobody = || case.tool().env("SVC_STATE_DIR", case.path("nobodys")).as_user("daemon");
     let ran = nobody().env("SVC_PG_ADMIN", "postgres").arg(&dump).run().refused("permission_denied");
     assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("sudo"), "{ran}");
-    nobody().arg(&dump).run().refused("password_missing");
+    nobody().arg(&dump).run().refused("access_denied").error_has(&["requires a password"]);
     // Somebody who may create databases, but none for this owner; and the service's own user, who may connect.
     for role in [&case.role("maker", "CREATEDB"), &case.owner] {
         case.by(role, case.tool()).arg(&dump).run().refused("permission_denied");

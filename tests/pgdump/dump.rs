@@ -141,8 +141,8 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         os::file(&case.path(name), if mode == 0o600 { "\n" } else { PASSWORD }, mode, None).unwrap();
     }
     let files = left(&case);
-    for (env, args, status, code) in [
-        ("", "--dbname nowhere", 4, "database_not_found"),
+    for (env_text, args, status, code) in [
+        ("", "--dbname nowhere", 4, "data_not_found"),
         ("", closed_at.as_str(), 5, "postgres_unreachable"),
         ("", "--host /nowhere", 5, "postgres_unreachable"),
         ("", "--host no.such.host.invalid", 5, "postgres_unreachable"),
@@ -150,8 +150,8 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         ("", &silent_for, 6, "timeout"),
         ("PGPASSWORD=wrong", "", 3, "access_denied"),
         ("", "--username nobody_here", 3, "access_denied"),
-        ("PGPASSWORD=", "", 3, "password_missing"),
-        ("PGPASSWORD=", "--password", 3, "password_missing"),
+        ("PGPASSWORD=", "", 3, "access_denied"),
+        ("PGPASSWORD=", "--password", 3, "access_denied"),
         ("", "--password-file empty", 2, "settings_invalid"),
         ("", "--password-file readable", 3, "settings_invalid"),
         ("", "--password-file pipe", 3, "file_invalid"),
@@ -169,14 +169,20 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
         ("", "--output .", 2, "options_invalid"),
         ("", "--output /nowhere/x.sql", 4, "file_not_found"),
     ] {
-        eprintln!("{env} svc-pgdump {args}: {code}");
-        let env = env.split_whitespace().filter_map(|one| one.split_once('='));
+        eprintln!("{env_text} svc-pgdump {args}: {code}");
+        let env = env_text.split_whitespace().filter_map(|one| one.split_once('='));
         let ran = case.dumper().env("PGPASSWORD", PASSWORD).envs(env).args(args.split_whitespace()).run();
-        ran.fails(status, code).unchanged();
+        let says = match (code, env_text, args) {
+            ("access_denied", "PGPASSWORD=", "") => "requires a password",
+            ("access_denied", "PGPASSWORD=", _) => "no terminal",
+            ("access_denied", ..) => "does not let the user",
+            _ => "",
+        };
+        ran.fails(status, code).unchanged().error_has(&[says]);
     }
     case.dumper().args(["--as", "postgres"]).as_user("daemon").run().refused("permission_denied");
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", case.database));
-    dump(&case).run().fails(5, "postgres_busy").unchanged();
+    dump(&case).run().fails(5, "server_busy").unchanged();
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT -1", case.database));
     assert_eq!(left(&case), files);
     Tool::new("svc-pgdump").arg("verify").arg(case.path("pipe")).run().refused("file_invalid");
@@ -208,7 +214,7 @@ fn a_password_is_taken_from_each_of_its_places_and_from_no_file_that_others_can_
     // As in libpq, one that others can read is not used.
     fs::set_permissions(&pgpass, fs::Permissions::from_mode(0o644)).unwrap();
     for file in [pgpass.as_path(), Path::new("/nowhere")] {
-        from("PGPASSFILE", file).run().refused("password_missing").warns("settings_invalid");
+        from("PGPASSFILE", file).run().refused("access_denied").warns("settings_invalid").error_has(&["requires a password"]);
     }
 }
 
@@ -246,9 +252,9 @@ fn an_interrupted_dump_leaves_the_file_of_before_and_nothing_else() {
         ("SIGTERM, compressed", compressed, &|dump: &Spawned| dump.signal(Signal::SIGTERM), 143, "interrupted", ""),
         ("SIGINT by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGINT), 130, "interrupted", ""),
         ("SIGHUP by the terminal", &[], &|dump: &Spawned| dump.signal_group(Signal::SIGHUP), 129, "interrupted", ""),
-        ("the end of the server process", &[], &end, 1, "postgres_refused", "terminat"),
-        ("the end of it, compressed", compressed, &end, 1, "postgres_refused", "terminat"),
-        ("a killed pg_dump", &[], &killed, 1, "postgres_refused", "signal: 9"),
+        ("the end of the server process", &[], &end, 1, "failed", "terminat"),
+        ("the end of it, compressed", compressed, &end, 1, "failed", "terminat"),
+        ("a killed pg_dump", &[], &killed, 1, "failed", "signal: 9"),
     ] {
         let (spawned, held) = standing(&case, dump(&case).arg("--force").args(more));
         how(&spawned);
@@ -288,9 +294,9 @@ fn an_existing_file_is_kept_without_force_and_no_link_or_pipe_is_written_to() {
     let case = Case::new("pgd_existing");
     let to = |output: &str| case.dumper().env("PGPASSWORD", PASSWORD).args(["--output", output]);
     case.write("dump.sql", "precious");
-    to("dump.sql").run().refused("file_exists");
-    to("dump.sql").arg("--dry-run").run().refused("file_exists");
-    to("dump.sql").args(["--force", "--dbname", "nowhere"]).run().fails(4, "database_not_found");
+    to("dump.sql").run().refused("name_in_use");
+    to("dump.sql").arg("--dry-run").run().refused("name_in_use");
+    to("dump.sql").args(["--force", "--dbname", "nowhere"]).run().fails(4, "data_not_found");
     assert_eq!((fs::read_to_string(case.path("dump.sql")).unwrap(), left(&case).len()), ("precious".to_owned(), 1));
     to("dump.sql").arg("--force").run().ok().changed();
     verify(&case.path("dump.sql")).ok();
@@ -386,7 +392,7 @@ fn a_pg_dump_that_does_not_fit_is_refused_with_its_package_and_one_that_fails_pu
         assert!(hint(&ran).contains(&package), "{ran}");
     }
     for (version, does, status, code) in
-        [("echo hello", "", 1, "postgres_refused"), ("pg_dump --version", "pg_dump \"$@\" | head -c 500", 7, "dump_invalid")]
+        [("echo hello", "", 1, "failed"), ("pg_dump --version", "pg_dump \"$@\" | head -c 500", 7, "dump_invalid")]
     {
         script(version, does);
         by("./pg_dump").run().fails(status, code).unchanged();
@@ -409,7 +415,7 @@ fn a_lock_and_a_missing_right_are_told_apart_whatever_language_the_server_speaks
     for language in ["C", GERMAN] {
         case.admin(&format!("ALTER ROLE {} SET lc_messages = '{language}'", case.owner));
         let held = case.hold(&case.database, "LOCK TABLE t");
-        let busy = dump(&case).args(["--lock-wait-timeout", "200ms"]).run().fails(5, "postgres_busy").unchanged();
+        let busy = dump(&case).args(["--lock-wait-timeout", "200ms"]).run().fails(5, "server_busy").unchanged();
         assert_eq!(busy.text().contains("FEHLER"), language == GERMAN, "{busy}");
         drop(held);
         case.sql("CREATE TABLE theirs (a int)");
@@ -466,7 +472,7 @@ fn a_dump_that_another_run_wrote_meanwhile_keeps_its_own_properties() {
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '9MB'", case.database));
     let ran = dump(&case).run().ok();
     case.write("go", "");
-    late.wait().refused("file_exists");
+    late.wait().refused("name_in_use");
     verify_from(&ran).ok();
     assert!(properties(&case).contains("9MB"));
 }

@@ -86,7 +86,7 @@ fn a_record_that_is_damaged_or_not_understood_is_neither_believed_nor_written_ov
     let other = text.replace("\"database\"", "\"base\"");
     assert_ne!(other, text);
     fs::write(&record, &other).unwrap();
-    case.tool().args(["swap", "--from"]).arg(&document).run().fails(2, "from_damaged").unchanged();
+    case.tool().args(["swap", "--from"]).arg(&document).run().fails(2, "from_invalid").unchanged().error_has(&["shape"]);
     assert_eq!(fs::read_to_string(&record).unwrap(), other);
     // As a call leaves it that was killed before its verification: never swapped in, and removed by the next call.
     assert!(text.contains("\"verified\":true"));
@@ -112,7 +112,7 @@ fn the_connections_own_settings_lead_the_administrator_to_the_same_server_and_wi
 fn sessions_in_the_way_are_named_and_left_alone() {
     let (case, _) = Case::filled("pga_busy");
     let mut guest = case.hold(&case.database, "SELECT 1");
-    let ran = clone(&case).run().fails(5, "postgres_busy").unchanged();
+    let ran = clone(&case).run().fails(5, "server_busy").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("of postgres (psql), active"), "{ran}");
     assert!(guest.is_open() && case.copies().is_empty(), "{ran}");
     by_run(&case, ran.doc()["run_id"].as_str().unwrap(), &["swap"]).fails(4, "swap_not_found");
@@ -137,7 +137,7 @@ fn the_servers_own_databases_and_a_missing_one_are_refused() {
     let case = Case::new("pga_none");
     for (database, status, code) in [
         ("template1", 2, "options_invalid"),
-        ("not_there_at_all", 4, "database_not_found"),
+        ("not_there_at_all", 4, "data_not_found"),
         ("host=x password=y", 2, "options_invalid"),
     ] {
         clone(&case).args(["--dbname", database]).run().fails(status, code).unchanged();

@@ -82,7 +82,14 @@ fn what_the_server_refuses_is_told_with_its_line_and_never_with_a_rows_value() {
         (text.replace("key UNIQUE (name)", "key UNIQUE (nobody)"), unique, "nobody"),
         (function, "    no_such_function()", "no_such_function"),
     ] {
-        let ran = case.tool().arg("stage").arg(case.write("bad.sql", &text)).run().fails(1, "restore_failed").unchanged();
+        let ran = case
+            .tool()
+            .arg("stage")
+            .arg(case.write("bad.sql", &text))
+            .run()
+            .fails(1, "server_refused")
+            .error_has(&["could not be loaded"])
+            .unchanged();
         let line = format!("(line {} of the dump)", text[..text.find(part).unwrap()].lines().count() + 1);
         let message = ran.doc()["error"]["message"].as_str().unwrap();
         assert!(message.contains(&line) && message.contains(word), "{line} is not in {message}");
@@ -139,7 +146,7 @@ fn no_dump_runs_a_command_on_this_host() {
         let (status, code) = match what {
             "a comment that a carriage return ends" => (3, "dump_invalid"),
             // Only what runs tells.
-            "strings set by a function of the dump" => (1, "restore_failed"),
+            "strings set by a function of the dump" => (1, "server_refused"),
             _ => (7, "dump_invalid"),
         };
         ran.fails(status, code).unchanged();
@@ -284,7 +291,14 @@ fn a_signal_and_the_time_limit_end_every_session_of_a_staging_and_leave_nothing(
 fn one_that_fails_does_not_wait_for_the_others() {
     let (case, dump) = Case::filled("pgl_first");
     let failing = builds(&case, &dump, "fails");
-    let ran = case.tool().args(["stage", "--jobs", "2"]).arg(failing).run().fails(1, "restore_failed").unchanged();
+    let ran = case
+        .tool()
+        .args(["stage", "--jobs", "2"])
+        .arg(failing)
+        .run()
+        .fails(1, "server_refused")
+        .error_has(&["could not be loaded"])
+        .unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
     assert_eq!(case.copies(), "");
 }

@@ -106,7 +106,8 @@ fn what_only_a_newer_server_understands_fails_with_the_clients_that_help() {
     let text =
         fs::read_to_string(&dump).unwrap().replacen("-- Dumped by pg_dump version 15", "-- Dumped by pg_dump version 18", 1);
     let unknown = case.dump_with(&case.write("newer.sql", text), "CREATE TABLE heir (NOT NULL item) INHERITS (public.notes);");
-    let ran = case.tool().arg("stage").arg(unknown).run().fails(1, "restore_failed").unchanged();
+    let ran =
+        case.tool().arg("stage").arg(unknown).run().fails(1, "server_refused").error_has(&["could not be loaded"]).unchanged();
     assert!(hint(&ran).contains("dump with one of version"), "{ran}");
 }
 
@@ -424,7 +425,7 @@ fn an_in_place_load_that_fails_says_that_the_database_is_incomplete_and_its_hint
     let (case, dump) = Case::filled("pgr_inplacebad");
     let bad = case.dump_with(&dump, "SELECT 1/0;");
     let tool = case.tool().arg("--state-dir").arg(case.path("its own"));
-    let ran = tool.arg("--in-place").arg(bad).run().fails(1, "restore_failed").changed();
+    let ran = tool.arg("--in-place").arg(bad).run().fails(1, "server_refused").error_has(&["could not be loaded"]).changed();
     assert_eq!(ran.result()["stage"]["verified"], false);
     // The cause is fixed, and the hint is pasted into a shell that has none of the settings.
     fs::copy(&dump, case.path("changed.sql")).unwrap();
@@ -489,7 +490,7 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     let place = |document: &Path| from(&case, &["--in-place"], document);
     // The same command again fails in the same way, and has lost no record.
     for _ in 0..2 {
-        let ran = place(&bad).fails(1, "restore_failed").changed().warns("not_restored");
+        let ran = place(&bad).fails(1, "server_refused").error_has(&["could not be loaded"]).changed().warns("not_restored");
         assert!(hint(&ran).contains(&format!("--dbname {} --owner {}", case.database, case.owner)), "{ran}");
         assert!(kept.exists() && !properties.exists());
     }
@@ -498,7 +499,7 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
     case.pg.create_database(&other, &case.owner).unwrap();
     let of_other = |how: &[&str]| case.tool().args(how).args(["--dbname", &other]).arg(case.path("backup.sql")).run();
     of_other(&["stage", "--dry-run"]).ok().warns("not_restored");
-    of_other(&["--in-place"]).refused("file_exists");
+    of_other(&["--in-place"]).refused("name_in_use").error_has(&["those of the dropped"]);
     let text = fs::read_to_string(&kept).unwrap();
 
     case.pg.drop_database(&case.database).unwrap();
@@ -530,8 +531,8 @@ fn an_in_place_restore_that_may_not_drop_the_database_saves_no_properties() {
     let place = || case.tool().arg("--in-place").arg(case.path("backup.sql"));
     let (first, second) = (place().run(), place().run());
     template(false);
-    first.fails(1, "postgres_refused").changed().warns("run_recovered");
-    second.fails(1, "postgres_refused").unchanged();
+    first.fails(1, "server_refused").changed().warns("run_recovered");
+    second.fails(1, "server_refused").unchanged();
     // Nor that of another role for an administrator who is no superuser.
     let maker = case.role("maker", "CREATEDB");
     case.by(&maker, place().args(["--owner", &maker])).run().refused("permission_denied");

@@ -319,7 +319,8 @@ fn what_could_be_undone_is_told_also_where_not_all_could_be() {
     fs::write(run.join("01-installer.started"), "external\n").unwrap();
     fs::write(run.join("01-installer.out"), "licence t0psecret\n").unwrap();
     let recover = Tool::new("svc-run").arg("recover").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
-    let ran = recover.env("SVC_STATE_DIR", &state).env("SVC_INSTALL_DIR", folder.path()).run().fails(1, "undo_failed").changed();
+    let ran =
+        recover.env("SVC_STATE_DIR", &state).env("SVC_INSTALL_DIR", folder.path()).run().fails(1, "run_unfinished").changed();
     assert_eq!(ran.result()["undone"], json!([]), "{ran}");
     assert!(!holds(&state, "t0psecret") && holds(&run, "What it printed was removed"));
 }
@@ -584,13 +585,13 @@ fn the_id_of_a_run_is_its_own_greater_than_all_before_and_never_that_of_what_is_
     let foreign = product.backup_dir().join("20260101t000000z-x");
     fs::create_dir_all(&foreign).unwrap();
     fs::write(foreign.join("precious"), "data").unwrap();
-    product.tool("svc-backup").env("SVC_RUN_ID", "20260101t000000z-x").run().refused("file_exists");
+    product.tool("svc-backup").env("SVC_RUN_ID", "20260101t000000z-x").run().refused("name_in_use").error_has(&["The directory"]);
     assert_eq!(fs::read_to_string(foreign.join("precious")).unwrap(), "data");
 
     let backup = product.tool("svc-backup").run().ok();
     let kept = product.state_dir().join("runs").join(id(&backup)).join("document.json");
     let before = fs::read_to_string(&kept).unwrap();
-    product.tool("svc-backup").env("SVC_RUN_ID", id(&backup)).run().refused("name_in_use");
+    product.tool("svc-backup").env("SVC_RUN_ID", id(&backup)).run().refused("name_in_use").error_has(&["There is a run"]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), before);
     for bad in ["mine", "../x", "20261120T020003Z-x"] {
         product.tool("svc-backup").env("SVC_RUN_ID", bad).run().fails(2, "options_invalid").unchanged();

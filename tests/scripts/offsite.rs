@@ -270,7 +270,7 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     let writes = format!("case $* in backup*) : > '{}/index-999' ;; esac", product.repository_dir().display());
     let count = || copies(&script("svc-offsite").arg("list").run()).len();
     let copies = count();
-    push().stub(&stub, "restic", &writes).run().fails(5, "search_busy");
+    push().stub(&stub, "restic", &writes).run().fails(5, "server_busy");
     fs::remove_file(product.repository_dir().join("index-999")).unwrap();
     assert_eq!((count(), fs::read_to_string(product.state_dir().join("offsite.json")).unwrap()), (copies, first));
     // One that restic could not read whole is none either.
@@ -308,7 +308,7 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_OFFSITE"), "{wrong}");
     // What is here already is not written over.
     let id = points[0]["id"].as_str().unwrap();
-    script("svc-offsite").args(["fetch", id]).run().refused("file_exists");
+    script("svc-offsite").args(["fetch", id]).run().refused("name_in_use").error_has(&["exists already"]);
     fs::rename(points[0]["path"].as_str().unwrap(), product.path("point")).unwrap();
     // The newest copy is one without a repository, so it is nothing to it that the directory of that is in use.
     script("svc-offsite").args(["fetch", id]).run().ok().warns("not_restored");
@@ -447,7 +447,7 @@ fn two_hosts_in_one_restic_repository_leave_the_copies_of_each_other_alone() {
     assert_eq!(copies(&listed), [id.as_str(), &id], "each keeps its last one\n{listed}");
     assert_eq!(copies(&offsite(&["list", "--host", "other"]).run()).len(), 1);
     fs::rename(&point, product.path("point")).unwrap();
-    offsite(&["fetch", &id]).run().refused("name_in_use");
+    offsite(&["fetch", &id]).run().refused("name_in_use").error_has(&["both have a copy"]);
     // That of the other one is a restore point alone: no directory for a repository is needed.
     offsite(&["fetch", &id, "--host", "other"]).env("SVC_BACKUP_REPO", "/nowhere").run().ok().warns("not_restored");
     assert!(point.join("SHA256SUMS").exists());
@@ -480,7 +480,7 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
     let is_moved = others.iter().any(|other| !other.exists());
     assert_eq!(
         (&stopped.doc()["error"]["code"], &stopped.doc()["changed"]),
-        (&json!("file_exists"), &json!(is_moved)),
+        (&json!("name_in_use"), &json!(is_moved)),
         "{stopped}"
     );
     assert!(stopped.hint().contains("Move it away"), "{stopped}");
@@ -495,9 +495,9 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
     );
     assert_eq!(names(&product.backup_dir()), [id.as_str()]);
     // A full disk is not kept full, and what is there is not written over.
-    fetch().run().refused("file_exists");
+    fetch().run().refused("name_in_use").error_has(&["exists already"]);
     fs::remove_dir_all(&point).unwrap();
-    fetch().run().refused("file_exists");
+    fetch().run().refused("name_in_use").error_has(&["is not empty"]);
     fs::remove_dir_all(&empty).unwrap();
     fetch()
         .stub(&product.path("stub"), "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac")
@@ -526,7 +526,7 @@ fn a_restore_point_that_was_removed_here_is_fetched_beside_the_repository_in_use
     assert!(!point.exists());
     // Where the repository is that is in use, it is not put.
     let fetch = Tool::script("svc-offsite").args(["fetch", id]).envs(env.iter().cloned());
-    fetch.run().refused("file_exists").unchanged();
+    fetch.run().refused("name_in_use").unchanged().error_has(&["is not empty"]);
     let may_write = product.host.search.repo_root.display().to_string();
     let env: Vec<_> = env.into_iter().chain([("FETCHED".to_owned(), may_write)]).collect();
     typed(&env, "register --readonly --replace", &dir, id);

@@ -191,7 +191,7 @@ fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
 
     damage::flip_a_blob(&product.repository_dir()).unwrap();
     let process = product.process();
-    let ran = upgrade().run().fails(7, "restore_failed").unchanged();
+    let ran = upgrade().run().fails(7, "snapshot_invalid").unchanged();
     assert!(ran.hint().starts_with("Nothing was changed."), "{ran}");
     assert!(!has_step(&ran, "stop") && !has_step(&ran, "warm-snapshot"), "{ran}");
     assert_eq!(product.process(), process);

@@ -64,12 +64,12 @@ fn what_cannot_be_gone_back_to_is_refused_before_the_stop_and_nothing_staged_is_
     fs::rename(product.path("sums"), sums).unwrap();
     // The directory of the older layout's configuration cannot be made: a file has its name.
     fs::write(product.install_dir().join("conf"), "").unwrap();
-    let in_the_way = rollback().run().fails(1, "io_error").unchanged();
+    let in_the_way = rollback().run().fails(1, "failed").unchanged();
     assert_eq!(in_the_way.failed_checks(), ["configuration"], "{in_the_way}");
     fs::remove_file(product.install_dir().join("conf")).unwrap();
     // A damaged file of the repository is found by the staging, one of the restore point before it.
     damage::flip_a_blob(&product.repository_dir()).unwrap();
-    rollback().run().fails(7, "restore_failed");
+    rollback().run().fails(7, "snapshot_invalid").error_has(&["could not be restored completely"]);
     assert_eq!(staged(&product), "0", "a staged database is left");
     for (file, code) in [("rbrefuse_db.backup.sql", "dump_invalid"), ("snapshot.json", "point_invalid")] {
         damage::flip_a_byte(&point_of(&upgrade).join(file)).unwrap();

@@ -142,7 +142,12 @@ fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
     let says = dry.check("search")["message"].as_str().unwrap();
     assert!(says.contains("svc-rollback refuses them: upway-logs"), "{dry}");
 
-    let refused = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().fails(3, "data_streams");
+    let refused = product
+        .tool("svc-upgrade")
+        .arg(product.installer("2.0.1"))
+        .run()
+        .fails(3, "not_swappable")
+        .error_has(&["Leave the data streams out"]);
     assert_eq!(refused.failed_checks().first(), Some(&"rollback-snapshot"), "{refused}");
     assert_eq!(
         (product.process(), product.marker(), refused.result()["restore_point"].clone()),
@@ -171,7 +176,7 @@ fn what_cannot_be_upgraded_is_refused_before_the_stop_and_every_check_is_made() 
 
     // Of two, the one that is told of is the first.
     fs::write(product.backup_dir(), "in the way").unwrap();
-    let two = upgrade(&installer).env("SVC_DATABASE", "uprefuse_none").run().refused("file_exists");
+    let two = upgrade(&installer).env("SVC_DATABASE", "uprefuse_none").run().refused("name_in_use");
     assert!(two.failed_checks().starts_with(&["backup-directory", "database"]), "{two}");
     assert!(two.hint().contains("SVC_BACKUP_DIR") && two.doc()["error"]["message"].to_string().contains(" checks"), "{two}");
     fs::remove_file(product.backup_dir()).unwrap();
@@ -261,12 +266,12 @@ fn a_dump_that_fails_after_the_stop_changes_nothing_and_the_service_runs_again()
     let recover = || product.tool("svc-run").arg("recover");
     // Where no script was ever called there is nothing to recover.
     recover().env("SVC_STATE_DIR", product.path("no state yet").display().to_string()).run().ok().unchanged();
-    recover().stub(&stubs, "svc-snap", &away).run().fails(1, "undo_failed");
+    recover().stub(&stubs, "svc-snap", &away).run().fails(1, "run_unfinished");
     assert_eq!(ran.doc()["changed"], true, "two snapshots are left\n{ran}");
     let names = ["warm", "upgrade"].map(|kind| format!("snapshot_updump_{}_{id}_{kind}", &id[..8]));
     let commands = [format!("svc-snap delete {} ", names[0]), "--kind upgrade".to_owned()];
     let named = |warning: &Value, command: &str| {
-        warning["code"] == "undo_failed" && warning["message"].as_str().unwrap().contains(command)
+        warning["code"] == "run_unfinished" && warning["message"].as_str().unwrap().contains(command)
     };
     assert!(commands.iter().all(|command| warnings.iter().any(|warning| named(warning, command))), "{commands:?}\n{ran}");
     recover().run().ok().changed();
@@ -444,7 +449,7 @@ fn a_hook_that_others_can_write_is_refused_and_one_of_ones_own_runs_with_the_ver
     for name in [&alike, &hook.with_file_name("10-modules-sh")] {
         fs::copy(&hook, name).unwrap();
     }
-    upgrade().run().refused("name_in_use");
+    upgrade().run().refused("name_in_use").error_has(&["10-modules"]);
     fs::remove_file(&alike).unwrap();
     assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));
     upgrade().run().ok();

@@ -162,7 +162,7 @@ fn what_cannot_be_cloned_is_refused_by_all_its_names() {
     let red = sandbox.red("red");
     sandbox.run(&["clone"]).refused("indices_red");
     sandbox.run(&["clone", "--indices", &format!("*,-{red}")]).ok().changed();
-    sandbox.run(&["clone", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
+    sandbox.run(&["clone", "--indices", "nowhere"]).fails(4, "data_not_found").unchanged();
 }
 
 /// What `health` says of copies: their names and their runs.

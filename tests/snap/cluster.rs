@@ -156,7 +156,7 @@ fn a_staging_during_which_a_node_stops_is_complete_or_leaves_nothing_and_the_liv
             let pruned = sandbox.run(&["prune", "--kind", "manual", "--max-count", "1", "--min-count", "1"]).ok().changed();
             assert_eq!((&pruned.result()["deleted_count"], sandbox.snapshots().len()), (&json!(1), 1), "{pruned}");
         } else {
-            let refused = ended.fails(7, "restore_failed").unchanged();
+            let refused = ended.fails(7, "snapshot_invalid").unchanged();
             refused.error_has(&[&staged]);
             assert!(sandbox.copies().is_empty());
         }

@@ -128,7 +128,7 @@ impl<'a> Client<'a> {
             let staged = silent(self.as_user(user, &args).env("SVC_INDICES", "*").stdin(created.text()).run()).ok().changed();
             assert_eq!(staged.result()["throttle"]["put_back"], put_back, "{staged}");
             if user == LEAST {
-                let warnings = staged.clone().warns("rate_not_changed").doc()["warnings"].to_string();
+                let warnings = staged.clone().warns_of("setting_not_changed", "Left as it is").doc()["warnings"].to_string();
                 assert!(warnings.contains("cluster:admin/settings/update"), "the right is named\n{staged}");
             }
             silent(self.as_user(user, &["discard", "--from", "-"]).stdin(staged.text()).run()).ok().changed();
@@ -438,7 +438,7 @@ fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
     let json = "application/json";
     for (answer, status, code) in [
         (redirect, 3, "search_unreachable"),
-        (http("502 Bad Gateway", "text/html", BAD_GATEWAY), 5, "search_busy"),
+        (http("502 Bad Gateway", "text/html", BAD_GATEWAY), 5, "server_busy"),
         (http("200 OK", "text/html", WELCOME), 3, "search_unreachable"),
         (http("404 Not Found", "text/html", WELCOME), 3, "search_unreachable"),
         (http("200 OK", json, "{\"name\":\"couch\",\"couchdb\":\"Welcome\"}"), 3, "search_unreachable"),
@@ -504,7 +504,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
         })
     };
     let json = endless(&format!("{OK}\r\n{{\"name\":\""), vec![b'x'; MB]);
-    narrow(&sandbox, &json, ROOM).fails(1, "search_refused").unchanged();
+    narrow(&sandbox, &json, ROOM).fails(1, "failed").unchanged().error_has(&["is larger than"]);
     // What is no JSON is not read to an end that never comes.
     let html = endless("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", vec![b'x'; MB]);
     narrow(&sandbox, &html, ROOM).refused("search_unreachable");
@@ -515,7 +515,7 @@ fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
     os::run(Command::new("sh").args(["-c", pack]).arg(&packed)).unwrap();
     let mut answer = format!("{OK}content-encoding: gzip\r\n\r\n").into_bytes();
     answer.extend(fs::read(&packed).unwrap());
-    narrow(&sandbox, &Gate::saying(answer), ROOM).fails(1, "search_refused").unchanged();
+    narrow(&sandbox, &Gate::saying(answer), ROOM).fails(1, "failed").unchanged().error_has(&["is larger than"]);
 }
 
 #[test]

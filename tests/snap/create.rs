@@ -276,8 +276,8 @@ fn what_is_not_there_is_4_or_5_and_a_wrong_name_2_and_nothing_is_sent() {
     }
     let nope = sandbox.name("nope");
     let failed = sandbox.run(&["create", "s", "--indices", &format!("{docs},{nope}")]);
-    failed.fails(4, "index_not_found").unchanged().error_has(&[&nope]);
-    sandbox.run(&["create", "s", "--indices", "nope*"]).fails(4, "index_not_found").unchanged();
+    failed.fails(4, "data_not_found").unchanged().error_has(&[&nope]);
+    sandbox.run(&["create", "s", "--indices", "nope*"]).fails(4, "data_not_found").unchanged();
     sandbox.tool(&["create", "s"]).args(["--indices", &docs, "--scope", "other*"]).run().refused("options_invalid");
     assert_eq!(sandbox.run(&["create", "Upper"]).status, 2);
     assert!(sandbox.snapshots().is_empty());

@@ -127,7 +127,7 @@ fn an_exchange_that_comes_late_is_the_swaps_or_nobodys() {
     let gate = lost();
     let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
     gate.rule(is_exchange, Act::Answer(http("400 Bad Request", "application/json", &refusal.to_string()), false), 1, 1000);
-    sandbox.resuming(&["swap"], &staged).via(&gate).run().fails(1, "search_refused").unchanged();
+    sandbox.resuming(&["swap"], &staged).via(&gate).run().fails(1, "server_refused").unchanged();
     let (status, answer) = sandbox.search.request("POST", "/_aliases", gate.bodies("/_aliases").first()).unwrap();
     assert_eq!((status, sandbox.content(), sandbox.copies()), (404, content, copies), "{answer}");
 

@@ -196,7 +196,7 @@ fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_noth
     bench.hurt(Act::Answer(busy(), false), 2);
     bench.create("moment").run().ok().changed();
     bench.hurt(Act::Answer(busy(), false), ALL);
-    let ran = bench.create("busy").args(["--timeout", "8s"]).run().fails(5, "search_busy").unchanged();
+    let ran = bench.create("busy").args(["--timeout", "8s"]).run().fails(5, "server_busy").unchanged();
     assert_eq!(ran.doc()["error"]["retryable"], true);
     bench.check("busy", &ran);
 }
@@ -256,7 +256,7 @@ fn metadata_is_taken_to_the_last_byte_and_refused_beyond_it() {
     assert_eq!(first.result()["snapshot"]["taken_because"], why);
     let left = 1024 - first.result()["plan"][0]["body"]["metadata"].to_string().len();
     create("s1", &format!("{why}{}", "x".repeat(left))).ok();
-    let over = create("s2", &format!("{why}{}", "x".repeat(left + 3))).fails(1, "search_refused");
+    let over = create("s2", &format!("{why}{}", "x".repeat(left + 3))).fails(1, "server_refused");
     over.unchanged().error_has(&["1024 bytes"]);
 }
 

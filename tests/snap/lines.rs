@@ -162,8 +162,8 @@ fn moves(old: &Site, new: &Site) {
     let old_repo = new.setting("SVC_BACKUP_REPO").with_file_name("old_repo");
     let before = old.documents();
     old.recipe("move-old", &[], dir.path());
-    old.tool(&["create", "later"]).refused("repository_readonly");
-    old.tool(&["cleanup"]).refused("repository_readonly");
+    old.tool(&["create", "later"]).refused("repository_shared").error_has(&["read-only"]);
+    old.tool(&["cleanup"]).refused("repository_shared").error_has(&["read-only"]);
     old.recipe("move-copy", &[("OLD_REPO", &old_repo)], dir.path());
     new.recipe("move-new", &[("OLD_REPO", &old_repo)], dir.path());
 
@@ -251,7 +251,7 @@ fn in_place(old: &mut Site, newer: &str) {
     // The document of before is right: the same cluster, the same repository.
     let staged = up.tool(&["stage", "--from", &from]).ok();
     up.tool(&["discard", "--run", staged.result()["run"].as_str().unwrap()]).ok();
-    up.tool(&["create", "again", "--repository", "my_backup"]).refused("repository_readonly");
+    up.tool(&["create", "again", "--repository", "my_backup"]).refused("repository_shared").error_has(&["read-only"]);
     up.host.systemd.stop(&up.search.unit).unwrap();
 
     assert!(old.host.systemd.start(&old.search.unit).is_err(), "{} starts on what {newer} has touched", old.search.key);

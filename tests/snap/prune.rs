@@ -92,12 +92,13 @@ fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
         path
     };
     let keep = file("first.json", &first.text());
-    for (bad, code) in [
-        (file("half.json", &first.text()[..50]), "from_damaged"),
-        (PathBuf::from("/nowhere/snapshot.json"), "from_invalid"),
-        (file("listed.json", &sandbox.run(&["list"]).text()), "from_invalid"),
+    for (bad, says) in [
+        (file("half.json", &first.text()[..50]), "incomplete"),
+        (PathBuf::from("/nowhere/snapshot.json"), "cannot be read"),
+        (file("listed.json", &sandbox.run(&["list"]).text()), "cannot resume from"),
     ] {
-        sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).arg(bad).run().fails(2, code).unchanged();
+        let ran = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).arg(bad).run();
+        ran.fails(2, "from_invalid").unchanged().error_has(&[says]);
     }
     assert_eq!(names(&sandbox), all);
 
@@ -136,7 +137,7 @@ fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
     take(&sandbox, "n4", "nightly");
     let why = "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]";
     let gate = sandbox.gate().refusing("POST /_snapshot", 1000, (500, "illegal_state_exception", why));
-    let late = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().warns("search_busy");
+    let late = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().warns("server_busy");
     assert_eq!(late.result()["deleted_count"], 1);
     sandbox.run(&["verify"]).ok();
 }
@@ -164,7 +165,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
     let busy = (503, "concurrent_snapshot_execution_exception", why);
     let always = sandbox.gate().refusing("DELETE /_snapshot", 1000, busy);
     let given_up = sandbox.tool(&ALL_BUT_ONE).args(["--timeout", "4s"]).via(&always).run();
-    let given_up = given_up.fails(5, "search_busy").unchanged();
+    let given_up = given_up.fails(5, "server_busy").unchanged();
     assert_eq!(told(&given_up)[0], "n1 planned max_age");
     assert_eq!(given_up.result()["deleted_count"], 0);
     assert!(always.changes().iter().all(|line| line.ends_with("/n1")) && always.changes().len() > 1, "one at a time");
@@ -222,7 +223,7 @@ fn nothing_goes_if_the_list_is_incomplete() {
     sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(4, "repository_not_found").unchanged();
     let some = json!({"snapshots": sandbox.snapshots()[..1], "total": 3, "remaining": 2});
     let gate = sandbox.gate().answering(&all, 1, 200, &some);
-    sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(1, "search_refused").unchanged();
+    sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(1, "server_refused").unchanged();
     // One snapshot of which only the name is known any more.
     let location = sandbox.location();
     let is_snapshot = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap-"));

@@ -96,7 +96,7 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     let late = sandbox
         .run(&["create", "s3", "--rate-limit", "100kb", "--timeout", "10s"])
         .fails(6, "timeout")
-        .warns("setting_left_changed");
+        .warns_of("setting_not_changed", "could not be put back");
     assert_eq!(rate(&late)["put_back"], false);
     sandbox.run(&["wait", "s3"]).ok();
     assert_eq!(settings(&sandbox), before);
@@ -111,10 +111,10 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     changed(&sandbox, "s1");
     create.signal(Signal::SIGKILL);
     create.wait();
-    let health = sandbox.run(&["health"]).ok().unchanged().warns("setting_left_changed");
+    let health = sandbox.run(&["health"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
     assert!(health.doc()["warnings"].to_string().contains("has left the rate"), "{health}");
     let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
-    let foreign = other.run().ok().warns("setting_left_changed");
+    let foreign = other.run().ok().warns_of("setting_not_changed", "has changed");
     assert_eq!(foreign.planned().len(), 1, "another host cannot tell that it is dead\n{foreign}");
     let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("run_recovered");
     assert_eq!((deleted.planned().len(), settings(&sandbox)), (2, before), "{deleted}");
@@ -131,7 +131,7 @@ fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
     assert_eq!(throttle(&sandbox), (json!("7mb"), false));
     sandbox.run(&register).ok().unchanged();
     let health = sandbox.run(&["health"]).ok();
-    assert!(!codes(&health).contains(&"setting_left_changed".to_owned()), "{health}");
+    assert!(!codes(&health).contains(&"setting_not_changed".to_owned()), "{health}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
     let snapshots = sandbox.state.path().join("snapshots");
     fs::rename(&snapshots, sandbox.state.path().join("aside")).unwrap();
     fs::write(&snapshots, "").unwrap();
-    sandbox.run(&["create", "s2"]).refused("file_exists").unchanged();
+    sandbox.run(&["create", "s2"]).refused("name_in_use").unchanged().error_has(&["cannot be used"]);
     fs::remove_file(&snapshots).unwrap();
 
     // What a server says of a repository that was changed a moment ago.
@@ -177,9 +177,9 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
     if sandbox.search.product == Product::OpenSearch {
         let args = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=9mb"];
         let (_state, register) = elsewhere(&sandbox, &args);
-        register.args(["--timeout", "3s"]).run().fails(5, "search_busy").unchanged();
+        register.args(["--timeout", "3s"]).run().fails(5, "server_busy").unchanged();
     }
-    let second = second.wait().ok().warns("rate_not_changed");
+    let second = second.wait().ok().warns_of("setting_not_changed", "Left as it is");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
     let ended = first.wait().ok();
     assert_eq!((&rate(&ended)["put_back"], settings(&sandbox)), (&json!(true), before), "{ended}");
@@ -191,12 +191,15 @@ fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_request_that_p
     sandbox.simple("docs", 3);
     let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())]);
     let with_note = settings(&sandbox);
-    let created =
-        sandbox.run(&["create", "s1", "--rate-limit", "50mb"]).ok().warns("rate_not_changed").warns("setting_left_changed");
+    let created = sandbox
+        .run(&["create", "s1", "--rate-limit", "50mb"])
+        .ok()
+        .warns_of("setting_not_changed", "Left as it is")
+        .warns_of("setting_not_changed", "has changed");
     assert_eq!((&rate(&created)["was"], &rate(&created)["set"], settings(&sandbox)), (&json!("7mb"), &Value::Null, with_note));
     let health = sandbox.run(&["health"]).ok().unchanged();
     let mut warnings = health.doc()["warnings"].as_array().unwrap().iter();
-    let warning = warnings.find(|one| one["code"] == "setting_left_changed").unwrap_or_else(|| panic!("{health}"));
+    let warning = warnings.find(|one| one["code"] == "setting_not_changed").unwrap_or_else(|| panic!("{health}"));
     let text = warning["message"].as_str().unwrap();
     assert!(text.contains("20261120t020003z-far") && text.contains(" far "), "{text}");
     let (path, body) = text.split_once("PUT ").and_then(|(_, request)| request.split_once(' ')).unwrap();
@@ -214,11 +217,12 @@ fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
     sandbox.ask("PUT", &format!("/_snapshot/{}/slow", sandbox.prefix), Some(body));
     sandbox.appears("slow");
     let created = sandbox.run(&["create", "s1", "--indices", "*-few", "--rate-limit", "none"]).ok();
-    let created = created.warns("rate_not_changed");
+    let created = created.warns_of("setting_not_changed", "Left as it is");
     assert_eq!((&rate(&created)["set"], &rate(&created)["put_back"]), (&Value::Null, &Value::Null), "{created}");
     assert_eq!(settings(&sandbox), before);
     let unwaited = sandbox.run(&["create", "s2", "--indices", "*-few", "--rate-limit", "none", "--no-wait"]).ok();
-    assert_eq!(codes(&unwaited), ["rate_not_changed"]);
+    assert_eq!(codes(&unwaited), ["setting_not_changed"]);
+    unwaited.warns_of("setting_not_changed", "Left as it is");
     sandbox.run(&["wait", "s2"]).ok();
 }
 
@@ -248,7 +252,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
     // The server does it only when the call has ended: the next one puts it back.
     let late = gate(Act::Hold);
     let ran = sandbox.tool(&["create", "s1", "--rate-limit", "none", "--timeout", "8s"]).via(&late).run();
-    let ran = ran.fails(6, "timeout").warns("setting_left_changed");
+    let ran = ran.fails(6, "timeout").warns_of("setting_not_changed", "was not answered");
     assert_eq!((&rate(&ran)["put_back"], &ran.doc()["changed"]), (&Value::Null, &Value::Null), "{ran}");
     sandbox.run(&["health"]).ok();
     late.open();
@@ -289,9 +293,10 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
     create("s3", taken(), &[(SNAPSHOT, "8mb")]);
     assert_eq!(throttle(&sandbox), (json!("8mb"), false));
     // And where we could write it only together with a secret, an operator does.
-    let secret = create("s4", taken(), &[("address", "http://me:s3cret@far/")]).warns("setting_left_changed");
+    let secret =
+        create("s4", taken(), &[("address", "http://me:s3cret@far/")]).warns_of("setting_not_changed", "could not be put back");
     assert_eq!((&rate(&secret)["put_back"], throttle(&sandbox).0), (&json!(false), json!("0")), "{secret}");
-    let health = sandbox.run(&["health"]).ok().warns("setting_left_changed");
+    let health = sandbox.run(&["health"]).ok().warns_of("setting_not_changed", "PUT /_snapshot/");
     for ran in [&secret, &health] {
         let said = ran.doc()["warnings"].to_string();
         assert!(said.contains("PUT /_snapshot/") && said.contains("with max_snapshot_bytes_per_sec 8mb"), "{ran}");
@@ -316,8 +321,12 @@ fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_docume
         {
             let ran = sandbox.run(args).ok();
             assert!(!format!("{ran}").contains("s3cret"), "{ran}");
-            let left = codes(&ran).contains(&"setting_left_changed".to_owned());
-            let unchanged = codes(&ran).contains(&"rate_not_changed".to_owned());
+            let of = |is_left: bool| {
+                let warnings = ran.doc()["warnings"].as_array().unwrap().iter();
+                let mut texts = warnings.filter(|one| one["code"] == "setting_not_changed").map(|one| one["message"].to_string());
+                texts.any(|text| text.contains("Left as it is") != is_left)
+            };
+            let (left, unchanged) = (of(true), of(false));
             assert_eq!((left, unchanged), (recorded, args.len() > 1), "{ran}");
         }
         assert_eq!(settings(&sandbox), before);
@@ -354,7 +363,7 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_runni
     let cluster = sandbox.run(&["show", "good"]).ok().result()["cluster_uuid"].as_str().unwrap().to_owned();
     let lock = File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
     lock.lock().unwrap();
-    sandbox.run(&["wait", "good"]).ok().unchanged().warns("setting_left_changed");
+    sandbox.run(&["wait", "good"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
     assert_eq!(settings(&sandbox), left);
     lock.unlock().unwrap();
 
@@ -461,7 +470,7 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     sandbox.from(&["discard"], &staged).ok();
 
     // Nothing that others share is changed where others share it.
-    let scoped = sandbox.from(&["stage", "--rate-limit", "none"], &created).ok().warns("rate_not_changed");
+    let scoped = sandbox.from(&["stage", "--rate-limit", "none"], &created).ok().warns_of("setting_not_changed", "Left as it is");
     assert_eq!((&rate(&scoped)["set"], cluster(&sandbox)), (&Value::Null, unset.clone()), "{scoped}");
     sandbox.from(&["discard"], &scoped).ok();
 
@@ -472,7 +481,7 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": null, "recorded": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"transient": {RESTORE: "30mb"}})));
     let in_place = ["restore", "--in-place", "--on-conflict", "close", "--rate-limit", "none"];
-    let in_place = from(&in_place).run().ok().warns("rate_not_changed");
+    let in_place = from(&in_place).run().ok().warns_of("setting_not_changed", "Left as it is");
     assert_eq!((&rate(&in_place)["set"], &rate(&in_place)["put_back"]), (&Value::Null, &Value::Null), "{in_place}");
     assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": "30mb", "recorded": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: null}, "transient": {RESTORE: null}})));
@@ -494,10 +503,10 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!(cluster(&sandbox)["persistent"], "200kb");
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
-    let second = second.wait().ok().warns("rate_not_changed");
+    let second = second.wait().ok().warns_of("setting_not_changed", "Left as it is");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
     assert_eq!(cluster(&sandbox), json!({"persistent": "200kb", "transient": null, "recorded": true}));
-    tool(&["health"]).run().ok().warns("setting_left_changed");
+    tool(&["health"]).run().ok().warns_of("setting_not_changed", "has left");
     let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!(cluster(&sandbox), unset, "{discarded}");
     sandbox.from(&["discard"], &second).ok().changed();
@@ -508,7 +517,7 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]).via(&gate));
     gate.rule(|_| true, Act::Close(Side::Before), 0, 1);
     spawned.signal(Signal::SIGTERM);
-    let silent = spawned.wait().fails(143, "interrupted").changed().warns("setting_left_changed");
+    let silent = spawned.wait().fails(143, "interrupted").changed().warns_of("setting_not_changed", "could not be put back");
     assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["recorded"]), (&json!(false), &json!(true)));
     tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));

@@ -45,7 +45,7 @@ fn a_staged_copy_that_is_not_as_it_was_verified_never_replaces_what_is_live() {
 fn a_closed_index_is_in_the_way_too() {
     let (sandbox, docs, created) = Sandbox::saved("closed");
     sandbox.ask("POST", &format!("/{docs}/_close"), None);
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
     refused.error_has(&[&docs]);
     assert!(is_closed(&sandbox, &docs));
     sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("not_verified");
@@ -154,7 +154,7 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
     sandbox.remove_state();
     let gate = sandbox.gate().refusing("DELETE /", 1000, DENIED);
     let failed = sandbox.tool(&["restore", "--from", "-"]).stdin(document.to_string()).via(&gate).run();
-    let failed = failed.fails(7, "restore_failed").changed();
+    let failed = failed.fails(7, "content_differs").changed();
     assert_eq!((state(&failed, &gone), state(&failed, &docs)), ("in_progress", "untouched"));
     let copies = sandbox.copies();
     assert_eq!(copies.len(), 1, "{failed}");
@@ -166,7 +166,7 @@ fn a_restore_that_is_undone_and_whose_staging_stays_has_changed_something() {
     let (sandbox, _, created) = Sandbox::saved("stays");
     let gate = sandbox.gate().refusing("POST /_aliases", 1, (400, "illegal_argument_exception", "no"));
     let gate = gate.refusing("DELETE /svc-staged-", 1000, DENIED);
-    sandbox.resuming(&["restore"], &created).via(&gate).run().fails(1, "search_refused").changed();
+    sandbox.resuming(&["restore"], &created).via(&gate).run().fails(1, "server_refused").changed();
     assert_eq!(sandbox.copies().len(), 1);
 }
 
@@ -204,7 +204,7 @@ fn the_document_has_what_was_found_out_about_a_restore_whatever_becomes_of_its_r
     std::fs::remove_file(&record).unwrap();
     std::fs::create_dir(&record).unwrap();
     gate.open();
-    held.wait().fails(7, "restore_failed").changed();
+    held.wait().fails(7, "content_differs").changed();
     assert_eq!(sandbox.count(&docs), 10);
 }
 

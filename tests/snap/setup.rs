@@ -78,7 +78,7 @@ fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_chang
     sandbox.run(&["create", "first"]).ok().changed();
 
     sandbox.run(&["register", "--location", location, "--readonly"]).ok().changed();
-    sandbox.run(&["create", "second"]).refused("repository_readonly");
+    sandbox.run(&["create", "second"]).refused("repository_shared").error_has(&["read-only"]);
     sandbox.run(&["show", "first"]).ok();
     sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("name_in_use");
     // What it has is not dropped in silence.

@@ -65,16 +65,17 @@ fn a_data_stream_is_neither_staged_nor_swapped_and_comes_back_in_place() {
     sandbox.fill(&docs, 10, 12);
 
     for step in ["stage", "restore"] {
-        let refused = sandbox.from(&[step], &created).refused("data_streams").error_has(&[&name, &other, "--in-place"]);
+        let refused = sandbox.from(&[step], &created).refused("not_swappable");
+        let refused = refused.error_has(&["Data streams", &name, &other, "--in-place"]);
         // The hint is right as it stands.
         let hint = refused.doc()["error"]["hint"].as_str().unwrap();
         let patterns = hint.split('\'').nth(1).unwrap();
         let without = sandbox.from(&[step, "--indices", patterns, "--dry-run"], &created).ok().unchanged();
         assert_eq!(without.result()["indices"].as_array().unwrap().len(), 1, "{without}");
     }
-    sandbox.run(&["clone"]).refused("data_streams");
+    sandbox.run(&["clone"]).refused("not_swappable").error_has(&["Data streams"]);
 
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index");
+    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
     refused.error_has(&[&name, &other, &docs]);
     for how in ["close", "delete"] {
         sandbox.fill_stream(&name, 200, 202);
@@ -177,7 +178,7 @@ fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
     let created = sandbox.create("s1");
     let captured = &created.result()["captured_streams"][0];
     assert_eq!(captured["aliases"][&written]["is_write_index"], true);
-    sandbox.from(&["restore"], &created).refused("data_streams");
+    sandbox.from(&["restore"], &created).refused("not_swappable").error_has(&["Data streams"]);
     let failed = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).unchanged();
     assert_eq!((failed.status, sandbox.count(&docs), numbers(&sandbox, &name).len()), (1, 4, 8), "{failed}");
 
@@ -269,8 +270,8 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
     // A data stream of the service's is not hidden, and is told before it is in the way.
     if sandbox.search.key != "elasticsearch-7" {
         let logs = stream_named(&sandbox, "app-logs", json!({}));
-        let health = run(&["health"], "*", 96).ok().warns("data_streams");
+        let health = run(&["health"], "*", 96).ok().warns_of("not_swappable", "data streams");
         assert_eq!(health.result()["data_streams"], json!([logs]));
-        run(&["clone", "--dry-run"], "*", 97).refused("data_streams");
+        run(&["clone", "--dry-run"], "*", 97).refused("not_swappable").error_has(&["Data streams"]);
     }
 }

@@ -120,7 +120,7 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
     sandbox.ask("POST", "/_aliases", Some(json!({"actions": moved})));
     let upgraded = sandbox.content();
 
-    sandbox.from(&["restore"], &created).refused("conflicting_index");
+    sandbox.from(&["restore"], &created).refused("name_in_use").error_has(&["write index of an alias"]);
     assert_eq!(sandbox.content(), upgraded);
     assert!(sandbox.copies().is_empty());
 
@@ -148,7 +148,7 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
     sandbox.fill(&a, 5, 20);
     sandbox.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
     let live = sandbox.content();
-    sandbox.from(&["restore", "--in-place"], &created).refused("conflicting_index").error_has(&[&a, &b]);
+    sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use").error_has(&[&a, &b]);
     assert_eq!(sandbox.content(), live);
     for how in ["close", "delete"] {
         sandbox.fill(&a, 5, 20);

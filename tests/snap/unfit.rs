@@ -50,14 +50,14 @@ fn a_count_that_is_not_what_was_captured_is_never_made_live() {
     sandbox.remove_state();
     let live = sandbox.content();
     for step in ["stage", "restore"] {
-        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "restore_failed");
+        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "content_differs");
         failed.unchanged().error_has(&[" 10 ", " 11"]);
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
     }
     // Direct: there is nothing live that it could spoil.
     sandbox.ask("DELETE", &format!("/{a}"), None);
     let others = sandbox.content();
-    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "restore_failed");
+    sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "content_differs");
     assert_eq!((sandbox.copies(), &sandbox.content()[&b]), (Vec::new(), &others[&b]));
 }
 
@@ -71,7 +71,7 @@ fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_nev
     let live = sandbox.content();
     damage::flip_a_blob(&sandbox.location()).unwrap();
     for step in ["stage", "restore"] {
-        let failed = sandbox.from(&[step], &created).fails(7, "restore_failed");
+        let failed = sandbox.from(&[step], &created).fails(7, "snapshot_invalid");
         failed.unchanged().error_has(&[&sandbox.prefix, "Corrupt"]);
         assert!(sandbox.copies().is_empty());
         assert_eq!(sandbox.content(), live);
@@ -84,7 +84,7 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     let (sandbox, live, created) = Sandbox::saved("bad");
     let staged = sandbox.from(&["stage"], &created).ok();
     let content = sandbox.content();
-    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "index_not_found").unchanged();
+    sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "data_not_found").unchanged();
     sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("options_invalid");
     sandbox.resuming(&["swap"], &staged).env("SVC_INDICES", "other-*").run().refused("options_invalid");
     sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
@@ -104,7 +104,7 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
     let mut forged = staged.doc().clone();
     forged["result"]["indices"][0]["copy"] = json!(live);
     forged["result"]["indices"][0]["index"] = json!("x");
-    sandbox.from_text(&["discard"], &forged.to_string()).fails(2, "from_damaged").unchanged();
+    sandbox.from_text(&["discard"], &forged.to_string()).fails(2, "from_invalid").unchanged().error_has(&["no copies"]);
     assert_eq!(sandbox.content(), content);
     let gone = sandbox.from(&["discard"], &staged).ok();
     sandbox.from(&["swap"], &staged).refused("not_verified").unchanged();
@@ -125,18 +125,18 @@ fn a_document_that_is_invalid_or_of_another_cluster_or_snapshot_is_refused() {
         let good = if is_snapshots { &created } else { &staged };
         let (text, mut failed) = (good.text(), good.doc().clone());
         (failed["ok"], failed["result"], failed["error"]) = (json!(false), Value::Null, error.clone());
-        for (name, input, code) in [
-            ("empty", String::new(), "from_damaged"),
-            ("half", text[..text.len() / 2].to_owned(), "from_damaged"),
-            ("twice", format!("{text}{text}"), "from_invalid"),
-            ("failed", failed.to_string(), "out_of_space"),
-            ("another tool's", text.replacen("svc-snap.", "svc-pgdump.", 1), "from_invalid"),
-            ("another step's", listed.text(), "from_invalid"),
-            ("a dry run's", dry.text(), "from_invalid"),
+        for (name, input, code, says) in [
+            ("empty", String::new(), "from_invalid", "is empty"),
+            ("half", text[..text.len() / 2].to_owned(), "from_invalid", "is incomplete"),
+            ("twice", format!("{text}{text}"), "from_invalid", "more than one"),
+            ("failed", failed.to_string(), "out_of_space", "Full."),
+            ("another tool's", text.replacen("svc-snap.", "svc-pgdump.", 1), "from_invalid", "cannot resume from"),
+            ("another step's", listed.text(), "from_invalid", "cannot resume from"),
+            ("a dry run's", dry.text(), "from_invalid", "dry run"),
         ] {
             let ran = sandbox.from_text(&[step], &input);
             assert_eq!((ran.status, &ran.doc()["error"]["code"]), (2, &json!(code)), "{step}, {name}\n{ran}");
-            ran.unchanged();
+            ran.unchanged().error_has(&[says]);
         }
         let other = |pointer: &str| {
             let mut other = created.doc().clone();
@@ -224,7 +224,7 @@ fn what_takes_writes_again_before_the_exchange_is_not_exchanged() {
     let held = gate.hold(sandbox.resuming(&["swap"], &staged));
     sandbox.block(&docs, "write", false);
     gate.open();
-    held.wait().refused("conflicting_index").unchanged();
+    held.wait().refused("name_in_use").unchanged().error_has(&["took the write block off"]);
     assert_eq!((sandbox.content(), sandbox.copies()), (content, copies));
 }
 
@@ -267,7 +267,7 @@ fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anythin
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
     sandbox.simple("alias", 2);
-    let refused = |ran: Ran| ran.refused("conflicting_index").error_has(&[&alias]);
+    let refused = |ran: Ran| ran.refused("name_in_use").error_has(&[&alias]);
     let content = sandbox.content();
     refused(sandbox.from(&["swap", "--dry-run"], &staged));
     refused(sandbox.from(&["swap"], &staged));
@@ -308,13 +308,13 @@ fn of_many_indices_none_is_swapped_where_one_cannot_be() {
     // The server refuses to clone one of them, to exchange them, or to block some.
     for to in [&format!("POST /{}/_clone/", indices[10]), "POST /_aliases", "PUT /"] {
         let gate = sandbox.gate().refusing(to, 1, MISHAP);
-        let failed = sandbox.resuming(&["swap"], &staged).via(&gate).run().fails(1, "search_refused").unchanged();
+        let failed = sandbox.resuming(&["swap"], &staged).via(&gate).run().fails(1, "server_refused").unchanged();
         assert_eq!(failed.states(), vec!["old"; indices.len()], "{to}");
         is_old(&failed);
     }
     // A restore takes away what it has staged, too.
     let gate = sandbox.gate().refusing("POST /_aliases", 1, MISHAP);
-    is_old(&sandbox.resuming(&["restore"], &created).via(&gate).run().fails(1, "search_refused").unchanged());
+    is_old(&sandbox.resuming(&["restore"], &created).via(&gate).run().fails(1, "server_refused").unchanged());
     let swapped = sandbox.from(&["swap"], &staged).ok().changed();
     assert!(indices.iter().all(|index| sandbox.count(index) == 3));
     assert_eq!((swapped.states(), sandbox.copies().len()), (vec!["new".to_owned(); indices.len()], indices.len()));
@@ -380,14 +380,14 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
 
         // A closed index is taken over only where it has as many shards.
         sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
-        sandbox.from(&CLOSE, &created).fails(1, "search_refused").error_has(&["with [2] shards"]);
+        sandbox.from(&CLOSE, &created).fails(1, "server_refused").error_has(&["with [2] shards"]);
 
         // Two repositories that do not know of each other, in one folder.
         let second = sandbox.name("second");
         let fs = json!({"type": "fs", "settings": {"location": location}});
         sandbox.ask("PUT", &format!("/_snapshot/{second}"), Some(fs));
         sandbox.run(&["create", "by-the-second", "--repository", &second]).ok();
-        sandbox.run(&["delete", "s"]).fails(7, "repository_changed_elsewhere").unchanged();
+        sandbox.run(&["delete", "s"]).fails(7, "repository_shared").unchanged();
         assert_eq!(sandbox.run(&["list"]).status, 7);
 
         let url = ["--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];
@@ -411,7 +411,7 @@ fn a_staging_that_no_node_takes_ends_and_leaves_nothing() {
         let docs = sandbox.simple("docs", 10);
         let created = sandbox.create("s1");
         // The server gives up at once, or lets the shards wait for ever.
-        let forbidden = ("enable", json!("none"), 7, "restore_failed");
+        let forbidden = ("enable", json!("none"), 7, "indices_red");
         let throttled = ("node_initial_primaries_recoveries", json!(0), 6, "timeout");
         for (name, value, status, code) in [forbidden, throttled] {
             let name = format!("cluster.routing.allocation.{name}");

@@ -94,6 +94,6 @@ fn a_check_resumes_from_an_installers_document_and_takes_the_installed_version_f
     // An installer that was refused leads nowhere, and says why.
     let bad = place.tool("installer").arg(place.installer("svc-two.run")).run().text();
     from(&bad).run().fails(2, "file_invalid").unchanged();
-    from(&document.replace("\"version\":\"2.0.1\"", "\"version\":\"two\"")).run().fails(2, "from_damaged");
+    from(&document.replace("\"version\":\"2.0.1\"", "\"version\":\"two\"")).run().fails(2, "from_invalid").error_has(&["shape"]);
     assert_eq!(place.tool("check").run().status, 2, "neither --to nor --from");
 }

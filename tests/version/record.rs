@@ -58,7 +58,7 @@ fn a_version_is_recorded_once_and_another_marker_is_kept_unless_forced() {
     is_now("1.15.5");
     assert_eq!(fs::metadata(place.marker()).unwrap().permissions().mode() & 0o777, 0o644);
     record(&["1.15.5"]).run().ok().unchanged();
-    record(&["2.0.1"]).run().refused("file_exists");
+    record(&["2.0.1"]).run().refused("name_in_use");
     is_now("1.15.5");
     assert_eq!(record(&["2.0.1", "--force"]).run().ok().changed().result()["before"], "1.15.5\n");
     is_now("2.0.1");
@@ -99,7 +99,7 @@ fn a_dry_run_says_what_it_would_do_and_leaves_the_marker_alone() {
     let clear = place.tool("clear").arg("--dry-run").run().ok().unchanged();
     assert_eq!((&clear.doc()["dry_run"], &clear.result()["plan"]), (&json!(true), &plan("remove")));
     let record = place.tool("record").args(["2.0.1", "--dry-run"]);
-    record.clone().run().refused("file_exists");
+    record.clone().run().refused("name_in_use");
     assert_eq!(record.arg("--force").run().ok().unchanged().result()["plan"], plan("write 2.0.1"));
     assert_eq!(place.marker_says().as_deref(), Some("1.15.5\n"));
     assert!(!place.path("state").exists(), "a dry run made the state folder");

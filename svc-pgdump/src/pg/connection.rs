@@ -125,7 +125,7 @@ impl Target {
         let password = self.password(dbname);
         let had_one = password.is_some();
         match attempt(password) {
-            Err(failure) if !had_one && failure.code == error::PASSWORD_MISSING => match self.passwords.ask(call)? {
+            Err(failure) if !had_one && error::lacks_password(&failure) => match self.passwords.ask(call)? {
                 Some(secret) => attempt(Some(secret)),
                 None => Err(failure),
             },

@@ -12,8 +12,8 @@ use super::redact::{ServerMessage, severity};
 /// The database from which others are created, renamed and dropped.
 pub const MAINTENANCE: &str = "postgres";
 
-/// The server requires a password and none was given.
-pub(super) const PASSWORD_MISSING: &str = "password_missing";
+/// The client library's words where the server requires a password and none was given.
+const PASSWORD_MISSING: &str = "password missing";
 
 /// Nothing answers at an address.
 pub(super) const UNREACHABLE: &str = "postgres_unreachable";
@@ -23,8 +23,8 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
     let Some(said) = error.as_db_error() else {
         let causes = chain(error);
         let text = causes.join(": ");
-        let failure = if text.contains("password missing") {
-            Failure::refused(PASSWORD_MISSING, format!("The server at {place} requires a password for the user {user}."))
+        let failure = if text.contains(PASSWORD_MISSING) {
+            Failure::refused("access_denied", format!("The server at {place} requires a password for the user {user}."))
                 .hint("Write it into ~/.pgpass (mode 0600), name a file of it with --password-file, or connect with --as over the socket.")
         } else if text.contains("TLS") || text.contains("SSL") {
             of_tls(&text, place, certificate)
@@ -35,7 +35,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
     };
     let code = said.code();
     let failure = if *code == SqlState::INVALID_CATALOG_NAME {
-        Failure::not_found("database_not_found", format!("The server at {place} has no database {dbname}."))
+        Failure::not_found("data_not_found", format!("The server at {place} has no database {dbname}."))
             .hint(if dbname == MAINTENANCE {
                 "Administrators connect to this one before they make or drop another: createdb postgres makes it; psql --list shows all."
             } else {
@@ -49,13 +49,18 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
             "GRANT CONNECT ON DATABASE gives it; or connect as the database's owner or as the administrator (--as postgres).",
         )
     } else if is_busy(code) {
-        Failure::unavailable("postgres_busy", format!("The server at {place} takes no connection just now."))
+        Failure::unavailable("server_busy", format!("The server at {place} takes no connection just now."))
             .hint("It starts, stops, or has too many connections: run the same command again later.")
     } else {
-        Failure::failed("postgres_refused", format!("The server at {place} does not connect to {dbname}."))
+        Failure::failed("server_refused", format!("The server at {place} does not connect to {dbname}."))
             .hint("See the cause; the server's own log says more.")
     };
     failure.cause(describe(said))
+}
+
+/// Whether the server requires a password and none was given.
+pub(super) fn lacks_password(failure: &Failure) -> bool {
+    failure.code == "access_denied" && failure.causes.iter().any(|cause| cause.contains(PASSWORD_MISSING))
 }
 
 /// A statement that failed on a connection that stood; `action` completes the sentence "Cannot …".
@@ -76,18 +81,18 @@ pub fn of_query(error: &Error, action: &str) -> Failure {
                 .hint("Connect as the database's owner, or as the administrator (--as postgres).")
         }
         code if *code == SqlState::LOCK_NOT_AVAILABLE => {
-            Failure::unavailable("postgres_busy", format!("Cannot {action}: another session holds a lock."))
+            Failure::unavailable("server_busy", format!("Cannot {action}: another session holds a lock."))
                 .hint("Wait until it has ended (pg_stat_activity shows it), then run the same command again.")
         }
         code if is_busy(code) => {
-            Failure::unavailable("postgres_busy", format!("Cannot {action}: the server is shutting down, or ended the session."))
+            Failure::unavailable("server_busy", format!("Cannot {action}: the server is shutting down, or ended the session."))
                 .hint("Wait until the server runs, then run the same command again.")
         }
         code if *code == SqlState::DISK_FULL => {
             Failure::failed("out_of_space", format!("Cannot {action}: the server's disk is full."))
                 .hint("Free disk space on the server, and run the same command again.")
         }
-        _ => Failure::failed("postgres_refused", format!("Cannot {action}: the server refused it."))
+        _ => Failure::failed("server_refused", format!("Cannot {action}: the server refused it."))
             .hint("See the cause; the server's own log says more."),
     };
     failure.cause(describe(said))

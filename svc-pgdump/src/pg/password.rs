@@ -174,7 +174,7 @@ pub(super) fn ask_on_terminal(call: &Call) -> Result<Secret, Failure> {
 }
 
 fn no_terminal(message: &str) -> Failure {
-    Failure::refused("password_missing", message)
+    Failure::refused("access_denied", message)
         .hint("Write the password into ~/.pgpass (mode 0600), or name a file of it with --password-file.")
 }
 

@@ -11,7 +11,7 @@ use svc_step::Failure;
 const DISK_FULL: &str = "53100";
 
 pub(super) fn unreadable(error: &std::io::Error) -> Failure {
-    Failure::failed("io_error", "The dump cannot be read to its end and sent to the server.")
+    Failure::fault("The dump cannot be read to its end and sent to the server.")
         .hint("Check its disk; another copy of the dump may be intact.")
         .cause(error.to_string())
 }
@@ -32,7 +32,7 @@ fn of_message(line: u64, said: &ServerMessage, severity: &str) -> Failure {
 /// The server says no to what stands in that line of the dump.
 pub(crate) fn refused(line: u64, words: &str) -> Failure {
     let words = words.trim_end_matches('.');
-    Failure::failed("restore_failed", format!("The dump could not be loaded (line {line} of the dump): {words}."))
+    Failure::failed("server_refused", format!("The dump could not be loaded (line {line} of the dump): {words}."))
         .hint("Check that line of the dump and the causes; when it has what it needs, run the same command again.")
 }
 
@@ -83,7 +83,7 @@ mod tests {
         for (codes, status, failure) in [
             ("57P01 57P02 57P03 57P04 57P05 25P03 25P04", 5, "postgres_unreachable"),
             // A statement that was too long for a limit, or was cancelled; another server that cannot be reached; a full disk.
-            ("57014 08001 53100 42P01", 1, "restore_failed"),
+            ("57014 08001 53100 42P01", 1, "server_refused"),
         ] {
             for code in codes.split(' ') {
                 let said = ServerMessage { code: code.to_owned(), message: "no".to_owned(), ..ServerMessage::default() };

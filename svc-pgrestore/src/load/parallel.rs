@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use postgres::error::Severity;
 use postgres::{Client, CopyInWriter, Error};
+use svc_pgdump::check::major;
 use svc_pgdump::pg::{self, Listener, ServerMessage, escape_literal};
 use svc_pgdump::{Dump, DumpFile};
 use svc_step::file::hex;
@@ -66,12 +67,24 @@ pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan,
     let work = Work { load, encoding, progress: &progress, started, done, rows, failure };
     let pids = sessions.pids.clone();
     // A worker that fails lets the others be ended too: an index may take an hour, and it would be for nothing.
-    admin.supervised(call, &pids, &|| work.failure().is_some(), || perform(&work, &mut sessions, plan))?;
+    let ended = admin.supervised(call, &pids, &|| work.failure().is_some(), || perform(&work, &mut sessions, plan));
+    ended.map_err(|failure| hint_of_client(failure, load.dump, admin.server.major()))?;
     drop(progress);
     for warning in warnings.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         call.warn("external_warning", format!("The server warned during the load: {warning}."));
     }
     Ok(sessions)
+}
+
+/// Of a line that the server refuses: a pg_dump that is newer than the server may write what only another server understands.
+fn hint_of_client(failure: Failure, dump: &Dump, server: u32) -> Failure {
+    let writer = dump.pg_dump_version.as_deref().filter(|version| major(version).is_some_and(|client| client > server));
+    match writer {
+        Some(writer) if failure.code == "server_refused" => failure.hint(format!(
+            "Check that line and the causes. The dump is by pg_dump {writer}, which may write what only a server of that version understands: dump with one of version {server}, or restore on a newer server."
+        )),
+        _ => failure,
+    }
 }
 
 fn prepared(mut client: Client) -> Result<Client, Failure> {

@@ -121,7 +121,7 @@ fn check_renamed(client: &mut Client, swap: &Swapped) -> Result<(), Failure> {
 
 fn in_use(refused: Failure) -> Failure {
     let failure =
-        Failure::unavailable("postgres_busy", "Sessions stay in the database, or come back faster than they can be ended.")
+        Failure::unavailable("server_busy", "Sessions stay in the database, or come back faster than they can be ended.")
             .hint("Stop what is connected (the causes name the sessions), then run the same command again; a superuser may end everybody's.");
     refused.causes.into_iter().fold(failure, Failure::cause)
 }

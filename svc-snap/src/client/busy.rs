@@ -15,7 +15,7 @@ pub(crate) fn retry_while_busy<T>(call: &Call, time: Duration, ask: impl FnMut()
 
 /// Whether the server is busy, or cannot answer at the moment: the request was surely not begun.
 pub(crate) fn is_busy(failure: &Failure) -> bool {
-    failure.code == "search_busy"
+    failure.code == "server_busy"
 }
 
 /// Whether it may pass by itself: the server is busy, restarting or not reached.

@@ -55,13 +55,13 @@ impl Rule {
 
 const BUSY: Rule = Rule::new(
     Status::Unavailable,
-    "search_busy",
+    "server_busy",
     "The server is busy with something that cannot run in parallel with this.",
     "Try again in a while; svc-snap list shows snapshots under way.",
 );
 const UNAVAILABLE: Rule = Rule::new(
     Status::Unavailable,
-    "search_busy",
+    "server_busy",
     "The server is not able to answer at the moment.",
     "Try again in a while; svc-snap health --wait waits for it.",
 );
@@ -86,7 +86,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::NotFound, "snapshot_not_found", "The repository has no snapshot of that name.",
         "svc-snap list shows which there are.")
         .on(&["snapshot_missing_exception", "snapshot_restore_exception"], &["is missing", "snapshot does not exist"]),
-    Rule::new(Status::NotFound, "index_not_found", "An index that was named does not exist.",
+    Rule::new(Status::NotFound, "data_not_found", "An index that was named does not exist.",
         "GET /_cat/indices shows which there are.")
         .on(&["index_not_found_exception"], &[]),
     Rule::new(Status::Refused, "name_in_use", "The repository has a snapshot of that name already.",
@@ -97,13 +97,13 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Invalid, "repository_unusable", "Not every node of the server can write to the repository.",
         "The cause names the nodes. A folder must be the same one for every node, owned by the server's user (svc-snap configure --location DIR); an object store needs its keys in the keystore of each node.")
         .on(&["repository_verification_exception"], &[]),
-    Rule::new(Status::Refused, "repository_readonly", "The repository is registered read-only.",
+    Rule::new(Status::Refused, "repository_shared", "The repository is registered read-only.",
         "svc-snap register --location DIR --replace registers it for writing; two clusters must never write to one folder.")
         .on(&["repository_exception"], &["readonly", "read-only"]),
     Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that folder (path.repo).",
         "svc-snap configure --location DIR adds a folder to path.repo, then restart the server; other types than fs may need a plugin on every node.")
         .on(&["repository_exception"], &["path.repo", "repository type"]),
-    Rule::new(Status::Invalid, "repository_changed_elsewhere",
+    Rule::new(Status::Invalid, "repository_shared",
         "Something else than this server has written to the repository's folder.",
         "Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again.")
         .on(&["repository_exception", "snapshot_exception"],
@@ -115,7 +115,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "name_in_use", "An index of that name exists already.",
         "GET /_cat/indices?expand_wildcards=all shows it.")
         .on(&["resource_already_exists_exception"], &[]),
-    Rule::new(Status::Refused, "conflicting_index", "An index or an alias of the same name exists.",
+    Rule::new(Status::Refused, "name_in_use", "An index or an alias of the same name exists.",
         "GET /_cat/aliases and GET /_cat/indices?expand_wildcards=all show them: remove one, or leave the index out with --indices; in place, see --on-conflict.")
         .on(&["snapshot_restore_exception", "invalid_index_name_exception", "invalid_alias_name_exception"],
             &["open index with same name", "already exists as alias", "exists with the same name"]),
@@ -145,7 +145,7 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "permission_denied", "The user has no right to do this; the cause names the right.",
         "Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user.")
         .http(&[403]),
-    Rule::new(Status::NotFound, "search_refused", "The server does not have what was asked for.",
+    Rule::new(Status::NotFound, "server_refused", "The server does not have what was asked for.",
         "See the causes: they are the server's own words.")
         .http(&[404]),
     UNAVAILABLE.http(&[408, 429, 502, 503, 504]),
@@ -177,7 +177,7 @@ pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
     let other = format!("The server refused a request with HTTP {status}.");
     let (mut failure, mut effect) = match RULES.iter().find(|rule| rule.fits(status, &said)) {
         Some(rule) => (Failure::new(rule.status, rule.code, rule.message).hint(rule.hint), rule.effect),
-        None => (Failure::failed("search_refused", other).hint("See the causes: they are the server's own words."), Effect::None),
+        None => (Failure::failed("server_refused", other).hint("See the causes: they are the server's own words."), Effect::None),
     };
     if said.types.is_empty() && (status == 408 || status >= 500) {
         effect = Effect::Unknown;
@@ -212,7 +212,7 @@ pub(super) fn not_identified(answer: &Answer) -> Failure {
 }
 
 pub(super) fn no_cluster(base: &str) -> Failure {
-    Failure::unavailable("search_busy", format!("The server at {base} has no cluster yet.")).hint(UNAVAILABLE.hint)
+    Failure::unavailable("server_busy", format!("The server at {base} has no cluster yet.")).hint(UNAVAILABLE.hint)
 }
 
 /// No answer has begun to come from `base`, an address without credentials.
@@ -289,7 +289,7 @@ pub(super) fn incomplete(base: &str, error: &dyn std::fmt::Display) -> RequestEr
 pub(super) fn too_large(base: &str, limit: u64) -> RequestError {
     let message = format!("An answer of the server at {base} is larger than {} MiB.", limit >> 20);
     let hint = "Check that --url (SVC_SEARCH_URL) is the server's own address.";
-    RequestError::unknown(Failure::failed("search_refused", message).hint(hint))
+    RequestError::unknown(Failure::fault(message).hint(hint))
 }
 
 #[cfg(test)]

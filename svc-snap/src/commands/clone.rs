@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     })?;
     let live = select::live(&server, &args.scope.scope, &patterns)?;
     let hint = format!("Leave them out with {}.", without(&args.indices, &live.streams));
-    refuse_any("data_streams", "Data streams cannot be cloned", &live.streams, &hint)?;
+    refuse_any("not_swappable", "Data streams cannot be cloned", &live.streams, &hint)?;
     let names: Vec<&str> = live.indices.iter().map(String::as_str).collect();
     guard::refuse_blocked(&server, |index, _| names.contains(&index))?;
     let earlier = match record::find(call, call.run_id())? {

@@ -172,5 +172,5 @@ fn refuse_external(given: &Begun, run: &RunId) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("The document names indices that are no copies of its run {run}: {}.", external.join(", "));
-    Err(Failure::usage("from_damaged", message).hint("Hand over the document as the tool printed it."))
+    Err(Failure::usage("from_invalid", message).hint("Hand over the document as the tool printed it."))
 }

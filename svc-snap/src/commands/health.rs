@@ -275,7 +275,7 @@ fn warn(call: &Call, health: &Health) {
     }
     if !health.data_streams.is_empty() {
         let streams = health.data_streams.join(", ");
-        call.warn("data_streams", format!("Leave these data streams out of the scope (SVC_INDICES='*,-NAME'): they cannot be staged, and svc-rollback refuses them: {streams}."));
+        call.warn("not_swappable", format!("Leave these data streams out of the scope (SVC_INDICES='*,-NAME'): they cannot be staged, and svc-rollback refuses them: {streams}."));
     }
     for disk in &health.disks {
         let stage = match disk.level {

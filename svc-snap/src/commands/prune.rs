@@ -197,7 +197,7 @@ fn clean_up(call: &Call, server: &Server, pruned: &Pruned) -> Result<(), Failure
     match repository::clean_up(call, server, &pruned.repository) {
         Err(failure) if is_busy(&failure) => {
             let hint = format!("svc-snap cleanup --repository {} does it later.", pruned.repository);
-            call.warn("search_busy", format!("The repository was not cleaned up: the server is busy. {hint}"));
+            call.warn("server_busy", format!("The repository was not cleaned up: the server is busy. {hint}"));
             Ok(())
         }
         ended => ended.map(drop),

@@ -143,9 +143,8 @@ pub(crate) fn send_clones(
     };
     thread::scope(|scope| (0..(clones.len() / TOGETHER).clamp(1, TOGETHER)).for_each(|_| drop(scope.spawn(send))));
     let failed = std::mem::take(&mut *failures());
-    let is_theirs = |failure: &Failure| failure.code == "name_in_use";
     theirs.extend(failed.iter().filter_map(|(act, failure)| match act {
-        Act::Clone { to, .. } if is_theirs(failure) => Some(to.clone()),
+        Act::Clone { to, .. } if is_there(failure) => Some(to.clone()),
         _ => None,
     }));
     failed.into_iter().map(|(_, failure)| failure).min_by_key(is_transient).map_or(Ok(()), Err)
@@ -173,7 +172,7 @@ fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() 
 fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
     let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
     let message = "Another client has removed or replaced these meanwhile";
-    refuse_any("conflicting_index", message, &changed, "What is live is as it was; run the same command again.")
+    refuse_any("name_in_use", message, &changed, "What is live is as it was; run the same command again.")
 }
 
 /// What has to be undone of it, by what the server shows.
@@ -218,8 +217,14 @@ pub(crate) fn again<T>(work: impl FnMut() -> Result<T, Failure>) -> Result<T, Fa
 
 /// Whether the outcome of the request is unknown, or an index of the clone's name is there already.
 pub(crate) fn is_transient(failure: &Failure) -> bool {
-    let exists = |cause: &String| cause.contains("already_exists") || cause.contains("already exists");
-    failure.code == "outcome_unknown" || (failure.code == "name_in_use" && failure.causes.iter().any(exists))
+    failure.code == "outcome_unknown" || is_there(failure)
+}
+
+/// Whether the server says that an index of the clone's name is there already; an alias of that name does not pass by itself.
+fn is_there(failure: &Failure) -> bool {
+    let has = |words: &str| failure.causes.iter().any(|cause| cause.contains(words));
+    let exists = has("already_exists") || has("already exists");
+    failure.code == "name_in_use" && exists && !has("exists as alias") && !has("with the same name") && !has("with same name")
 }
 
 /// Waits until these indices are complete, and asks `check` between two polls whether to continue. One that has gone is not waited for.
@@ -243,7 +248,7 @@ pub(crate) fn same_count(one: &str, count: u64, other: &str, other_count: u64) -
     if count == other_count {
         return Ok(());
     }
-    Err(Failure::invalid("restore_failed", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
+    Err(Failure::invalid("content_differs", format!("{one} holds {count} documents, but its clone {other} holds {other_count}.")))
 }
 
 /// Whether a request for several indices may be granted to each of them.

@@ -231,7 +231,7 @@ fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>) -
 /// Errors: A plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
 fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>, whose: &str) -> Result<Selected, Failure> {
     let not_found = |message: String| {
-        Failure::not_found("index_not_found", message)
+        Failure::not_found("data_not_found", message)
             .hint("GET /_cat/indices?expand_wildcards=all shows what the cluster holds, svc-snap show what a snapshot does; aliases are not names of indices. See --indices and SVC_INDICES.")
     };
     let missing: Vec<&str> = patterns.plain().filter(|name| !names.contains_key(*name)).map(String::as_str).collect();

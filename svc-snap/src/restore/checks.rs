@@ -33,7 +33,7 @@ pub(super) fn refuse_writable(swapped: &Swapped, found: &Found) -> Result<(), Fa
     };
     let writable: Vec<&str> = swapped.indices.iter().filter(takes_writes).map(|item| item.index.as_str()).collect();
     let hint = "What is live is as it was. Stop what takes the block off, and run the same command again.";
-    refuse_any("conflicting_index", "Something took the write block off these during the swap", &writable, hint)
+    refuse_any("name_in_use", "Something took the write block off these during the swap", &writable, hint)
 }
 
 /// A red index has shards that cannot be cloned.
@@ -65,7 +65,7 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     }
     let hint = "Pass --exact to take away the indices of the scope that the backup does not hold, or change that alias.";
     let message = "An index that is not part of the swap is the write index of an alias of the backup";
-    refuse_any("conflicting_index", message, &conflicts, hint)
+    refuse_any("name_in_use", message, &conflicts, hint)
 }
 
 /// Refuses names of indices that are aliases by now, and aliases that are names of indices: nothing would be live under them (3).
@@ -81,5 +81,5 @@ pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<
     let clashes: Vec<&String> = new.chain(aliases).collect::<BTreeSet<_>>().into_iter().collect();
     let hint = "GET /_cat/aliases and GET /_cat/indices show them: remove the alias, or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
     let message = "Names of indices of the backup are aliases now, or its aliases are names of indices or data streams";
-    refuse_any("conflicting_index", message, &clashes, hint)
+    refuse_any("name_in_use", message, &clashes, hint)
 }

@@ -35,7 +35,7 @@ pub(super) fn clone_away(
     // Before the removal: its answer may be lost.
     for (name, _, copy) in &conflicts {
         let message = format!("While {name} was not there, a client created an index of that name; it is now {copy}.");
-        call.review("conflicting_index", message);
+        call.review("name_in_use", message);
         let item = swapped.indices.iter_mut().find(|item| item.index == *name && !item.conflicts.contains(copy));
         item.into_iter().for_each(|item| item.conflicts.push(copy.clone()));
     }

@@ -49,7 +49,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let conflicts: Vec<&str> = live.keys().chain(live_streams.iter().copied()).map(String::as_str).collect();
     if on_conflict == OnConflict::Fail {
         let hint = "Without --in-place there is a previous copy of what is live of indices; --on-conflict close or delete gives all of it up.";
-        refuse_any("conflicting_index", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
+        refuse_any("name_in_use", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
     }
     // What was closed or deleted could not be restored, so the disk space is checked before.
     let wanted: Vec<String> =
@@ -223,7 +223,7 @@ fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(
 fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
     let name = &one.index;
     let Some(live) = stream::get(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
-        return Err(Failure::invalid("restore_failed", format!("The data stream {name} is not there after its restore.")).hint(
+        return Err(Failure::invalid("content_differs", format!("The data stream {name} is not there after its restore.")).hint(
             "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
         ));
     };

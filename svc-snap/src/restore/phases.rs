@@ -25,7 +25,7 @@ pub(crate) enum Phase {
 pub(crate) fn phase(server: &Server, swapped: &Swapped) -> Result<Phase, Failure> {
     let health = server.get("/_cluster/health?wait_for_events=languid&timeout=30s&filter_path=timed_out")?;
     if health.get("timed_out") != Some(&Value::Bool(false)) {
-        return Err(Failure::unavailable("search_busy", "The server has more to do than it does in half a minute."));
+        return Err(Failure::unavailable("server_busy", "The server has more to do than it does in half a minute."));
     }
     Ok(phase_of(swapped, &get_indices(server, swapped.names())?))
 }

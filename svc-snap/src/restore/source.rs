@@ -130,7 +130,7 @@ impl Chosen {
     pub(crate) fn refuse_streams(&self) -> Result<(), Failure> {
         let without = without(&self.asked_for, &self.streams);
         let hint = format!("Leave them out with {without}; svc-snap restore --in-place restores them over what is live.");
-        refuse_any("data_streams", "Data streams cannot be staged", &self.streams, &hint)
+        refuse_any("not_swappable", "Data streams cannot be staged", &self.streams, &hint)
     }
 
     /// All that is restored: indices and data streams.

@@ -251,7 +251,7 @@ fn refuse_external(swapped: &Swapped, found: &Found) -> Result<(), Failure> {
     let external = swapped.with_source().find(|(item, _)| !swapped.is_marked(found, &item.index));
     let Some((item, _)) = external else { return Ok(()) };
     let message = format!("Clients create the index {} again and again while it is to become live.", item.index);
-    Err(Failure::failed("conflicting_index", message).hint("Stop what writes to it by that name."))
+    Err(Failure::failed("name_in_use", message).hint("Stop what writes to it by that name."))
 }
 
 fn stuck(item: &SwapIndex, why: &str) -> Failure {

@@ -91,13 +91,14 @@ fn not_complete(server: &Server, names: &[&str]) -> Failure {
     let why = unassigned(server, names);
     // The server gives up at once a shard that its settings keep from every node, and has not read it.
     let was_read = why.is_empty() || why.iter().any(|why| !why.contains("_INDEX_RESTORED"));
-    let (message, hint) = if was_read {
+    let failure = if was_read {
         let message = format!("The snapshot could not be restored completely: {}.", names.join(", "));
-        (message, "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.")
+        let hint = "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.";
+        Failure::invalid("snapshot_invalid", message).hint(hint)
     } else {
-        (no_node_takes(names), SAYS_WHY)
+        Failure::invalid("indices_red", no_node_takes(names)).hint(SAYS_WHY)
     };
-    why.into_iter().fold(Failure::invalid("restore_failed", message).hint(hint), Failure::cause)
+    why.into_iter().fold(failure, Failure::cause)
 }
 
 /// Why primary shards of these indices are not started, in the server's words, as far as it answers.
@@ -131,7 +132,7 @@ pub(crate) fn same_as_captured(name: &str, found: u64, expected: Option<u64>) ->
     let Some(expected) = expected.filter(|expected| *expected != found) else { return Ok(()) };
     let message = format!("{name} holds {found} documents, but {expected} were captured with the snapshot.");
     let hint = "Something wrote while the snapshot was taken, or the snapshot is damaged: restore another one (svc-snap list).";
-    Err(Failure::invalid("restore_failed", message).hint(hint))
+    Err(Failure::invalid("content_differs", message).hint(hint))
 }
 
 #[cfg(test)]

@@ -202,7 +202,7 @@ pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
 }
 
 fn unexpected(answer: &Value) -> Failure {
-    Failure::failed("search_refused", "The server's answer about its snapshots is not understood.")
+    Failure::fault("The server's answer about its snapshots is not understood.")
         .hint("Check that its version is one that svc-snap knows: svc-snap health shows it.")
         .cause(answer.to_string().chars().take(500).collect::<String>())
 }

@@ -32,7 +32,7 @@ impl Previous {
                 Ok(_) => {}
             }
         }
-        Err(Failure::refused("file_exists", format!("Too many previous files are beside {}.", path.display()))
+        Err(Failure::refused("name_in_use", format!("Too many previous files are beside {}.", path.display()))
             .hint("Remove those that nobody needs."))
     }
 

@@ -150,6 +150,16 @@ impl Ran {
         self
     }
 
+    /// Asserts a warning of that code that has these words.
+    #[track_caller]
+    pub fn warns_of(self, code: &str, words: &str) -> Self {
+        let warnings = self.doc()["warnings"].as_array().cloned().unwrap_or_default();
+        let is_it =
+            |warning: &Value| warning["code"] == code && warning["message"].as_str().is_some_and(|text| text.contains(words));
+        assert!(warnings.iter().any(is_it), "expected the warning {code} with {words}\n{self}");
+        self
+    }
+
     /// Asserts that it failed with that status and that `error.code`, and says in sentences what is wrong and what helps, in the
     /// document and on stderr.
     #[track_caller]

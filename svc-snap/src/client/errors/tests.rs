@@ -4,6 +4,7 @@ use std::{env, fs, io};
 use serde_json::json;
 
 use super::*;
+use crate::index::clone::is_transient;
 
 const BEGIN: &str =
     "<!-- The errors of the servers, from svc-snap/src/client/errors.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
@@ -25,7 +26,7 @@ fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
     let rows: String = RULES.iter().map(row).collect();
     let table = format!(
         "| the server's `type` | and its `reason` or cause says | HTTP | exit | `error.code` |\n|---|---|---|---|---|\n{rows}\
-         | any other | | any other | 1 | `search_refused` |\n"
+         | any other | | any other | 1 | `server_refused` |\n"
     );
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (found, after) = rest.split_once(END).unwrap();
@@ -45,6 +46,20 @@ fn error(kind: &str, reason: &str) -> Value {
     json!({"error": {"root_cause": [{"type": kind, "reason": reason}], "type": kind, "reason": reason}, "status": 0})
 }
 
+/// Of these only the first passes by itself.
+#[test]
+fn an_index_of_a_clones_name_is_told_from_an_alias_of_that_name() {
+    for (kind, reason, passes) in [
+        ("resource_already_exists_exception", "index [a/uuid] already exists", true),
+        ("invalid_index_name_exception", "Invalid index name [a], already exists as alias", false),
+        ("invalid_alias_name_exception", "an index or data stream exists with the same name as the alias", false),
+        ("snapshot_restore_exception", "an open index with same name already exists in the cluster", false),
+    ] {
+        let failure = refusal(400, &error(kind, reason)).failure;
+        assert_eq!((failure.code.as_str(), is_transient(&failure)), ("name_in_use", passes), "{kind}");
+    }
+}
+
 #[test]
 fn the_type_decides_wherever_it_stands() {
     let hidden = json!({"error": {"type": "exception", "reason": "failed", "root_cause": [{"type": "exception", "reason": "failed"}],
@@ -58,22 +73,22 @@ fn the_type_decides_wherever_it_stands() {
         (500, "repository_exception", "[/x] doesn't match any of path.repo", 3, "repository_unusable"),
         (500, "snapshot_exception", "Indices don't have primary shards [lost]", 7, "indices_red"),
         (500, "snapshot_exception", "the following indices have unassigned primary shards [lost]", 7, "indices_red"),
-        (500, "snapshot_restore_exception", "an open index with same name exists", 3, "conflicting_index"),
-        (503, "concurrent_snapshot_execution_exception", "running", 5, "search_busy"),
+        (500, "snapshot_restore_exception", "an open index with same name exists", 3, "name_in_use"),
+        (503, "concurrent_snapshot_execution_exception", "running", 5, "server_busy"),
         (500, "repository_exception", "loading repository data: unknown field [uuid]", 3, "version_unsupported"),
         (401, "security_exception", "missing authentication credentials", 3, "access_denied"),
         (403, "security_exception", "is unauthorized", 3, "permission_denied"),
-        (503, "master_not_discovered_exception", "", 5, "search_busy"),
+        (503, "master_not_discovered_exception", "", 5, "server_busy"),
         (500, "repository_exception", "[r] repository type [s3] does not exist", 3, "repository_unusable"),
         (500, "repository_exception", "[r] Unexpected exception when loading repository data", 7, "repository_damaged"),
-        (400, "illegal_argument_exception", "no", 1, "search_refused"),
+        (400, "illegal_argument_exception", "no", 1, "server_refused"),
         (400, "validation_exception", "currently has [9]/[9] maximum LOCAL_ONLY shards open;", 3, "out_of_space"),
-        (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "search_busy"),
+        (503, "cluster_block_exception", "blocked by: [SERVICE_UNAVAILABLE/1/state];", 5, "server_busy"),
         (403, "cluster_block_exception", "index [a] blocked by: [FORBIDDEN/8/index write (api)];", 3, "index_blocked"),
     ] {
         assert_eq!(code(status, &error(kind, reason)), (exit, expected.to_owned()), "{kind}: {reason}");
     }
-    assert_eq!(code(405, &json!({"error": "Incorrect HTTP method", "status": 405})), (1, "search_refused".to_owned()));
+    assert_eq!(code(405, &json!({"error": "Incorrect HTTP method", "status": 405})), (1, "server_refused".to_owned()));
     let failure = refusal(404, &error("repository_missing_exception", "[r] missing")).failure;
     assert_eq!(failure.causes, ["HTTP 404 repository_missing_exception", "[r] missing"], "once each");
 }
@@ -94,7 +109,7 @@ fn a_snapshot_whose_file_is_gone_is_a_damaged_repository_and_not_an_unknown_name
 fn a_repository_that_was_changed_a_moment_ago_is_busy_and_its_secrets_are_not_in_the_causes() {
     let reason = r#"[r] Found unexpected initialized repo metadata [RepositoryMetadata{r}{fs}{{"a":"http://me:pw@far/"}}{2}]"#;
     let failure = refusal(500, &error("repository_exception", reason)).failure;
-    assert_eq!((failure.status.code(), failure.code.as_str()), (5, "search_busy"));
+    assert_eq!((failure.status.code(), failure.code.as_str()), (5, "server_busy"));
     assert!(!format!("{failure:?}").contains("pw"), "{failure:?}");
 }
 

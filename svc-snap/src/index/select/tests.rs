@@ -66,10 +66,10 @@ fn exclusions_apply_wherever_they_stand_and_however_many_they_are() {
 #[test]
 fn a_plain_name_that_is_not_there_is_missing_and_a_wildcard_that_finds_nothing_is_not() {
     let failure = restored("a,x,y", &["a"], &[], "*").unwrap_err();
-    assert_eq!((failure.status.code(), failure.code.as_str()), (4, "index_not_found"));
+    assert_eq!((failure.status.code(), failure.code.as_str()), (4, "data_not_found"));
     assert!(failure.message.contains("x, y"));
     assert_eq!(names("a,x*", &["a"]), ["a"]);
-    assert_eq!(restored("x*", &["a"], &[], "*").unwrap_err().code, "index_not_found");
+    assert_eq!(restored("x*", &["a"], &[], "*").unwrap_err().code, "data_not_found");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
     assert_eq!(within(".own,a").unwrap().names(), [".own", "a"]);
     assert!(live.holds(".ds-logs-2026.11.20-000001") && live.holds("a") && !live.holds(".own"));
     for (patterns, code) in
-        [("a,x", "index_not_found"), ("other", "options_invalid"), (".tasks", "options_invalid"), ("x*", "index_not_found")]
+        [("a,x", "data_not_found"), ("other", "options_invalid"), (".tasks", "options_invalid"), ("x*", "data_not_found")]
     {
         assert_eq!(within(patterns).unwrap_err().code, code, "{patterns}");
     }

@@ -10,7 +10,7 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::lock::Lock;
 use svc_step::run_id::snapshot_name;
-use svc_step::{Call, Failure, StepResult, file};
+use svc_step::{Call, Failure, Status, StepResult, file};
 
 use crate::point::{self, BackupDir, Point, SUMS, State};
 use crate::snap;
@@ -127,7 +127,9 @@ impl Removal {
 pub fn refused(call: &Call, failure: Failure, id: &str) -> Result<(), Failure> {
     match failure.code.as_str() {
         "snapshot_not_found" => Ok(()),
-        "other_server" | "repository_readonly" | "repository_not_found" => {
+        // A repository that another cluster has written to (7) is no read-only one: that may be put right.
+        "repository_shared" if failure.status == Status::Invalid => Err(failure),
+        "other_server" | "repository_shared" | "repository_not_found" => {
             call.warn("not_removed", format!("The snapshot of the restore point {id} stays where it is: {failure}"));
             Ok(())
         }

@@ -172,7 +172,8 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
         ("out_of_space", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a directory on another disk.",
         ("out_of_space", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
         ("out_of_space", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
-        ("data_streams", _) => {
+        // Of these steps it is that there are data streams.
+        ("not_swappable", "svc-snap.stage" | "svc-snap.restore" | "svc-snap.clone") => {
             "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
         }
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") if script == "svc-rollback" => {
@@ -181,7 +182,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") => {
             "Repair the index (GET /_cluster/allocation/explain)."
         }
-        ("file_exists", "svc-confsave.save") if error.hint.as_deref().is_some_and(|hint| hint.contains("--force")) => {
+        ("name_in_use", "svc-confsave.save") if error.hint.as_deref().is_some_and(|hint| hint.contains("--force")) => {
             "Move the copy to another place, then resume the run."
         }
         _ => return error.hint.clone(),
@@ -302,7 +303,9 @@ mod tests {
             ("svc-rollback", "svc-snap.swap", "indices_red", "--drop-old", "--discard-current"),
             // A rehearsal gives nothing up, and has no such option.
             ("svc-rehearse", "svc-snap.swap", "indices_red", "--discard-current", "Repair the index"),
-            ("svc-rollback", "svc-confsave.save", "file_exists", "--force", "Move the copy"),
+            ("svc-rollback", "svc-confsave.save", "name_in_use", "--force", "Move the copy"),
+            ("svc-upgrade", "svc-snap.clone", "not_swappable", "--in-place", "SVC_INDICES"),
+            ("svc-rollback", "svc-snap.swap", "not_swappable", "--unused", "as the tool has it: --unused"),
             ("svc-rollback", "svc-snap.stage", "out_of_space", "--force", "as the tool has it: --force"),
         ] {
             let error = json!({"code": code, "message": "", "hint": format!("as the tool has it: {flag}"), "retryable": false, "causes": []});

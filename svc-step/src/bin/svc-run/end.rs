@@ -69,7 +69,7 @@ pub fn finish(
     }
     let left_to_undo = (!left.is_empty()).then(|| format!("Not everything was undone. {}", undo::by_hand(&left)));
     if let Some(text) = &left_to_undo {
-        let _ = run.warn("undo_failed", text.clone(), true);
+        let _ = run.warn("run_unfinished", text.clone(), true);
     }
     let undone = (failed.is_some() || for_its_time) && committed.is_none() && left.is_empty();
     run.state().plan.iter().for_each(|line| console::plain(line));

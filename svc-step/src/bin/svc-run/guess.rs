@@ -32,7 +32,7 @@ struct Host<'a> {
 /// The settings that this host seems to need, as lines of the settings file; `write` puts them into it.
 ///
 /// # Errors
-/// The file has settings already (3, `file_exists`), or cannot be written.
+/// The file has settings already (3, `name_in_use`), or cannot be written.
 pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
     let mut host = Host { root: Path::new("/"), databases: databases(), guesses: Vec::new() };
     host.inspect();
@@ -41,7 +41,7 @@ pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
         let path = environment_file();
         let there = fs::read_to_string(&path).unwrap_or_default();
         if there.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')) {
-            return Err(Failure::refused("file_exists", format!("{} has settings already.", path.display()))
+            return Err(Failure::refused("name_in_use", format!("{} has settings already.", path.display()))
                 .hint("Compare them with what is proposed:\n  svc-setup-snapshots --guess"));
         }
         let product = host.value("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""));

@@ -34,7 +34,7 @@ impl Recovered {
             notes.warn("run_recovered", format!("What the run {run} had left was undone first."), false);
         }
         if let Some(message) = self.left_by_hand() {
-            notes.warn("undo_failed", message, true);
+            notes.warn("run_unfinished", message, true);
         }
     }
 

@@ -103,7 +103,7 @@ pub fn recover(caller: &Caller, silent: bool) -> ExitCode {
     }
     let failure = ended.err().or_else(|| {
         (!left.is_empty()).then(|| {
-            Failure::failed("undo_failed", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))
+            Failure::failed("run_unfinished", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))
         })
     });
     let found = (failure.is_none() || changed || !left.is_empty()).then_some(Found { run: None, undone });

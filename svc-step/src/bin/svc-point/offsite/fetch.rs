@@ -59,7 +59,7 @@ pub(crate) fn run(args: &FetchArgs, call: &Call) -> StepResult<Fetched> {
     let to = dir.join(id);
     if to.exists() {
         let hint = format!("Name it:\n  svc-rollback --dry-run {id}");
-        return Err(Failure::refused("file_exists", format!("The restore point {} exists already.", to.display()))
+        return Err(Failure::refused("name_in_use", format!("The restore point {} exists already.", to.display()))
             .hint(hint)
             .into());
     }
@@ -133,7 +133,7 @@ fn refuse_used(directory: &Path, id: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("The directory {} is not empty, so the copy of the repository is not put there.", directory.display());
-    Err(Failure::refused("file_exists", message)
+    Err(Failure::refused("name_in_use", message)
         .hint("Set SVC_BACKUP_REPO to another directory, or move away what is in that one."))
 }
 

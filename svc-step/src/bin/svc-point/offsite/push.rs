@@ -138,7 +138,7 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
     let Listed { snapshots } = Received::read(call, &args.snapshots, &["svc-snap.list/1"], Accept::Good)?.result()?;
     if snapshots.iter().any(|one| one.state == "IN_PROGRESS") {
         let message = "A snapshot is being written to the snapshot repository.";
-        return Err(Failure::unavailable("search_busy", message).hint(format!("Wait until it has ended. {}", again())));
+        return Err(Failure::unavailable("server_busy", message).hint(format!("Wait until it has ended. {}", again())));
     }
     if health.repository.r#type.as_ref().is_some_and(|kind| kind != "fs") {
         let message =
@@ -247,7 +247,7 @@ fn never_initialised(call: &Call, failure: Failure) -> Failure {
 
 fn busy(point: &str) -> Failure {
     let again = shell_quoted(&["svc-offsite", "push", point]);
-    Failure::unavailable("search_busy", "The snapshot repository was written to while it was copied.")
+    Failure::unavailable("server_busy", "The snapshot repository was written to while it was copied.")
         .hint(format!("To copy it again:\n  {again}"))
 }
 
