@@ -22,7 +22,7 @@ const TEXT_DIFF_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   svc-confsave diff --from saved.json | jq -c '.result.changed[]'
-  svc-confsave diff --from saved.json --expect same    9 if it was changed since")]
+  svc-confsave diff --from saved.json --expect same  # 9 if it was changed since")]
 pub struct DiffArgs {
     #[command(flatten)]
     saved: SavedArgs,

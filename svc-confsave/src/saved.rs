@@ -87,7 +87,11 @@ impl SavedArgs {
 fn of_document(call: &Call, from: &Path) -> Result<(Content, Saved), Failure> {
     let received = Received::read(call, from, &["svc-confsave.save/1"], Accept::Good)?;
     let saved: Saved = received.result()?;
-    let path = file::absolute(&received.locate(Path::new(&saved.path)))?;
+    let fits = |path: &Path| {
+        let read = Content::read_no_link("read the saved copy", path);
+        read.is_ok_and(|content| content.sha256() == saved.sha256)
+    };
+    let path = file::absolute(&received.locate(Path::new(&saved.path), fits))?;
     let content = Content::read_no_link("read the saved copy", &path)?;
     if content.sha256() != saved.sha256 {
         return Err(Failure::invalid("content_differs", format!("{} is not what the --from document says.", path.display()))

@@ -110,8 +110,14 @@ impl DumpArg {
         let from = self.from.from.as_deref().unwrap_or(Path::new(""));
         let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
         let dump: Dumped = received.result()?;
-        let path = file::absolute(&received.locate(Path::new(&dump.dump.path)))?;
-        let properties = received.locate(Path::new(&dump.properties_path));
+        let recorded = Path::new(&dump.dump.path);
+        let fits =
+            |path: &Path| std::fs::metadata(path).is_ok_and(|meta| dump.dump.size_bytes.is_none_or(|size| size == meta.len()));
+        let located = received.locate(recorded, fits);
+        // They are where the dump is.
+        let properties = Path::new(&dump.properties_path);
+        let properties = if located == recorded { properties.to_owned() } else { received.locate(properties, Path::exists) };
+        let path = file::absolute(&located)?;
         Ok((path, Some((dump, properties))))
     }
 }

@@ -21,8 +21,8 @@ use crate::{names, preflight};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: a way back without a restore, after the service was stopped
   svc-pgrestore clone > clone.json
-  svc-pgrestore swap --from clone.json                back to what was cloned
-  svc-pgrestore discard --from clone.json             it is not needed any more")]
+  svc-pgrestore swap --from clone.json     # back to what was cloned
+  svc-pgrestore discard --from clone.json  # it is not needed any more")]
 pub struct CloneArgs {
     #[command(flatten)]
     database: DatabaseArgs,

@@ -63,6 +63,8 @@ impl Running {
     /// There is no such program (4), or it cannot be run (3, 1).
     pub fn start(command: &mut Command) -> Result<Self, Failure> {
         let name = command.get_program().to_string_lossy().into_owned();
+        // By that, options behind a verb or an operand would be taken for operands.
+        command.env_remove("POSIXLY_CORRECT");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 Failure::not_found("file_not_found", format!("The program {name} is not installed or not on the PATH."))

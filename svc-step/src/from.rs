@@ -189,11 +189,11 @@ impl Received {
     }
 
     /// A file that the document names: the one beside the `--from` file, since whoever has copied or moved both means that one,
-    /// or else the one of that path.
+    /// or else the one of that path; also where the one beside it does not fit the document and that one does.
     #[must_use]
-    pub fn locate(&self, named: &Path) -> PathBuf {
+    pub fn locate(&self, named: &Path, fits: impl Fn(&Path) -> bool) -> PathBuf {
         let beside = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));
-        beside.filter(|beside| beside.exists()).unwrap_or_else(|| named.to_owned())
+        beside.filter(|beside| fits(beside) || (beside.exists() && !fits(named))).unwrap_or_else(|| named.to_owned())
     }
 }
 
@@ -286,11 +286,14 @@ mod tests {
         let origin = Some(copy.path().join("pgdump.json"));
         let received = Received::parse(GOOD.to_owned(), origin, &["a.b/1"], Accept::Good).unwrap();
         std::fs::write(&named, "first").unwrap();
-        assert_eq!(received.locate(&named), named);
-        std::fs::write(&beside, "copy").unwrap();
-        assert_eq!(received.locate(&named), beside);
+        assert_eq!(received.locate(&named, Path::exists), named);
+        std::fs::write(&beside, "another").unwrap();
+        assert_eq!(received.locate(&named, Path::exists), beside);
+        let is_first = |path: &Path| std::fs::read(path).is_ok_and(|text| text == b"first");
+        assert_eq!(received.locate(&named, is_first), named);
+        assert_eq!(received.locate(&named, |_| false), beside);
         std::fs::remove_file(&named).unwrap();
-        assert_eq!(received.locate(&named), beside);
+        assert_eq!(received.locate(&named, is_first), beside);
     }
 
     #[test]

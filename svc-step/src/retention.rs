@@ -130,11 +130,14 @@ impl Retention {
     }
 }
 
-/// Reads `30d`, `4w`, `36h`, `1h30m`.
+/// Reads `30d`, `4w`, `36h`, `1h30m`. A bare number is refused: by it people mean days, and deadlines seconds.
 ///
 /// # Errors
 /// A sentence for clap.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    if text.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("`{text}` has no unit: write 30d, 4w or 36h"));
+    }
     let days = |text: &str, days: u64| text.trim().parse::<u64>().ok()?.checked_mul(days * 86_400).map(Duration::from_secs);
     let long =
         text.strip_suffix('d').and_then(|text| days(text, 1)).or_else(|| text.strip_suffix('w').and_then(|text| days(text, 7)));

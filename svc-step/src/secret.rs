@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::failure::Failure;
 use crate::file;
+use crate::reporter::shell_quoted;
 
 /// A secret. It has neither `Display` nor `Serialize`, and its `Debug` shows nothing.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,7 +51,10 @@ impl Secret {
                 "settings_invalid",
                 format!("The {what} file {} is open to others than its owner (mode {:03o}).", path.display(), mode & 0o777),
             )
-            .hint(format!("chmod 600 {}; whoever could read it may know the secret by now.", path.display())));
+            .hint(format!(
+                "Whoever could read it may know the secret by now. To close it:\n  {}",
+                shell_quoted(&["chmod", "600", &path.display().to_string()])
+            )));
         }
         file::text_of(file, &action, path, LONGEST).map(Self)
     }
@@ -149,7 +153,7 @@ mod tests {
                 Ok(secret) => assert!(good && secret.expose() == "first", "{mode:o}"),
                 Err(failure) => {
                     assert!(!good && failure.code == "settings_invalid" && failure.status.code() == 3, "{mode:o}");
-                    assert!(failure.hint.unwrap().starts_with("chmod 600 "));
+                    assert!(failure.hint.unwrap().contains("\n  chmod 600 "));
                 }
             }
         }

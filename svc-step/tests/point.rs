@@ -90,7 +90,7 @@ impl Host {
             .args(args)
             .env_clear()
             .env("PATH", path)
-            .env("SVC_ENVIRONMENT_FILE", "/nowhere")
+            .env("SVC_ENVIRONMENT_FILE", "/dev/null")
             .env("SVC_STATE_DIR", self.path("state"))
             .env("SVC_BACKUP_DIR", self.path("backups"))
             .env("SVC_RUN_ID", run)
@@ -697,7 +697,7 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
     let push = |offsite: &str| {
         let mut call = Command::new(env!("CARGO_BIN_EXE_svc-point"));
         call.args(["push", &point, "--search", search, "--snapshots", &idle, "--snapshot", "/none"]).env_clear();
-        call.env("PATH", host.path("bin")).env("SVC_ENVIRONMENT_FILE", "/none").env("SVC_STATE_DIR", host.path("state"));
+        call.env("PATH", host.path("bin")).env("SVC_ENVIRONMENT_FILE", "/dev/null").env("SVC_STATE_DIR", host.path("state"));
         let ended = call.env("SVC_BACKUP_DIR", host.path("backups")).env("SVC_OFFSITE", offsite).output().unwrap();
         Ran { status: ended.status.code().unwrap(), stdout: String::from_utf8(ended.stdout).unwrap(), stderr: String::new() }
             .code()

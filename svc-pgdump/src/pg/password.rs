@@ -11,6 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
+use svc_step::reporter::shell_quoted;
 use svc_step::secret::Secret;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure, file};
@@ -79,7 +80,10 @@ fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<Entry>, Fai
         return passed_over(": it is no regular file".to_owned());
     }
     if meta.permissions().mode() & 0o077 != 0 {
-        return passed_over(format!(", since others can read it: chmod 600 {}", path.display()));
+        return passed_over(format!(
+            ", since others can read it: {}",
+            shell_quoted(&["chmod", "600", &path.display().to_string()])
+        ));
     }
     let action = "read the password file";
     Ok(parse(&file::bytes_of(&file::open_regular(action, path)?, action, path, LONGEST)?))

@@ -21,15 +21,16 @@ pub fn environment_file() -> PathBuf {
 }
 
 /// Reads the settings of the file into the environment of this process, and returns their names. A variable that is set and not empty
-/// wins over the file. No file is no setting.
+/// wins over the file. No file is no setting, unless it is named.
 ///
 /// To be called first in `main`: no other thread may exist yet.
 ///
 /// # Errors
-/// The file cannot be read (3), or a line of it is no setting (2).
+/// The file that is named is not there (4), it cannot be read (3), or a line of it is no setting (2).
 pub fn load() -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for (name, value) in unset()?.into_iter().filter(|(name, _)| is_setting(name)) {
+        check(&name, &value)?;
         set(&name, &value);
         names.push(name);
     }
@@ -55,6 +56,21 @@ fn is_setting(name: &str) -> bool {
     name.starts_with("SVC_") || name.starts_with("PG") || name == "XDG_RUNTIME_DIR"
 }
 
+/// A misspelt setting would leave the default in force, and a path from the working directory would mean another one by hand than by cron.
+fn check(name: &str, value: &str) -> Result<(), Failure> {
+    let wrong = |what: &str| {
+        let message = format!("{name} of the settings in {} {what}.", environment_file().display());
+        Err(Failure::usage("settings_invalid", message).hint("All settings and what they are:\n  svc-run setting"))
+    };
+    if name.starts_with("SVC_") && !super::known().any(|known| known == name) {
+        return wrong("is no setting");
+    }
+    if (name.ends_with("_DIR") || name.ends_with("_FILE")) && !value.starts_with('/') {
+        return wrong("is no absolute path");
+    }
+    Ok(())
+}
+
 /// clap and libpq's variables are read from the environment, in many places.
 #[allow(unsafe_code)]
 fn set(name: &str, value: &str) {
@@ -67,10 +83,15 @@ fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
     let action = "read the settings";
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return if path == Path::new(FILE) { Ok(Vec::new()) } else { Err(Failure::io(action, path, &error)) };
+        }
         Err(error) => return Err(unreadable(path).cause(error.to_string())),
     };
-    parse(&file::text_of(file, action, path, LARGEST)?, path)
+    if path.is_dir() {
+        return Err(unreadable(path).cause("it is a directory"));
+    }
+    parse(file::text_of(file, action, path, LARGEST)?.trim_start_matches('\u{feff}'), path)
 }
 
 fn unreadable(path: &Path) -> Failure {
@@ -143,10 +164,24 @@ mod tests {
     }
 
     #[test]
-    fn no_file_is_no_setting_and_one_that_cannot_be_read_is_an_error() {
-        assert_eq!(read(Path::new("/nowhere/environment")).unwrap(), []);
+    fn a_file_that_is_named_and_is_not_there_or_cannot_be_read_is_an_error() {
         assert_eq!(read(Path::new("/dev/null")).unwrap(), []);
-        assert_eq!(read(Path::new("/proc/self/mem/environment")).unwrap(), []);
-        assert_eq!(read(Path::new("/etc")).unwrap_err().status.code(), 1);
+        assert_eq!(read(Path::new("/nowhere/environment")).unwrap_err().status.code(), 4);
+        assert_eq!(read(Path::new("/etc")).unwrap_err().status.code(), 3);
+    }
+
+    #[test]
+    fn of_ours_only_what_is_a_setting_and_means_the_same_everywhere_is_taken() {
+        for (name, value, says) in [
+            ("SVC_DATABSE", "svc_db", "is no setting"),
+            ("SVC_STATE_DIR", "state", "is no absolute path"),
+            ("SVC_BACKUP_DIR", "~/backups", "is no absolute path"),
+        ] {
+            let failure = check(name, value).unwrap_err();
+            assert!(failure.status.code() == 2 && failure.message.contains(says), "{failure}");
+        }
+        for (name, value) in [("SVC_DATABASE", "svc_db"), ("SVC_STATE_DIR", "/x y"), ("PGPASSFILE", "/x")] {
+            assert!(check(name, value).is_ok(), "{name}");
+        }
     }
 }

@@ -72,7 +72,7 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_STATE_DIR",
                 Is("/var/lib/svc-tools"),
-                "The directory of the run directories, of the locks and of the records of swaps",
+                "The directory of the run directories, of the locks and of the records of swaps; each product has one of its own",
             ),
             of(
                 "SVC_METRICS_FILE",

@@ -10,10 +10,14 @@ use serde::Serialize;
 use svc_step::journal::{self, Journal};
 use svc_step::reporter::shell_quoted;
 use svc_step::retention::duration;
+use svc_step::settings::{default_of, variable};
 use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{self, About, BackupDir, SUMS, State};
+
+/// How many restore points a hint names.
+const HINTED: usize = 10;
 
 /// Arguments of `svc-point choose`.
 #[derive(Debug, clap::Args)]
@@ -80,6 +84,12 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
     let path = point::real(&path);
     let about = verified(args, call, &path)?;
     let id = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let database = variable("SVC_DATABASE").unwrap_or_else(|| default_of("SVC_DATABASE", args.dir.service()));
+    if about.database != database {
+        let message = format!("The restore point {id} is of the database {}, and SVC_DATABASE is {database}.", about.database);
+        let hint = format!("Set SVC_DATABASE, or name another restore point: {}", names(args, call));
+        return Err(Failure::refused("settings_invalid", message).hint(hint).into());
+    }
     if !about.quiesced {
         let message =
             "The restore point was made while the service ran, so it is not quiesced: its two databases may not fit each other.";
@@ -203,10 +213,10 @@ fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failur
         .hint("Copy that file back from wherever the restore point was copied to, or name another restore point."))
 }
 
-/// The finalized restore points, for a hint.
+/// The newest finalized restore points, for a hint.
 fn names(args: &ChooseArgs, call: &Call) -> String {
     let points = point::survey(call, &args.dir.dir(), false).unwrap_or_default();
     let finalized = points.iter().filter(|point| matches!(point.state, State::Valid | State::Damaged));
-    let names: Vec<&str> = finalized.map(|point| point.id.as_str()).collect();
+    let names: Vec<&str> = finalized.rev().take(HINTED).map(|point| point.id.as_str()).collect();
     if names.is_empty() { format!("none in {}", args.dir.dir().display()) } else { names.join(" ") }
 }

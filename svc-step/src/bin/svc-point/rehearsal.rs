@@ -18,7 +18,8 @@ use crate::point::{ABOUT, About, real};
 /// Arguments of `svc-point rehearsal`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: after both databases were staged by the steps stage-search and stage-database of this run
-  svc-point rehearsal \"$point\" --search \"$(svc-run document stage-search)\" --database \"$(svc-run document stage-database)\"
+  svc-point rehearsal \"$point\" --search \"$(svc-run document stage-search)\" \\
+    --database \"$(svc-run document stage-database)\"
 
 The downtime is estimated by the steps of earlier upgrades and rollbacks on this host.")]
 pub struct RehearsalArgs {
@@ -197,8 +198,9 @@ impl Rehearsal {
         } else {
             format!(" (no run here has shown yet how long these take: {})", self.downtime_not_known.join(", "))
         };
+        let (how, what) = if self.counts_verified { ("verified", "") } else { ("staged", "; not all counts could be compared") };
         format!(
-            "verified: {} documents in {} indices, {rows} rows in {} tables. A rollback would take {} ms before its stop, {} ms of \
+            "{how}: {} documents in {} indices, {rows} rows in {} tables{what}. A rollback would take {} ms before its stop, {} ms of \
              them to stage both databases, and then at least {} ms{not_known}.",
             self.docs_count,
             self.indices.len(),

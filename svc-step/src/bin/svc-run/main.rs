@@ -32,7 +32,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use protocol::{Options, Reply, Request, Step};
 use serde_json::json;
 use svc_step::schema::Schemas;
-use svc_step::{Failure, settings};
+use svc_step::{Failure, Status, settings};
 
 /// The run of a script: its lock, journal, signals and undo list
 ///
@@ -184,6 +184,8 @@ fn main() -> ExitCode {
     }
     let of_file = match loaded {
         Ok(names) => names,
+        // It is written by that.
+        Err(failure) if failure.status == Status::NotFound && matches!(cli.verb, Verb::Guess { .. }) => Vec::new(),
         Err(failure) => return console::failed("svc-run", &failure),
     };
     match cli.verb {

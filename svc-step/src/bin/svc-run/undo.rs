@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 
-use svc_step::Status;
 use svc_step::document::Document;
 use svc_step::journal::Undo;
 use svc_step::steps;
@@ -26,7 +25,8 @@ pub fn by_hand(left: &[String]) -> String {
 }
 
 /// Runs what is registered, the last first, and gives the ones that failed. `failed`: the run did not end well. `interrupted`: a signal
-/// or a kill has ended it. Where a setting of `environment` is none, `now` has those of this call.
+/// or a kill has ended it. What fails with the settings of `environment` is tried with those of this call, `now`: one may have been put
+/// right since.
 pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, failed: bool, interrupted: bool) -> Vec<Undo> {
     let mut left = Vec::new();
     let list = run.undo_list();
@@ -46,12 +46,10 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
             environment: environment.clone(),
             options: Options { again: true, ok: Some(4), ..Options::default() },
         };
-        let ended = super::step::perform(run, &step);
-        let is_usage = ended.as_ref().is_err_and(|failure| failure.status == Status::Usage);
-        let ended = match now.filter(|_| is_usage) {
+        let ended = super::step::perform(run, &step).or_else(|failure| match now.filter(|now| *now != environment) {
             Some(now) => super::step::perform(run, &Step { environment: now.clone(), ..step.clone() }),
-            None => ended,
-        };
+            None => Err(failure),
+        });
         match ended {
             Ok(()) => run.remove_undo(&undo.name),
             // The disk is full: that keeps no service down.
