@@ -4,7 +4,6 @@ use std::{env, fs, io};
 use serde_json::json;
 
 use super::*;
-use crate::index::clone::is_transient;
 
 const BEGIN: &str =
     "<!-- The errors of the servers, from svc-snap/src/client/errors.rs: SVC_UPDATE_PAGES=1 cargo test -p svc-snap -->\n";
@@ -44,20 +43,6 @@ fn code(status: u16, body: &Value) -> (u8, String) {
 
 fn error(kind: &str, reason: &str) -> Value {
     json!({"error": {"root_cause": [{"type": kind, "reason": reason}], "type": kind, "reason": reason}, "status": 0})
-}
-
-/// Of these only the first passes by itself.
-#[test]
-fn an_index_of_a_clones_name_is_told_from_an_alias_of_that_name() {
-    for (kind, reason, passes) in [
-        ("resource_already_exists_exception", "index [a/uuid] already exists", true),
-        ("invalid_index_name_exception", "Invalid index name [a], already exists as alias", false),
-        ("invalid_alias_name_exception", "an index or data stream exists with the same name as the alias", false),
-        ("snapshot_restore_exception", "an open index with same name already exists in the cluster", false),
-    ] {
-        let failure = refusal(400, &error(kind, reason)).failure;
-        assert_eq!((failure.code.as_str(), is_transient(&failure)), ("name_in_use", passes), "{kind}");
-    }
 }
 
 #[test]
