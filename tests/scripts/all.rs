@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::bare::{Bare, undo};
 use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{count_in, journal, json_of, once_free, point_of, running};
+use svc_tests::journey::{count_in, journal, json_of, once_free, running};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
@@ -85,16 +85,17 @@ fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
 /// An operator's own script, which is waiting for a command of its own when the signal comes.
 #[test]
 fn a_signal_is_heard_whatever_the_script_is_at() {
-    for (signal, at) in [
-        (Signal::SIGHUP, "sleep 2"),
-        (Signal::SIGINT, ": \"$(sleep 2)\" \"$(:)\""),
-        (Signal::SIGTERM, ": \"$(sleep 2)\" \"$(:)\""),
-    ] {
+    let waits = "bash -c 'until [ -e go ]; do sleep 0.1; done'";
+    let in_words = format!(": \"$({waits})\" \"$(:)\"");
+    for (signal, at) in [(Signal::SIGHUP, waits), (Signal::SIGINT, &in_words), (Signal::SIGTERM, &in_words)] {
         let bare = Bare::default();
         let does = format!("cd \"$SVC_INSTALL_DIR\"; touch ready\n{at}\nstep after -- touch after\n");
         let run = bare.own_script(&does).spawn();
         wait::until("the script to be on its way", A_WHILE, || bare.path("ready").exists().then_some(())).unwrap();
         run.signal(signal);
+        // It has come to the script, which hears it when its command has ended.
+        std::thread::sleep(Duration::from_secs(2));
+        fs::write(bare.path("go"), "").unwrap();
         let ran = run.wait().fails(128 + signal as i32, "interrupted");
         assert!(!bare.path("after").exists(), "a step was begun after the signal\n{ran}");
     }

@@ -268,7 +268,11 @@ fn whatever_ends_an_upgrade_between_the_stop_and_the_installer_nothing_is_change
     assert!(ran.hint().contains("Nothing was changed."), "{ran}");
     undone("a dump that fails", &|| a_dump_that_fails(&product));
     let damages = "case $* in *'--expect inactive'*) rm \"$SVC_RUN_DIR/notes.json\"; mkdir \"$SVC_RUN_DIR/notes.json\" ;; esac";
-    undone("a commit that cannot be recorded", &|| with("svc-unit", damages).run().fails(1, "journal_full"));
+    let ran = with("svc-unit", damages).run().fails(1, "journal_full");
+    assert!(product.is_active() && product.marker() == "1.15.5", "a commit that cannot be recorded: {ran}");
+    // What has no notes any more is undone by hand.
+    fs::remove_dir_all(product.backup_dir()).unwrap();
+    product.snapshots().iter().for_each(|name| drop(product.tool("svc-snap").args(["delete", name]).run().ok()));
     // The stop of the unit creates an index that cannot be allocated: healthy before, no complete snapshot after.
     let lost = product.path("lost.json");
     fs::write(&lost, unallocatable().to_string()).unwrap();
