@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
 use svc_tests::installed::PRODUCTS_OWN;
-use svc_tests::journey::{assert_back, count_in, id_of, installed, json_of, once_free, point_of, running, runs, signal_at};
+use svc_tests::journey::{
+    assert_back, count_in, id_of, installed, json_of, once_free, point_of, running, runs, signal_at, still,
+};
 use svc_tests::os::free_ports;
 use svc_tests::page;
 use svc_tests::product::Product;
@@ -200,7 +202,7 @@ fn restic_snapshots(offsite: &Tool) -> usize {
 
 #[test]
 fn a_restore_point_that_was_removed_here_and_then_the_whole_host_come_back_from_the_copy_as_the_page_has_it() {
-    let (mut product, before) = installed("offlost");
+    let (mut product, before) = still("offlost");
     let env = settings_file(&product, &[("SVC_OFFSITE_KEEP", "--keep-daily 2")]);
     let dir = product.path("documents");
     fs::create_dir(&dir).unwrap();
@@ -211,6 +213,12 @@ fn a_restore_point_that_was_removed_here_and_then_the_whole_host_come_back_from_
     assert_eq!(record["point_id"], id.as_str());
     let time = |key: &str| record[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert!(time("made_at") <= time("copied_at") && time("copied_at") <= jiff::Timestamp::now(), "{record}");
+
+    // Without an upgrade a point is taken only if it is named, and one that was not quiesced only with an option.
+    let rollback = || product.tool("svc-rollback").arg("--no-uninstall");
+    let unnamed = rollback().run().fails(4, "point_not_found").unchanged();
+    assert!(unnamed.hint().contains(&id), "{unnamed}");
+    rollback().arg(&id).run().refused("not_quiesced");
 
     product.upgrade().run().ok();
     product.tool("svc-backup").args(["--delete", &id]).run().ok();
@@ -236,7 +244,9 @@ fn a_restore_point_that_was_removed_here_and_then_the_whole_host_come_back_from_
     product.host.postgres.create_role("offlost", "pass:word").unwrap();
     product.host.postgres.pgpass(&product.path("pgpass"), "offlost", "pass:word").unwrap();
     fs::create_dir(&dir).unwrap();
-    let said = typed(&settings_file(&product, &[]), "svc-offsite fetch", &dir, &id);
+    let env = settings_file(&product, &[]);
+    product.tool("svc-rollback").arg("--no-uninstall").run().fails(4, "point_not_found").unchanged();
+    let said = typed(&env, "svc-offsite fetch", &dir, &id);
     assert!(said.lines().any(|line| line.contains(&id) && line.contains("svc-point.copies/1")), "{said}");
     assert_eq!(fs::metadata(product.repository_dir()).unwrap().mode() & 0o777, 0o750);
     assert_back(&product, &before);

@@ -47,7 +47,7 @@ fn told(ran: &Ran, key: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn points_are_listed_as_they_are_and_go_as_a_whole() {
+fn points_are_listed_as_they_are_and_go_as_a_whole_and_old_runs_go_too() {
     let (product, _) = installed("ptprune");
     assert_eq!(backup(&product, &["--list"]).run().ok().result()["points"], json!([]));
     let first = point_of(&backup(&product, &["--kind", "nightly"]).run().ok());
@@ -92,6 +92,10 @@ fn points_are_listed_as_they_are_and_go_as_a_whole() {
     assert_eq!(ran.result()["removed"], json!([id_of(&old), id_of(&cut), id_of(&lost)]), "{ran}");
     assert!(!old.exists() && !cut.exists() && !lost.exists() && manual.exists() && damaged.exists() && worse.exists());
     assert_eq!(product.snapshots().len(), before + 1 - 2, "their snapshots are to go too");
+    // So do old runs that nothing needs.
+    os::run(std::process::Command::new("touch").args(["-d", "100 days ago"]).arg(ran.run_dir())).unwrap();
+    let again = backup(&product, &["--prune", "--min-count", "2"]).run().ok().changed();
+    assert_eq!((&again.result()["removed"], &again.result()["removed_runs"]), (&json!([]), &json!([ran.id()])), "{again}");
     backup(&product, &["--prune", "--min-count", "2"]).run().ok().unchanged();
 
     backup(&product, &["--delete", &id_of(&newest)]).run().refused("not_removed");
@@ -169,29 +173,34 @@ fn nightly(product: &Product, changed: &[(&str, &str)]) -> Tool {
 }
 
 /// A night that fails: the sentence is on stderr, nothing is on stdout, and the document is in the run directory.
-fn bad_night(product: &Product, changed: &[(&str, &str)], status: i32) -> (Ran, Value) {
-    let ran = nightly(product, changed).run();
+fn bad_night(product: &Product, night: Tool, status: i32) -> Value {
+    let ran = night.run();
     assert_eq!((ran.status, ran.stdout.as_str()), (status, ""), "{ran}");
     let half = runs(product).into_iter().rfind(|run| run.to_string_lossy().contains("-backup-nightly"));
     let document = json_of(half.unwrap_or_else(|| panic!("no backup\n{ran}")).join("document.json"));
     let message = document["error"]["message"].as_str().unwrap();
     assert!(ran.stderr.contains(message), "what {message} says is not on stderr\n{ran}");
-    (ran, document)
+    document
 }
 
 #[test]
-fn a_night_is_silent_and_one_that_fails_keeps_the_backup_that_is_valid() {
+fn a_night_is_silent_one_that_fails_keeps_the_backup_that_is_valid_and_every_run_writes_the_metrics() {
     let (product, _) = still("ptnight");
-    let none = nightly(&product, &[]).args(["--max-age", "26h"]).run();
+    let file = product.path("svc.prom");
+    let nightly = |changed: &[(&str, &str)]| nightly(&product, changed).env("SVC_METRICS_FILE", &file);
+    let bad_night = |changed: &[(&str, &str)], status: i32| bad_night(&product, nightly(changed), status);
+    let none = nightly(&[]).args(["--max-age", "26h"]).run();
     assert!(none.status == 7 && none.stdout.starts_with("There is no valid restore point in "), "{none}");
 
     // The search database does not answer; the dump is there.
-    let (_, document) = bad_night(&product, &[DOWN], 5);
+    let document = bad_night(&[DOWN], 5);
+    // There is no point yet.
+    assert_eq!(value(&check_metrics(&file), "svc_restore_point_timestamp_seconds"), None);
     let with_dump = PathBuf::from(document["result"]["incomplete_point"].as_str().unwrap());
     assert!(document["changed"] == true && !document["error"]["hint"].to_string().contains("Nothing was changed"), "{document}");
     assert!(with_dump.join("ptnight_db.backup.sql").exists() && with_dump.join("pgdump.json").exists());
     // PostgreSQL does not answer; the snapshot is there.
-    let (_, document) = bad_night(&product, &[("PGPORT", "9")], 5);
+    let document = bad_night(&[("PGPORT", "9")], 5);
     let with_snapshot = PathBuf::from(document["result"]["incomplete_point"].as_str().unwrap());
     product.tool("svc-snap").arg("show").arg("--from").arg(with_snapshot.join("snapshot.json")).run().ok();
     assert_eq!(product.snapshots().len(), 1);
@@ -203,11 +212,11 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_backup_that_is_valid() {
 
     // Two nights at once: the second finds the first in progress, however long that takes, and does nothing.
     let known = runs(&product).len();
-    let first = nightly(&product, &[]).spawn();
+    let first = nightly(&[]).spawn();
     wait::until("the first night's backup", A_WHILE, || (runs(&product).len() > known + 1).then_some(())).unwrap();
     first.signal_group(Signal::SIGSTOP);
     let known = runs(&product).len();
-    let second = nightly(&product, &[]).run();
+    let second = nightly(&[]).run();
     assert!(second.status == 8 && second.stdout.is_empty() && second.stderr.contains("hint: "), "{second}");
     assert_eq!(runs(&product).len(), known, "the second night has begun a run\n{second}");
     first.signal_group(Signal::SIGCONT);
@@ -216,6 +225,10 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_backup_that_is_valid() {
     let ran = first.wait();
     assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
     assert!(newest_run(&product).join("document.json").exists(), "a night leaves its document in its run directory");
+    let text = check_metrics(&file);
+    let age = jiff::Timestamp::now().as_second() as f64 - value(&text, "svc_restore_point_timestamp_seconds").unwrap();
+    assert!((0.0..600.0).contains(&age) && text.contains("kind=\"nightly\",quiesced="), "{text}");
+    assert_eq!((value(&text, "svc_unfinished_runs"), value(&text, "svc_rehearsal_verdict")), (Some(0.0), None), "{text}");
     let list = backup(&product, &["--list"]).run().ok();
     let points = list.result()["points"].as_array().unwrap();
     assert!(points.len() == 1 && points[0]["state"] == "valid" && points[0]["quiesced"] == false, "{list}");
@@ -227,20 +240,24 @@ fn a_night_is_silent_and_one_that_fails_keeps_the_backup_that_is_valid() {
     fs::create_dir(&small).unwrap();
     let disk = SmallDisk::at(&small, 1).unwrap();
     fs::write(small.join("full"), vec![0; 1_040_000]).unwrap();
-    let full = nightly(&product, &[("SVC_BACKUP_DIR", small.to_str().unwrap())]).run();
+    let full = nightly(&[("SVC_BACKUP_DIR", small.to_str().unwrap())]).run();
     assert!(full.status != 0 && full.status != 9 && full.stdout.is_empty() && full.stderr.contains("hint: "), "{full}");
     assert!(!fs::read_dir(&small).unwrap().any(|point| point.unwrap().path().join("SHA256SUMS").exists()));
     drop(disk);
 
-    let young = nightly(&product, &[]).args(["--max-age", "26h"]).run();
+    let young = nightly(&[]).args(["--max-age", "26h"]).run();
     assert!(young.status == 0 && young.stdout.starts_with("The newest valid restore point, "), "{young}");
     let point = PathBuf::from(points[0]["path"].as_str().unwrap());
     let about = point.join("restore-point.json");
     let text = fs::read_to_string(&about).unwrap();
     fs::write(&about, text.replace(points[0]["made_at"].as_str().unwrap(), "2026-01-01T00:00:00Z")).unwrap();
     finalize(&point);
-    let old = nightly(&product, &[]).args(["--max-age", "26h"]).run();
+    let old = nightly(&[]).args(["--max-age", "26h"]).run();
     assert!(old.status == 7 && old.stdout.ends_with(" min old.\n") && old.stderr.contains("hint: "), "{old}");
+
+    metrics_of_a_rehearsal_and_of_upgrades(&product, &file, &point);
+    let ran = nightly(&[]).env("SVC_METRICS_FILE", "/nowhere/svc.prom").talks().run();
+    assert!(ran.status == 0 && ran.stdout.is_empty() && ran.stderr.starts_with("svc-point: Cannot "), "{ran}");
 }
 
 /// Whether Prometheus's own checker takes the file.
@@ -252,112 +269,42 @@ fn check_metrics(file: &Path) -> String {
     text
 }
 
-#[test]
-fn every_run_writes_the_metrics_also_one_that_fails() {
-    let (product, _) = installed("ptmetrics");
-    let folder = product.path("collector");
-    fs::create_dir(&folder).unwrap();
-    let file = folder.join("svc.prom");
-    let metrics = [("SVC_METRICS_FILE", file.to_str().unwrap())];
-    let night = |changed: &[(&str, &str)]| nightly(&product, changed).env("SVC_METRICS_FILE", &file);
-    let value = |text: &str, name: &str| -> Option<f64> {
-        let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")))?;
-        line.rsplit_once(' ').unwrap().1.parse().ok()
-    };
-    // Of a night that fails before there is any point.
-    let ran = night(&[DOWN]).run();
-    assert_eq!(ran.status, 5, "{ran}");
-    assert_eq!(value(&check_metrics(&file), "svc_restore_point_timestamp_seconds"), None);
+/// What a metric has, if it is there.
+fn value(text: &str, name: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(&format!("{name}{{")))?;
+    line.rsplit_once(' ').unwrap().1.parse().ok()
+}
 
-    let ran = night(&[]).run();
-    assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
-    let text = check_metrics(&file);
-    let age = jiff::Timestamp::now().as_second() as f64 - value(&text, "svc_restore_point_timestamp_seconds").unwrap();
-    assert!((0.0..600.0).contains(&age) && text.contains("kind=\"nightly\",quiesced="), "{text}");
-    assert_eq!((value(&text, "svc_unfinished_runs"), value(&text, "svc_rehearsal_verdict")), (Some(0.0), None), "{text}");
-
+fn metrics_of_a_rehearsal_and_of_upgrades(product: &Product, file: &Path, point: &Path) {
+    let with_metrics = |tool: &str| product.tool(tool).env("SVC_METRICS_FILE", file);
     // A rehearsal changes nothing, and has its verdict at its end.
     let verdict = |text: &str| {
         let line = text.lines().find(|line| line.starts_with("svc_rehearsal_verdict{") && line.ends_with(" 1")).unwrap();
         line.split("verdict=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
     };
-    let rehearse = || product.tool("svc-rehearse").envs(metrics);
+    let rehearse = || with_metrics("svc-rehearse");
     rehearse().run().ok().unchanged();
-    let text = check_metrics(&file);
+    let text = check_metrics(file);
     assert_eq!(verdict(&text), "verified", "{text}");
     assert!((0.1..600.0).contains(&value(&text, "svc_rehearsal_duration_seconds").unwrap()), "{text}");
-    let list = backup(&product, &["--list"]).run().ok();
+    let list = backup(product, &["--list"]).run().ok();
     assert_eq!(list.result()["last_rehearsal"]["verdict"], "verified", "{list}");
-    // One that fails is told; what cannot be written is a warning, and the night is as good as ever.
-    let point = fs::read_dir(product.backup_dir()).unwrap().map(|one| one.unwrap().path()).max().unwrap();
+    // One that fails is told.
     damage::flip_a_byte(&point.join("version.json")).unwrap();
-    rehearse().arg(&point).run().fails(7, "point_invalid").unchanged();
-    let text = check_metrics(&file);
+    rehearse().arg(point).run().fails(7, "point_invalid").unchanged();
+    let text = check_metrics(file);
     assert_eq!(verdict(&text), "failed", "{text}");
-    let ran = nightly(&product, &[]).env("SVC_METRICS_FILE", "/nowhere/svc.prom").talks().run();
-    assert!(ran.status == 0 && ran.stdout.is_empty() && ran.stderr.starts_with("svc-point: Cannot "), "{ran}");
     // An upgrade writes them too, also one that fails; what was killed is counted until it is undone.
-    let upgrade = || product.tool("svc-upgrade").envs(metrics);
+    let upgrade = || with_metrics("svc-upgrade");
     upgrade().arg(product.failing_installer()).run().fails(1, "command_failed");
-    assert_eq!(value(&check_metrics(&file), "svc_unfinished_runs"), Some(1.0));
-    product.tool("svc-rollback").envs(metrics).run().ok();
-    assert_eq!(value(&check_metrics(&file), "svc_unfinished_runs"), Some(0.0));
-    product.start();
+    assert_eq!(value(&check_metrics(file), "svc_unfinished_runs"), Some(1.0));
+    with_metrics("svc-rollback").run().ok();
+    assert_eq!(value(&check_metrics(file), "svc_unfinished_runs"), Some(0.0));
     let ran = upgrade().arg(product.installer("2.0.1")).run().ok();
     let downtime = ran.result()["downtime_ms"].as_u64().unwrap() as f64 / 1000.0;
-    assert_eq!(value(&check_metrics(&file), "svc_upgrade_downtime_seconds"), Some(downtime));
+    assert_eq!(value(&check_metrics(file), "svc_upgrade_downtime_seconds"), Some(downtime));
     // A dry run writes none.
-    fs::remove_file(&file).unwrap();
+    fs::remove_file(file).unwrap();
     rehearse().arg("--dry-run").talks().run();
     assert!(!file.exists());
-}
-
-#[test]
-fn old_runs_go_unless_something_needs_them() {
-    let (product, _) = installed("ptruns");
-    let runs = product.state_dir().join("runs");
-    let ended = backup(&product, &["--prune"]).run().ok().run_dir();
-    let failed = backup(&product, &[]).env(DOWN.0, DOWN.1).run().fails(5, "search_unreachable").run_dir();
-    let pointed = backup(&product, &["--kind", "nightly"]).run().ok().run_dir();
-    let young = backup(&product, &["--prune"]).run().ok().run_dir();
-    // What other scripts leave, as far as it is read.
-    let journal = |id: &str, script: &str, notes: &Value, document: Option<bool>| {
-        let run = runs.join(id);
-        fs::create_dir(&run).unwrap();
-        fs::write(run.join("plan.json"), svc_tests::journal::plan(&json!({"script": script})).to_string()).unwrap();
-        fs::write(run.join("notes.json"), svc_tests::journal::notes(&json!({"facts": notes})).to_string()).unwrap();
-        if let Some(ok) = document {
-            let document = json!({"schema": format!("{script}.run/1"), "run_id": id, "ok": ok, "result": {}});
-            fs::write(run.join("document.json"), document.to_string()).unwrap();
-        }
-        run
-    };
-    let before = journal("20250101t000000z-upgrade-1.15.5", "svc-upgrade", &json!({}), Some(true));
-    let keeps =
-        journal("20250102t000000z-rollback", "svc-rollback", &json!({"previous": {"run": "20250101t000000z-x"}}), Some(true));
-    let last = journal("20250103t000000z-upgrade-2.0.1", "svc-upgrade", &json!({}), Some(true));
-    fs::write(last.join("09-installer.started"), "external\n").unwrap();
-    let killed = journal("20250104t000000z-nightly", "svc-nightly", &json!({}), None);
-    let foreign = runs.join("by-hand");
-    fs::create_dir(&foreign).unwrap();
-    fs::create_dir_all(product.state_dir().join("swaps")).unwrap();
-    fs::write(product.state_dir().join("swaps/20250101t000000z-x.svc-snap.json"), "{}").unwrap();
-    // As if nothing had been written to them for a hundred days.
-    let old = [&ended, &failed, &pointed, &before, &keeps, &last, &killed, &foreign];
-    os::run(std::process::Command::new("touch").args(["-d", "100 days ago"]).args(old)).unwrap();
-
-    backup(&product, &["--prune", "--keep-runs", "none"]).run().ok().unchanged();
-    backup(&product, &["--prune", "--dry-run"]).talks().run().ok().unchanged();
-    assert!(ended.exists());
-    let ran = backup(&product, &["--prune"]).run().ok().changed();
-    assert_eq!(ran.result()["removed_runs"], json!([id_of(&before), id_of(&ended), id_of(&failed)]), "{ran}");
-    for stays in [&pointed, &young, &keeps, &last, &killed, &foreign] {
-        assert!(stays.exists(), "{} is gone", stays.display());
-    }
-    assert!(!before.exists() && !ended.exists() && !failed.exists());
-    // With what it kept the rollback's run goes too.
-    fs::remove_file(product.state_dir().join("swaps/20250101t000000z-x.svc-snap.json")).unwrap();
-    let ran = backup(&product, &["--prune"]).run().ok();
-    assert_eq!(ran.result()["removed_runs"], json!([id_of(&keeps)]), "{ran}");
-    backup(&product, &["--prune"]).run().ok().unchanged();
 }

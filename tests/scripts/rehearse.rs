@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, copy_folder, id_of, installed, json_of, once_free, point_of, signal_at, still};
+use svc_tests::journey::{assert_back, copy_folder, id_of, json_of, once_free, point_of, signal_at, still};
 use svc_tests::product::Product;
 use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool};
@@ -63,7 +63,7 @@ fn while_a_client_writes(product: &Product, alias: &str, tool: Tool) -> (Ran, u6
 }
 
 #[test]
-fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left() {
+fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left_however_it_ends() {
     let (product, _) = still("rhgood");
     let (index, alias) = ("/rhgood-probe-1", "rhgood-probe");
     product.host.search.ask("PUT", index, Some(&json!({"aliases": {alias: {}}}))).unwrap();
@@ -134,6 +134,8 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     subscribed("DROP SUBSCRIPTION rhgood");
     assert_no_trace(&product);
 
+    what_is_ended_leaves_nothing_and_what_is_killed_until_the_next_call(&product);
+
     let moved = product.path("elsewhere").join(id_of(&point));
     fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::rename(&point, &moved).unwrap();
@@ -181,26 +183,23 @@ fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     assert_back(&product, &before);
 }
 
-#[test]
-fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_next() {
-    let (product, _) = installed("rhkill");
-    product.tool("svc-backup").run().ok();
-    let (_, ran) = signal_at(&product, rehearse(&product), (Signal::SIGTERM, true), "swap-search-possible.started");
+fn what_is_ended_leaves_nothing_and_what_is_killed_until_the_next_call(product: &Product) {
+    let (_, ran) = signal_at(product, rehearse(product), (Signal::SIGTERM, true), "swap-search-possible.started");
     ran.fails(143, "interrupted");
-    assert_no_trace(&product);
+    assert_no_trace(product);
 
-    let (cut, _) = signal_at(&product, rehearse(&product), (Signal::SIGKILL, true), "swap-database-possible.started");
-    assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
-    let status = rehearse(&product).arg("--status").run();
+    let (cut, _) = signal_at(product, rehearse(product), (Signal::SIGKILL, true), "swap-database-possible.started");
+    assert!(traces(product).len() > 2, "nothing is left, so this shows nothing");
+    let status = rehearse(product).arg("--status").run();
     for said in ["first undoes what the run has left:", "  svc-run recover\n"] {
         assert!(status.stdout.contains(said), "{status}");
     }
-    let dry = once_free(|| rehearse(&product).arg("--dry-run").talks()).ok().unchanged();
+    let dry = once_free(|| rehearse(product).arg("--dry-run").talks()).ok().unchanged();
     let discards = |ran: &Ran| ran.result()["plan"].to_string().matches("svc-snap discard --run").count();
     assert_eq!(discards(&dry), 2, "what the killed one has left is discarded first\n{dry}");
     let recover = || product.tool("svc-run").arg("recover");
     let ran = once_free(recover).ok().changed();
     assert_eq!(ran.result()["undone"], json!([id_of(&cut)]), "{ran}");
-    assert_no_trace(&product);
+    assert_no_trace(product);
     recover().run().ok().unchanged();
 }

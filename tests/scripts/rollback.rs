@@ -247,8 +247,8 @@ fn clones_restore_everything_without_the_restore_point() {
     assert_eq!(steps[installer - 1], "still-stopped", "{steps:?}");
     // Cut behind the swaps, it needs what it has kept.
     let pid = product.path("pid").display().to_string();
-    let hangs_once = "[ -e 'PID' ] && exit 1\necho $PPID $$ >'PID.partial'; mv 'PID.partial' 'PID'; exec sleep 600";
-    let hook = product.hook("10-fails", &hangs_once.replace("PID", &pid));
+    let hangs_once = "[ -e 'AT' ] && exit 1\necho $PPID $$ >'AT.partial'; mv 'AT.partial' 'AT'; exec sleep 600";
+    let hook = product.hook("10-fails", &hangs_once.replace("AT", &pid));
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
     let script = rollback().spawn();
     let pids = wait::until("the hook to be running", A_WHILE, || fs::read_to_string(&pid).ok()).unwrap();

@@ -76,9 +76,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// Boots one, of which nothing is left afterwards, on a disk that can lose its power, or with a folder of this machine in its `/mnt`;
-    /// `None`, with a word of why, where this machine cannot.
-    fn boot(product: &'static Names, on_disk: bool, folder: Option<&Path>) -> Option<Self> {
+    /// Boots one, of which nothing is left afterwards; `None`, with a word of why, where this machine cannot.
+    fn boot(product: &'static Names, on_disk: bool) -> Option<Self> {
         if let Some(program) = Debian::missing() {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
             return None;
@@ -100,7 +99,6 @@ impl Machine {
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
-        options.extend(folder.map(|folder| format!("--bind={}:/mnt", folder.display())));
         // Debian's Java has its settings there.
         options.extend(fs::read_dir("/etc").unwrap().flatten().map(|entry| entry.path()).filter_map(|path| {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
@@ -256,7 +254,7 @@ fn shown(ran: &Output) -> String {
 
 /// A host from nothing to an upgrade and back, and, between that and its end, whatever else.
 fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
-    let Some(host) = Machine::boot(product, false, None) else { return };
+    let Some(host) = Machine::boot(product, false) else { return };
     let Names { name, unit, versions: [old, new], .. } = product;
     // The package, and what a newcomer does.
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
@@ -372,43 +370,6 @@ fn a_product_of_another_name_in_every_respect() {
     a_complete_life(&ACME, |_| ());
 }
 
-#[test]
-#[ignore = "minutes: two whole hosts; `offsite` types the same lines with servers of its own"]
-fn a_lost_host_comes_back_on_another_one_from_its_copy_alone() {
-    let vault = tempfile::tempdir_in("/var/tmp").unwrap();
-    let pages = page::transcripts("docs/backups.md").unwrap();
-    let type_page = |host: &Machine, has: &str, id: &str| {
-        let lines = pages.iter().find(|lines| lines.contains(has)).unwrap();
-        for line in lines.lines().map(|line| line.split("  #").next().unwrap()) {
-            host.typed(&line.replace("20261121t021703z-backup-nightly", id));
-        }
-    };
-    let (id, before) = {
-        let Some(host) = Machine::boot(&SVC, false, Some(vault.path())) else { return };
-        host.typed("apt-get install -y /srv/svc-tools_*.deb");
-        host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
-        host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc && svc-setup-snapshots --guess --write");
-        host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start");
-        host.typed("umask 077; echo 'correct horse' > /etc/svc-tools/offsite-password");
-        host.typed("systemctl stop svc.service");
-        let before = host.content();
-        // An ordinary night: the service runs, and so the point is not of one moment.
-        assert_eq!(host.typed("systemctl start svc.service && svc-nightly"), "");
-        host.file("/root/offsite", "SVC_OFFSITE=/mnt/restic\nSVC_OFFSITE_PASSWORD_FILE=/etc/svc-tools/offsite-password");
-        host.typed("cat /root/offsite >> /etc/svc-tools/environment");
-        type_page(&host, "svc-offsite push", "");
-        let id = host.typed("basename $(ls -d /var/backups/*/*z-*)").trim().to_owned();
-        host.typed("cp -p /etc/svc-tools/environment /etc/svc-tools/offsite-password /mnt");
-        (id, before)
-    };
-    // Of the first one there are the restic repository, its password and the settings.
-    let host = Machine::boot(&SVC, false, Some(vault.path())).unwrap();
-    host.typed("apt-get install -y /srv/svc-tools_*.deb && cp -p /mnt/environment /mnt/offsite-password /etc/svc-tools");
-    type_page(&host, "svc-offsite fetch", &id);
-    assert_eq!((host.content(), host.typed("cat /opt/svc/current-version")), (before, "1.15.5\n".to_owned()));
-    assert_eq!(host.typed("systemctl is-active svc.service"), "active\n");
-}
-
 /// The steps of an upgrade and of a rollback at which the power is lost.
 const THERE: [&str; 10] = [
     "configuration.json",
@@ -438,7 +399,7 @@ const BACK: [&str; 10] = [
 #[test]
 #[ignore = "minutes: a whole host loses its power twenty times"]
 fn a_host_that_loses_its_power_is_finished_by_what_status_says_and_is_old_or_new() {
-    let Some(mut host) = Machine::boot(&SVC, true, None) else { return };
+    let Some(mut host) = Machine::boot(&SVC, true) else { return };
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
     host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
     host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc");

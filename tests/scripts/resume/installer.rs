@@ -34,8 +34,8 @@ fn an_installer_whose_outcome_is_unknown_keeps_everything_else_out_while_it_runs
     let (product, _) = installed("reunknown");
     // It waits, with its process and that of its holder in `pid`, as long as there is no file `go`, and is that of 2.0.1 then.
     let (go, pid) = (product.path("go"), product.path("pid"));
-    let waits = "[ -e 'GO' ] && exec 'REAL'\necho $PPID $$ >'PID.partial'; mv 'PID.partial' 'PID'\nexec sleep 600";
-    let waits = [("GO", &go), ("PID", &pid), ("REAL", &product.installer("2.0.1"))]
+    let waits = "[ -e 'GO' ] && exec 'REAL'\necho $PPID $$ >'AT.partial'; mv 'AT.partial' 'AT'\nexec sleep 600";
+    let waits = [("GO", &go), ("AT", &pid), ("REAL", &product.installer("2.0.1"))]
         .into_iter()
         .fold(waits.to_owned(), |text, (word, path)| text.replace(word, &path.display().to_string()));
     let installer = product.installer_that(&waits);

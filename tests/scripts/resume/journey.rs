@@ -373,15 +373,3 @@ pub fn assert_nothing_twice(run: &Path, once: &[&str]) {
     }
     assert!(!effects.is_empty() && effects.values().all(|&times| times == 1), "{}: {effects:?}", run.display());
 }
-
-#[test]
-#[should_panic(expected = "installer")]
-fn a_journal_without_its_installer_shows_nothing() {
-    assert_nothing_twice(tempfile::tempdir().unwrap().path(), &["installer"]);
-}
-
-#[test]
-#[should_panic(expected = "{}")]
-fn an_empty_journal_shows_nothing() {
-    assert_nothing_twice(tempfile::tempdir().unwrap().path(), &[]);
-}
