@@ -45,10 +45,22 @@ fn an_installer_whose_outcome_is_unknown_keeps_everything_else_out_while_it_runs
         let [holder, installer] = [0, 1].map(|n| Pid::from_raw(pids.split_whitespace().nth(n).unwrap().parse().unwrap()));
         (holder, installer)
     };
-    let script = product.tool("svc-upgrade").arg("--auto-rollback").arg(&installer).spawn();
+    let upgrade = || product.tool("svc-upgrade").arg(&installer);
+    // Where its holder alone is killed it is kept apart from all else, and from the rollback that is to follow.
+    let script = upgrade().arg("--auto-rollback").spawn();
+    let (holder, itself) = is_running();
+    kill(holder, Signal::SIGKILL).unwrap();
+    let ran = script.wait().fails(8, "external_running");
+    assert!(!ran.steps().contains(&"rollback"), "{ran}");
+    product.tool("svc-rollback").run().fails(8, "external_running").unchanged();
+    kill(itself, Signal::SIGKILL).unwrap();
+    let back = resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
+    assert!(back.hint().starts_with("It was rolled back: 1.15.5 runs again.") && product.is_active(), "{back}");
+
+    let script = upgrade().spawn();
     let (holder, itself) = is_running();
     status(&product, "svc-upgrade", "It is running.");
-    product.tool("svc-upgrade").arg(&installer).run().fails(8, "locked").unchanged();
+    upgrade().run().fails(8, "locked").unchanged();
     product.tool("svc-upgrade").arg("--resume").run().fails(8, "locked");
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
@@ -60,18 +72,8 @@ fn an_installer_whose_outcome_is_unknown_keeps_everything_else_out_while_it_runs
     let hint = unknown.hint();
     assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer") && !hint.contains("To continue"), "{unknown}");
 
-    // Where its holder alone is killed it is kept apart from all else too, and from the rollback that was to follow.
-    let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
-    let script = again().spawn();
-    let (holder, itself) = is_running();
-    kill(holder, Signal::SIGKILL).unwrap();
-    let ran = script.wait().fails(8, "external_running");
-    assert!(!ran.steps().contains(&"rollback"), "{ran}");
-    product.tool("svc-rollback").run().fails(8, "external_running").unchanged();
-    kill(itself, Signal::SIGKILL).unwrap();
-    resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
-
     fs::write(go, "").unwrap();
+    let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
     // Not while the service runs: what it writes is in no restore point.
     product.start();
     let active = again().run().refused("service_state");
