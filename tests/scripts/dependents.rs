@@ -1,8 +1,6 @@
 //! Units that stop along with the service: an upgrade and a rollback start them again, however they end.
 
-use std::fs;
-
-use svc_tests::journey::{assert_back, installed};
+use svc_tests::journey::{assert_back, id_of, point_of, still};
 use svc_tests::product::Product;
 
 /// A unit that requires the service. It is gone when this is dropped.
@@ -42,37 +40,37 @@ impl Drop for Worker<'_> {
 }
 
 #[test]
-fn what_stops_along_with_the_service_is_started_again() {
-    let (product, before) = installed("depends");
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+fn what_stops_along_with_the_service_is_started_again_also_after_a_unit_that_died_at_once() {
+    let (product, before) = still("depends");
     let worker = Worker::started(&product);
     let mut process = worker.process();
-    let upgrade = || product.tool("svc-upgrade").arg(product.installer("2.0.1"));
+    let upgrade = || product.upgrade().env("SVC_HOOKS_DIR", product.path("hooks"));
 
-    // An upgrade that failed leaves it down, and the rollback knows from there that it ran.
-    product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
-    assert!(!product.host.systemd.is_active(&worker.name));
-    product.tool("svc-rollback").run().ok();
+    // What a licence's update after the installer may do to a unit by mistake. It is never active, not even for a moment.
+    let unit = product.host.systemd.unit_dir.join(product.unit());
+    let breaks = "sed -i 's|^ExecStart=|ExecStartPre=/bin/false\\nExecStart=|'";
+    product.hook("10-hook", &format!("{breaks} '{}'\nsystemctl --user daemon-reload", unit.display()));
+    let failed = upgrade().run().fails(1, "unit_failed").changed();
+    assert!(failed.hint().contains("svc-rollback") && failed.hint().contains(&id_of(&point_of(&failed))), "{failed}");
+    assert_eq!((product.marker(), product.host.systemd.is_active(&worker.name)), ("2.0.1".to_owned(), false));
+    // The rollback knows from there that the other one ran.
+    product.tool("svc-rollback").run().ok().changed();
     worker.assert_back_after(&mut process);
     assert_back(&product, &before);
 
     // An installer, with its hook, that starts the service and nothing else.
-    let hook = product.path("hooks/post-install/10-starts");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    svc_tests::os::write_program(&hook, format!("#!/bin/sh\nexec systemctl --user start {}\n", product.unit())).unwrap();
-    upgrade().env("SVC_HOOKS_DIR", product.path("hooks")).run().ok();
+    product.hook("10-hook", &format!("exec systemctl --user start {}", product.unit()));
+    upgrade().run().ok();
     worker.assert_back_after(&mut process);
 }
 
 #[test]
 #[ignore = "one more upgrade and rollback"]
 fn what_stops_along_with_the_service_is_started_again_after_a_good_upgrades_rollback_and_a_backup_that_fails() {
-    let (product, before) = installed("depback");
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let (product, before) = still("depback");
     let worker = Worker::started(&product);
     let mut process = worker.process();
-    let upgrade = || product.tool("svc-upgrade").arg(product.installer("2.0.1"));
-    upgrade().run().ok();
+    product.upgrade().run().ok();
     worker.assert_back_after(&mut process);
     product.tool("svc-rollback").run().ok();
     worker.assert_back_after(&mut process);
@@ -80,6 +78,6 @@ fn what_stops_along_with_the_service_is_started_again_after_a_good_upgrades_roll
 
     // A dump that fails after the stop: nothing was changed.
     product.host.postgres.sql(&product.database(), "CREATE TABLE closed AS SELECT 1 AS n").unwrap();
-    upgrade().run().fails(3, "permission_denied");
+    product.upgrade().run().fails(3, "permission_denied");
     worker.assert_back_after(&mut process);
 }

@@ -10,6 +10,10 @@ use svc_tests::product::Product;
 fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let product = Product::new("hopsfail").unwrap();
     product.install("1.14.2", 100).unwrap();
+    // A way that is not supported is refused, and the service never notices.
+    let process = product.process();
+    product.upgrade().run().refused("version_unsupported");
+    assert_eq!((product.process(), product.backup_dir().exists()), (process, false));
     // An installer's arguments are passed on to the hop that is resumed. (These installers take none.)
     let hops = || product.tool("svc-upgrade").arg(product.installer("1.15.5")).arg(product.failing_installer());
     // A first hop that fails before its installer has changed nothing, and keeps no upgrade out.
@@ -34,8 +38,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     let hint = ran.hint();
     // The hop that failed is resumed by the run of all hops.
     let resumed: Vec<&str> = hint.split("--resume ").skip(1).filter_map(|rest| rest.split_whitespace().next()).collect();
-    let all = ran.doc()["run_id"].as_str().unwrap();
-    assert!(hint.contains("svc-rollback") && !resumed.is_empty() && resumed.iter().all(|id| *id == all), "{ran}");
+    assert!(hint.contains("svc-rollback") && !resumed.is_empty() && resumed.iter().all(|id| *id == ran.id()), "{ran}");
 
     // The hop that failed is taken back, and the one before it stays; the same run resumes from there.
     let back = product.tool("svc-rollback").run().ok();
@@ -44,23 +47,17 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
     product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
 
     // One that takes itself back cannot be resumed.
-    let auto = product
-        .tool("svc-upgrade")
-        .args(["--to", "2.0.1", "--auto-rollback", "--from-dir"])
-        .arg(product.path("installers/failing"));
-    let auto = auto.run().fails(1, "command_failed");
-    let hint = auto.hint();
-    assert!(
-        hint.contains("The hops that are left are an upgrade of their own") && !hint.contains("svc-upgrade --resume"),
-        "{auto}"
-    );
+    let auto = product.tool("svc-upgrade").args(["--to", "2.0.1", "--auto-rollback", "--from-dir"]);
+    let auto = auto.arg(product.path("installers/failing")).run().fails(1, "command_failed");
+    assert!(auto.hint().contains("The hops that are left are an upgrade of their own"), "{auto}");
+    assert!(!auto.hint().contains("svc-upgrade --resume"), "{auto}");
     assert!(product.is_active() && product.marker() == "1.15.5");
 
     // A way that is not supported is found before the first hop.
-    let before = product.process();
+    let process = product.process();
     let odd = product.tool("svc-upgrade").arg(product.installer("2.0.1")).arg(product.installer("1.15.5")).run();
     odd.refused("version_unsupported");
-    assert_eq!(product.process(), before);
+    assert_eq!(product.process(), process);
 }
 
 #[test]
@@ -77,19 +74,15 @@ fn to_a_version_goes_by_all_hops_and_the_hooks_are_run_alone_when_that_is_asked_
     to().run().refused("version_unsupported");
 
     // As where it is killed between the end of the last hop, and the moment at which it keeps what that hop has said.
-    let run = PathBuf::from(ran.result()["run_dir"].as_str().unwrap());
+    let run = ran.run_dir();
     journal(&run).iter().filter(|name| name.ends_with("hop-2.json") || *name == "document.json").for_each(|name| {
         fs::remove_file(run.join(name)).unwrap();
     });
-    let id = run.file_name().unwrap().to_string_lossy().into_owned();
-    let ran = product.tool("svc-upgrade").args(["--resume", &id]).run().ok();
+    let ran = product.tool("svc-upgrade").args(["--resume", ran.id()]).run().ok();
     assert_eq!(ran.result()["version"], "2.0.1");
     assert_eq!(ran.result()["hops"].as_array().unwrap().len(), 2, "{ran}");
 
-    let hook = product.path("hooks/post-install/10-modules");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    svc_tests::os::write_program(&hook, format!("#!/bin/sh\necho \"$SVC_VERSION\" >>'{}'\n", product.path("hook.out").display()))
-        .unwrap();
+    product.hook("10-modules", &format!("echo \"$SVC_VERSION\" >>'{}'", product.path("hook.out").display()));
     product.tool("svc-upgrade").arg("--hooks-only").env("SVC_HOOKS_DIR", product.path("hooks")).run().ok().changed();
     assert_eq!(fs::read_to_string(product.path("hook.out")).unwrap(), "2.0.1\n");
 }

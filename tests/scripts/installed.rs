@@ -7,7 +7,7 @@ use std::process::Output;
 use serde_json::Value;
 use svc_tests::host::Host;
 use svc_tests::installed::Installed;
-use svc_tests::journey::{assert_back, running, runs};
+use svc_tests::journey::{assert_back, count_in, json_of, runs};
 use svc_tests::product::Product;
 use svc_tests::tool::root;
 
@@ -25,20 +25,37 @@ fn shown(page: &str, begin: &str) -> String {
     line.unwrap_or_else(|| panic!("{page} has no {begin}")).split("  ").next().unwrap().to_owned()
 }
 
+/// The nights that have ended, with their documents.
+fn nights(product: &Product) -> Vec<Value> {
+    let nights = runs(product).into_iter().map(|run| run.join("document.json"));
+    nights.filter(|document| document.exists() && document.to_string_lossy().contains("z-nightly/")).map(json_of).collect()
+}
+
 #[test]
-fn the_first_lines_of_the_page_upgrade_the_service_and_roll_it_back() {
+fn cron_makes_a_restore_point_and_rehearses_without_a_word_and_the_first_lines_of_the_page_upgrade_the_service_and_roll_it_back()
+{
     let mut host = Host::shared().unwrap();
     // A rollback restarts it, so it is nobody else's.
     let own = host.postgres_server().unwrap();
     host.postgres = own.postgres.clone();
     let product = Product::on(host, "readme").unwrap();
     let before = product.install_still("1.15.5", 400).unwrap();
+    product.start();
     let mut settings = product.env();
     settings.retain(|(key, _)| key != "SVC_RELEASES");
     settings.push(("SVC_PG_UNIT".to_owned(), format!("user:{}", own.postgres.unit)));
     let installed = Installed::new(&product.path("machine"), &settings).unwrap();
-    let postgres = || product.host.systemd.property(&own.postgres.unit, "MainPID").unwrap();
 
+    for job in ["svc-nightly", "svc-rehearse"] {
+        let ran = installed.by_cron("/usr/local/share/doc/svc-tools/docs/backups.md", job).unwrap();
+        assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
+    }
+    let nights = nights(&product);
+    assert!(nights.len() == 1 && nights[0]["ok"] == true && count_in(&product.backup_dir()) == 1, "{nights:#?}");
+    let rehearsed: Value = serde_json::from_str(&installed.file("/var/log/svc-rehearse.json").unwrap()).unwrap();
+    assert_eq!((&rehearsed["ok"], &rehearsed["result"]["rehearsal"]["kind"]), (&true.into(), &"nightly".into()));
+
+    let postgres = || product.host.systemd.property(&own.postgres.unit, "MainPID").unwrap();
     let here = format!("'{}'", product.installer("2.0.1").display());
     let upgrade = shown("README.md", "svc-upgrade").replace("/srv/installers/svc-2.0.1.run", &here);
     assert!(upgrade.contains(&here), "{upgrade}");
@@ -52,30 +69,4 @@ fn the_first_lines_of_the_page_upgrade_the_service_and_roll_it_back() {
     // 9.3 step 2: the swapped database's server is restarted.
     assert!(said.contains("svc-rollback: restart-database: ok, changed"), "{said}");
     assert_ne!(postgres(), process, "{ran:#}");
-}
-
-/// The nights that have ended, with their documents.
-fn nights(product: &Product) -> Vec<Value> {
-    let nights = runs(product).into_iter().filter(|run| run.to_string_lossy().ends_with("z-nightly"));
-    let texts = nights.filter_map(|run| fs::read_to_string(run.join("document.json")).ok());
-    texts.filter_map(|text| serde_json::from_str(&text).ok()).collect()
-}
-
-#[test]
-fn cron_makes_a_restore_point_every_night_and_rehearses_without_a_word() {
-    let product = running("everynight");
-    let installed = Installed::new(&product.path("machine"), &product.env()).unwrap();
-    let all_is_well = |nights: &[Value]| {
-        assert!(nights.iter().all(|night| night["ok"] == true), "{nights:#?}");
-        assert_eq!(fs::read_dir(product.backup_dir()).unwrap().count(), nights.len(), "{nights:#?}");
-    };
-
-    let page = "/usr/local/share/doc/svc-tools/docs/backups.md";
-    let ran = installed.by_cron(page, "svc-nightly").unwrap();
-    assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
-    all_is_well(&nights(&product));
-    let ran = installed.by_cron(page, "svc-rehearse").unwrap();
-    assert!(ran.status.success() && ran.stdout.is_empty() && ran.stderr.is_empty(), "{ran:?}");
-    let rehearsed: Value = serde_json::from_str(&installed.file("/var/log/svc-rehearse.json").unwrap()).unwrap();
-    assert_eq!((&rehearsed["ok"], &rehearsed["result"]["rehearsal"]["kind"]), (&true.into(), &"nightly".into()));
 }

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
 use svc_tests::installed::PRODUCTS_OWN;
-use svc_tests::journey::{assert_back, installed, once_free, point_of, running, runs, signal_at};
+use svc_tests::journey::{
+    assert_back, count_in, id_of, installed, json_of, once_free, point_of, running, runs, signal_at, still,
+};
 use svc_tests::os::free_ports;
 use svc_tests::page;
 use svc_tests::product::Product;
@@ -21,6 +23,9 @@ use svc_tests::search::Settings;
 use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool, root, search_path};
 use svc_tests::wait;
+
+/// What nothing answers at.
+const DOWN: (&str, &str) = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
 
 fn quiesced_backup(product: &Product) -> Tool {
     product.tool("svc-backup").arg("--quiesce")
@@ -33,11 +38,7 @@ fn quiesced_night(product: &Product) -> Tool {
 /// The last document of the newest run of that kind.
 fn document_of(product: &Product, kind: &str) -> Value {
     let run = runs(product).into_iter().rfind(|run| run.to_string_lossy().ends_with(kind)).unwrap();
-    serde_json::from_str(&fs::read_to_string(run.join("document.json")).unwrap()).unwrap()
-}
-
-fn snapshots(product: &Product) -> usize {
-    product.tool("svc-snap").arg("list").run().ok().result()["snapshots"].as_array().unwrap().len()
+    json_of(run.join("document.json"))
 }
 
 #[track_caller]
@@ -46,21 +47,26 @@ fn assert_silent(ran: &Ran) {
 }
 
 #[test]
-fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_again() {
+fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_again_and_where_it_cannot_be_somebody_is_told() {
     let product = running("offquiet");
+    let (process, stub) = (product.process(), product.path("stub"));
+    let ran = quiesced_night(&product).stub(&stub, "svc-point", "case $* in space*) exit 1 ;; esac").run();
+    assert!(ran.status == 9 && product.process() == process && ran.stderr.contains("svc-nightly: warning: "), "{ran}");
+    let warm = document_of(&product, "-backup-nightly");
+    assert_eq!((&warm["ok"], &warm["warnings"][0]["code"]), (&json!(true), &json!("not_quiesced")), "{warm}");
+
     assert_silent(&quiesced_night(&product).run());
-    let night = document_of(&product, "-nightly");
-    let downtime = document_of(&product, "-backup-nightly")["result"]["downtime_ms"].clone();
+    let backup = document_of(&product, "-backup-nightly");
+    let downtime = &backup["result"]["downtime_ms"];
     assert!(downtime.as_u64().is_some_and(|downtime| downtime > 0), "{downtime}");
-    assert_eq!(night["result"]["downtime_ms"], downtime);
+    assert_eq!(&document_of(&product, "-nightly")["result"]["downtime_ms"], downtime);
     assert!(product.is_active());
     let list = product.tool("svc-backup").arg("--list").run().ok();
     let points = list.result()["points"].as_array().unwrap();
-    assert!(points.len() == 1 && points[0]["state"] == "valid" && points[0]["quiesced"] == true, "{list}");
-    assert_eq!(snapshots(&product), 1, "the warm snapshot is to go");
+    assert!(points.len() == 2 && points[1]["state"] == "valid" && points[1]["quiesced"] == true, "{list}");
+    assert_eq!(product.snapshots().len(), 2, "the warm snapshot is to go");
     // Every check and the warm snapshot come before the stop, the rest of the verification after the start; in between nothing may take
     // for ever.
-    let backup = document_of(&product, "-backup-nightly");
     let steps: Vec<&str> =
         backup["result"]["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
     let stop = steps.iter().position(|step| *step == "stop").unwrap();
@@ -74,87 +80,78 @@ fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_a
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_NIGHTLY_QUIESCE is `true`"), "{wrong}");
 
     // As good as an upgrade's: a rollback takes it without being asked twice.
-    product.tool("svc-rollback").arg(points[0]["id"].as_str().unwrap()).run().ok().changed();
+    product.tool("svc-rollback").arg(points[1]["id"].as_str().unwrap()).run().ok().changed();
+    let quiesced = |ran: &Ran| json_of(point_of(ran).join("restore-point.json"))["quiesced"].clone();
+    // Whoever starts it meanwhile is told of.
+    let starts = format!("case $* in *--dry-run*) ;; *) systemctl --user start '{}' ;; esac", product.unit());
+    let ran = quiesced_backup(&product).stub(&product.path("stub 2"), "svc-pgdump", &starts).run().review("not_quiesced");
+    assert!(quiesced(&ran) == false && product.is_active(), "{ran}");
     // What was stopped stays so, also where somebody stops it after the checks.
     let stops = format!("case $* in create*_warm*) systemctl --user stop '{}' ;; esac", product.unit());
-    let ran = quiesced_backup(&product).stub(&product.path("stub"), "svc-snap", &stops).run().ok();
+    let ran = quiesced_backup(&product).stub(&product.path("stub 3"), "svc-snap", &stops).run().ok();
     assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
     product.tool("svc-unit").arg("stop").run().ok();
     let ran = quiesced_backup(&product).run().ok();
-    assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
-    assert!(fs::read_to_string(point_of(&ran).join("restore-point.json")).unwrap().contains("\"quiesced\": true"));
+    assert!(!product.is_active() && ran.result()["downtime_ms"].is_null() && quiesced(&ran) == true, "{ran}");
 }
 
 #[test]
 fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
     let product = running("offundo");
-    let stub = product.path("stub");
+    let restarts = |what: &str, fails: &dyn Fn(Tool) -> Ran| {
+        let before = product.process();
+        let ran = fails(quiesced_backup(&product));
+        assert!(product.is_active() && product.process() != before, "{what}: {ran}");
+        ran
+    };
+    let stubbed = |backup: Tool, tool: &str, does: &str| {
+        let stub = product.path("stub");
+        let _ = fs::remove_dir_all(&stub);
+        backup.stub(&stub, tool, does).run()
+    };
     for (tool, does) in [
         ("svc-pgdump", "case $* in *--dry-run*) ;; *) exit 1 ;; esac"),
         ("svc-snap", "case $* in create*_manual*) exit 1 ;; esac"),
         ("svc-point", "case $* in finalize*) exit 1 ;; esac"),
     ] {
-        let before = product.process();
-        let ran = quiesced_backup(&product).stub(&stub, tool, does).run().fails(1, "no_document");
-        assert!(product.is_active() && product.process() != before, "{tool}: {ran}");
+        let ran = restarts(tool, &|backup| stubbed(backup, tool, does).fails(1, "no_document"));
         assert!(ran.result()["downtime_ms"].as_u64().is_some_and(|downtime| downtime > 0), "{tool}: {ran}");
-        fs::remove_dir_all(&stub).unwrap();
     }
-    let before = product.process();
-    let (_, ran) = signal_at(&product, quiesced_backup(&product), (Signal::SIGTERM, false), "dump.started");
-    assert!(product.is_active() && product.process() != before, "{ran}");
+    restarts("a signal", &|backup| signal_at(&product, backup, (Signal::SIGTERM, false), "dump.started").1);
     // Also where a tool that is told to end does not.
-    let before = product.process();
     let stuck = "case $* in *--dry-run*) ;; *) trap '' TERM; kill -TERM $PPID; exec sleep 600 ;; esac";
-    let ran = quiesced_backup(&product).stub(&stub, "svc-pgdump", stuck).run();
-    assert!(ran.status == 143 && product.is_active() && product.process() != before, "{ran}");
-    fs::remove_dir_all(&stub).unwrap();
-    // One that cannot be stopped runs on, and one that does not start at once is started by what undoes the stop: then the point is complete.
-    let before = product.process();
-    quiesced_backup(&product).stub(&stub, "svc-unit", "case $1 in stop) exit 1 ;; esac").run().fails(1, "no_document");
-    assert_eq!(product.process(), before);
+    assert_eq!(restarts("a stuck tool", &|backup| stubbed(backup, "svc-pgdump", stuck)).status, 143);
+    // One that does not start at once is started by what undoes the stop: then the point is complete.
     let once = format!("case $1 in start) [ -e '{0}' ] || {{ touch '{0}'; exit 1; }} ;; esac", product.path("tried").display());
-    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &once).run().fails(1, "no_document");
-    assert!(product.is_active() && point_of(&ran).join("SHA256SUMS").exists(), "{ran}");
-    product.tool("svc-backup").arg("--kind=manual").run().ok();
-    product.tool("svc-backup").arg("--delete").arg(point_of(&ran).file_name().unwrap()).run().ok();
+    let ran = restarts("a start that fails", &|backup| stubbed(backup, "svc-unit", &once).fails(1, "no_document"));
     let point = point_of(&ran);
+    assert!(point.join("SHA256SUMS").exists(), "{ran}");
+    product.tool("svc-backup").arg("--kind=manual").run().ok();
+    product.tool("svc-backup").args(["--delete", &id_of(&point)]).run().ok();
     assert!(!point.exists());
     // A disk that is full only then.
-    let before = product.process();
     let disk = SmallDisk::at(&product.backup_dir(), 40).unwrap();
     let fills = format!("case $1 in stop) cat /dev/zero > '{}/full' 2>&- ;; esac", product.backup_dir().display());
-    let ran = quiesced_backup(&product).stub(&stub, "svc-unit", &fills).run().fails(1, "out_of_space");
-    assert!(product.is_active() && product.process() != before, "{ran}");
+    restarts("a full disk", &|backup| stubbed(backup, "svc-unit", &fills).fails(1, "out_of_space"));
     drop(disk);
-    fs::remove_dir_all(&stub).unwrap();
     // Killed at once with all that it has begun: the next call of any script starts it.
-    signal_at(&product, quiesced_backup(&product), (Signal::SIGKILL, true), "stop.json");
-    assert!(!product.is_active());
-    once_free(|| product.tool("svc-run").arg("recover")).ok();
-    assert!(product.is_active());
-    assert_eq!((fs::read_dir(product.backup_dir()).unwrap().count(), snapshots(&product)), (1, 1));
+    restarts("a kill", &|backup| {
+        let (_, ran) = signal_at(&product, backup, (Signal::SIGKILL, true), "stop.json");
+        assert!(!product.is_active());
+        once_free(|| product.tool("svc-run").arg("recover")).ok();
+        ran
+    });
+    assert_eq!((count_in(&product.backup_dir()), product.snapshots().len()), (1, 1));
 
-    // What is found before the stop stops nothing.
+    // One that cannot be stopped runs on, and what is found before the stop stops nothing.
     let before = product.process();
-    let down = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
-    quiesced_backup(&product).env(down.0, down.1).run().fails(5, "search_unreachable").unchanged();
-    let night = quiesced_night(&product).env(down.0, down.1).run();
+    stubbed(quiesced_backup(&product), "svc-unit", "case $1 in stop) exit 1 ;; esac").fails(1, "no_document");
+    quiesced_backup(&product).env(DOWN.0, DOWN.1).run().fails(5, "search_unreachable").unchanged();
+    let night = quiesced_night(&product).env(DOWN.0, DOWN.1).run();
     assert!(night.status == 5 && night.stdout.is_empty(), "{night}");
     let left = PathBuf::from(document_of(&product, "-backup-nightly")["result"]["incomplete_point"].as_str().unwrap());
     assert!(left.join("offundo_db.backup.sql").exists());
     assert_eq!(product.process(), before);
-}
-
-#[test]
-fn a_night_that_cannot_be_of_one_moment_is_made_and_somebody_is_told() {
-    let product = running("offwarm");
-    let before = product.process();
-    let does = "case $* in space*) exit 1 ;; esac";
-    let ran = quiesced_night(&product).stub(&product.path("stub"), "svc-point", does).run();
-    assert!(ran.status == 9 && product.process() == before && ran.stderr.contains("svc-nightly: warning: "), "{ran}");
-    let night = document_of(&product, "-backup-nightly");
-    assert_eq!((&night["ok"], &night["warnings"][0]["code"]), (&json!(true), &json!("not_quiesced")), "{night}");
 }
 
 /// Where the copies go, whose password is in a file.
@@ -205,19 +202,35 @@ fn restic_snapshots(offsite: &Tool) -> usize {
 }
 
 #[test]
-fn the_host_is_lost_and_all_comes_back_from_the_copy_on_another_one() {
-    let (mut product, before) = installed("offlost");
+fn a_restore_point_that_was_removed_here_and_then_the_whole_host_come_back_from_the_copy_as_the_page_has_it() {
+    let (mut product, before) = still("offlost");
     let env = settings_file(&product, &[("SVC_OFFSITE_KEEP", "--keep-daily 2")]);
     let dir = product.path("documents");
     fs::create_dir(&dir).unwrap();
     let point = point_of(&product.tool("svc-backup").run().ok());
     typed(&env, "svc-offsite push", &dir, "");
-    let id = point.file_name().unwrap().to_str().unwrap().to_owned();
-    let record = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
-    let record: Value = serde_json::from_str(&record).unwrap();
+    let id = id_of(&point);
+    let record = json_of(product.state_dir().join("offsite.json"));
     assert_eq!(record["point_id"], id.as_str());
     let time = |key: &str| record[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert!(time("made_at") <= time("copied_at") && time("copied_at") <= jiff::Timestamp::now(), "{record}");
+
+    // Without an upgrade a point is taken only if it is named, and one that was not quiesced only with an option.
+    let rollback = || product.tool("svc-rollback").arg("--no-uninstall");
+    let unnamed = rollback().run().fails(4, "point_not_found").unchanged();
+    assert!(unnamed.hint().contains(&id), "{unnamed}");
+    rollback().arg(&id).run().refused("not_quiesced");
+
+    product.upgrade().run().ok();
+    product.tool("svc-backup").args(["--delete", &id]).run().ok();
+    assert!(!point.exists());
+    // Where the repository is that is in use, it is not put.
+    Tool::script("svc-offsite").args(["fetch", &id]).envs(env.clone()).run().refused("name_in_use").unchanged();
+    let may_write = product.host.search.repo_root.display().to_string();
+    let beside = [env, vec![("FETCHED".to_owned(), may_write)]].concat();
+    typed(&beside, "register --readonly --replace", &dir, &id);
+    assert_back(&product, &before);
+    product.tool("svc-backup").run().ok();
 
     // Another host: other servers, and nothing of the first but the package, the restic repository and its password.
     product.run(&product.install_dir().join("bin/svc-uninstall")).unwrap();
@@ -233,6 +246,7 @@ fn the_host_is_lost_and_all_comes_back_from_the_copy_on_another_one() {
     product.host.postgres.pgpass(&product.path("pgpass"), "offlost", "pass:word").unwrap();
     fs::create_dir(&dir).unwrap();
     let env = settings_file(&product, &[]);
+    product.tool("svc-rollback").arg("--no-uninstall").run().fails(4, "point_not_found").unchanged();
     let said = typed(&env, "svc-offsite fetch", &dir, &id);
     assert!(said.lines().any(|line| line.contains(&id) && line.contains("svc-point.copies/1")), "{said}");
     assert_eq!(fs::metadata(product.repository_dir()).unwrap().mode() & 0o777, 0o750);
@@ -245,7 +259,7 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     let product = running("offpush");
     let env = settings_file(&product, &[]);
     let script = |name: &str| Tool::script(name).envs(env.iter().cloned());
-    let push = || script("svc-offsite").arg("push");
+    let (push, stub) = (|| script("svc-offsite").arg("push"), product.path("stub"));
     push().run().fails(4, "point_not_found").unchanged();
     // There is no restic repository yet.
     let night = script("svc-nightly").run();
@@ -266,7 +280,6 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     push().run().ok().changed();
     let first = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
     // What is written to the repository meanwhile makes the copy invalid, and none is left.
-    let stub = product.path("stub");
     let writes = format!("case $* in backup*) : > '{}/index-999' ;; esac", product.repository_dir().display());
     let count = || copies(&script("svc-offsite").arg("list").run()).len();
     let copies = count();
@@ -284,9 +297,8 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     // Another folder than the repository's, and a link to that one: what it leads to is copied.
     let none = product.path("empty");
     fs::create_dir(&none).unwrap();
-    for more in [&[][..], &["--dry-run"]] {
-        let ran =
-            push().args(more.iter().copied()).env("SVC_BACKUP_REPO", &none).run().fails(4, "snapshot_not_found").unchanged();
+    for push in [push(), push().arg("--dry-run")] {
+        let ran = push.env("SVC_BACKUP_REPO", &none).run().fails(4, "snapshot_not_found").unchanged();
         assert!(ran.stderr.contains("is not in the directory"), "{ran}");
     }
     let link = product.path("link");
@@ -314,19 +326,21 @@ fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
     script("svc-offsite").args(["fetch", id]).run().ok().warns("not_restored");
 }
 
-/// A service with a restore point and an empty restic repository; the point's ID, and svc-offsite with these arguments.
-fn with_repository(name: &str, more: &[(&str, &str)]) -> (Product, String, impl Fn(&[&str]) -> Tool + use<>) {
-    let (product, _) = installed(name);
-    let env = settings_file(&product, more);
-    let ssh = product.path("bin/ssh");
-    fs::create_dir(ssh.parent().unwrap()).unwrap();
-    svc_tests::os::write_program(&ssh, "#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n").unwrap();
-    let path = search_path([ssh.parent().unwrap().to_owned()]);
+/// svc-offsite with these arguments and settings, for an empty restic repository.
+fn with_repository(product: &Product, more: &[(&str, &str)]) -> impl Fn(&[&str]) -> Tool + use<> {
+    let env = settings_file(product, more);
+    product.script("bin/ssh", "exec /usr/lib/openssh/sftp-server");
+    let _ = symlink("/usr/bin/restic", product.path("bin/restic.real"));
+    let path = search_path([product.path("bin")]);
     let offsite =
         move |args: &[&str]| Tool::script("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned()).env("PATH", &path);
     assert_eq!(offsite(&["restic", "init"]).talks().run().status, 0);
-    let point = point_of(&product.tool("svc-backup").arg("--kind=nightly").run().ok());
-    (product, point.file_name().unwrap().to_str().unwrap().to_owned(), offsite)
+    offsite
+}
+
+/// A point that is made now.
+fn point(product: &Product, kind: &str) -> PathBuf {
+    point_of(&product.tool("svc-backup").args(["--kind", kind]).run().ok())
 }
 
 /// What a stub of restic does in order to hang where it is called so, leaving a file.
@@ -337,56 +351,16 @@ fn hangs(product: &Product, call: &str) -> (PathBuf, String) {
 }
 
 #[test]
-fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
-    let (product, id, offsite) = with_repository("offterm", &[]);
-    // Copied, and ended before it is verified.
-    let (there, does) = hangs(&product, "tag*");
-    let push = offsite(&["push"]).stub(&product.path("stub"), "restic", &does).spawn();
-    wait::until("the copy to be verified", wait::HANG, || there.exists().then_some(())).unwrap();
-    push.signal(Signal::SIGTERM);
-    let ran = push.wait();
-    assert_eq!((ran.status, &ran.doc()["error"]["code"]), (143, &json!("interrupted")), "{ran}");
-    assert_eq!((copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[]))), (vec![], 1));
-    assert!(!product.state_dir().join("offsite.json").exists());
-    let point = product.backup_dir().join(&id);
-    fs::rename(&point, product.path(&id)).unwrap();
-    offsite(&["fetch", &id]).run().fails(4, "point_not_found").unchanged();
-    fs::rename(product.path(&id), &point).unwrap();
-    // restic cannot write the new tags, and says nothing but a warning.
-    offsite(&["push"]).stub(&product.path("stub"), "restic", "case $* in tag*) exit ;; esac").run().fails(5, "offsite_failed");
-    assert!(!product.state_dir().join("offsite.json").exists());
-    // Another host prunes, and has ended a moment later.
-    let seen = product.path("locked");
-    let lock = format!(
-        "case $* in tag*) [ -e '{0}' ] || {{ touch '{0}'; echo 'repository is already locked by PID 7 on vault' >&2; exit 1; }} ;; esac",
-        seen.display()
-    );
-    offsite(&["push"]).stub(&product.path("stub"), "restic", &lock).run().ok().changed();
-    assert!(seen.exists());
-    assert_eq!((copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[]))), (vec![id.clone()], 1));
-    // A server that only takes new files (as `rclone serve restic --append-only` does it): what had the first tag stays there too.
-    let far = product.path("far away/restic");
-    let keeps = format!(
-        "case $* in tag*) cp -aT '{0}/snapshots' '{0}/kept'; restic.real \"$@\"; cp -an '{0}/kept/.' '{0}/snapshots'; exit ;; \
-         forget*) echo 'Fatal: blob not removed, server response: 403 Forbidden (403)' >&2; exit 1 ;; esac",
-        far.display()
-    );
-    symlink("/usr/bin/restic", product.path("bin/restic.real")).unwrap();
-    for _ in 0..2 {
-        let ran = offsite(&["push"]).stub(&product.path("stub"), "restic", &keeps).run().ok().changed();
-        assert!(ran.doc()["warnings"].as_array().unwrap().is_empty(), "{ran}");
-    }
-    assert_eq!((copies(&offsite(&["list"]).run()).len(), restic_snapshots(&offsite(&[]))), (3, 5));
+fn a_copy_that_was_not_verified_is_none_a_fetch_that_was_killed_is_run_again_and_a_fault_is_told_as_what_it_is() {
+    let (product, _) = installed("offcopy");
+    let offsite = with_repository(&product, &[]);
+    let point = point(&product, "nightly");
+    what_is_not_verified(&product, &offsite, &point);
+    what_is_fetched(&product, &offsite, &point);
 
-    // Of a directory that has another name, no fetch would find the copy.
-    let renamed = product.path("renamed \"point");
-    fs::rename(&point, &renamed).unwrap();
-    offsite(&["push"]).arg(&renamed).run().refused("point_invalid");
-    fs::rename(&renamed, &point).unwrap();
     // A restic repository that is damaged is told of as that, and one that is not there as that.
-    let pack =
-        fs::read_dir(product.path("far away/restic/data")).unwrap().flatten().flat_map(|dir| fs::read_dir(dir.path()).unwrap());
-    let pack = pack.flatten().next().unwrap().path();
+    let pack = fs::read_dir(product.path("far away/restic/data")).unwrap().flatten();
+    let pack = pack.flat_map(|dir| fs::read_dir(dir.path()).unwrap()).flatten().next().unwrap().path();
     fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
     fs::File::options().append(true).open(&pack).unwrap().write_all(b"x").unwrap();
     offsite(&["check"]).run().fails(7, "repository_damaged");
@@ -397,74 +371,60 @@ fn a_copy_that_was_not_verified_is_none_and_goes_with_the_next_push() {
     assert!(!lost.stderr.contains("restic init"), "{lost}");
 }
 
-#[test]
-fn what_is_copied_last_by_rest_is_not_the_newest_copy_if_its_restore_point_is_older() {
-    let (far, port) = (tempfile::tempdir().unwrap(), free_ports(1).unwrap()[0]);
-    let address = format!("127.0.0.1:{port}");
-    let slowly = ["serve", "restic", "--bwlimit", "100k", "--addr", &address];
-    let mut server = grouped("rclone").args(slowly).arg(far.path()).spawn().unwrap();
-    wait::until("rclone to serve", wait::HANG, || TcpStream::connect(&address).ok()).unwrap();
-    let rest = format!("rest:http://{address}/");
-    let (product, older, offsite) = with_repository("offrest", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &rest)]);
-    // Copies have the second of their restore point.
-    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let then = second();
-    wait::until("the next second", wait::HANG, || (second() > then).then_some(())).unwrap();
-    let [manual, newer] =
-        ["manual", "nightly"].map(|kind| point_of(&product.tool("svc-backup").args(["--kind", kind]).run().ok()));
-    // On a terminal it shows how far it is.
-    let file = product.path("environment").display().to_string();
-    let push = format!("svc-offsite push {}", manual.file_name().unwrap().to_str().unwrap());
-    let mut terminal = Terminal::open(&product, &push, &[("SVC_ENVIRONMENT_FILE", &file)]);
-    terminal.wait();
-    assert!(terminal.shows().contains("restic: "), "{}", terminal.shows());
-    for point in [newer.to_str().unwrap(), &older] {
-        offsite(&["push", point]).run().ok().changed();
-    }
-    // Only those of nights go.
-    let [manual, newer] = [&manual, &newer].map(|point| point.file_name().unwrap().to_str().unwrap());
-    assert_eq!(copies(&offsite(&["list"]).run()), [manual, newer]);
-    let record: Value = serde_json::from_slice(&fs::read(product.state_dir().join("offsite.json")).unwrap()).unwrap();
-    assert_eq!(record["point_id"], newer);
-    server.kill().unwrap();
-    server.wait().unwrap();
-}
-
-#[test]
-fn two_hosts_in_one_restic_repository_leave_the_copies_of_each_other_alone() {
-    // By SFTP, as the server of ssh has it.
-    let far = Path::new("/var/tmp").join(format!("svc offtwo {}", std::process::id()));
-    let sftp = format!("sftp:backup@vault:{}/restic", far.display());
-    let (product, id, offsite) = with_repository("offtwo", &[("SVC_OFFSITE_KEEP", "--keep-last 1"), ("SVC_OFFSITE", &sftp)]);
-    let point = product.backup_dir().join(&id);
-    let tag = format!("offtwo,{id},kind-nightly");
-    let other = ["restic", "backup", "--quiet", "--host", "other", "--tag", &tag, point.to_str().unwrap()];
-    assert_eq!(offsite(&other).talks().run().status, 0);
+fn what_is_not_verified(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point: &Path) {
+    let (id, stub) = (id_of(point), product.path("stub"));
+    let there_are = || (copies(&offsite(&["list"]).run()), restic_snapshots(&offsite(&[])));
+    let has_record = || product.state_dir().join("offsite.json").exists();
+    // Copied, and ended before it is verified.
+    let (there, does) = hangs(product, "tag*");
+    let push = offsite(&["push"]).stub(&stub, "restic", &does).spawn();
+    wait::until("the copy to be verified", wait::HANG, || there.exists().then_some(())).unwrap();
+    push.signal(Signal::SIGTERM);
+    push.wait().fails(143, "interrupted");
+    fs::remove_file(there).unwrap();
+    assert_eq!((there_are(), has_record()), ((vec![], 1), false));
+    fs::rename(point, product.path(&id)).unwrap();
+    offsite(&["fetch", &id]).run().fails(4, "point_not_found").unchanged();
+    fs::rename(product.path(&id), point).unwrap();
+    // restic cannot write the new tags, and says nothing but a warning.
+    offsite(&["push"]).stub(&stub, "restic", "case $* in tag*) exit ;; esac").run().fails(5, "offsite_failed");
+    assert!(!has_record());
+    // Another host prunes, and has ended a moment later.
+    let seen = product.path("locked");
+    let lock = format!(
+        "case $* in tag*) [ -e '{0}' ] || {{ touch '{0}'; echo 'repository is already locked by PID 7 on vault' >&2; exit 1; }} ;; esac",
+        seen.display()
+    );
+    offsite(&["push"]).stub(&stub, "restic", &lock).run().ok().changed();
+    assert!(seen.exists());
+    assert_eq!(there_are(), (vec![id], 1));
+    // A server that only takes new files (as `rclone serve restic --append-only` does it): what had the first tag stays there too.
+    let keeps = format!(
+        "case $* in tag*) cp -aT '{0}/snapshots' '{0}/kept'; restic.real \"$@\"; cp -an '{0}/kept/.' '{0}/snapshots'; exit ;; \
+         forget*) echo 'Fatal: blob not removed, server response: 403 Forbidden (403)' >&2; exit 1 ;; esac",
+        product.path("far away/restic").display()
+    );
     for _ in 0..2 {
-        offsite(&["push"]).run().ok();
+        let ran = offsite(&["push"]).stub(&stub, "restic", &keeps).run().ok().changed();
+        assert!(ran.doc()["warnings"].as_array().unwrap().is_empty(), "{ran}");
     }
-    let listed = offsite(&["list"]).run();
-    assert_eq!(copies(&listed), [id.as_str(), &id], "each keeps its last one\n{listed}");
-    assert_eq!(copies(&offsite(&["list", "--host", "other"]).run()).len(), 1);
-    fs::rename(&point, product.path("point")).unwrap();
-    offsite(&["fetch", &id]).run().refused("name_in_use").error_has(&["both have a copy"]);
-    // That of the other one is a restore point alone: no directory for a repository is needed.
-    offsite(&["fetch", &id, "--host", "other"]).env("SVC_BACKUP_REPO", "/nowhere").run().ok().warns("not_restored");
-    assert!(point.join("SHA256SUMS").exists());
-    fs::remove_dir_all(far).unwrap();
+    let (listed, all) = there_are();
+    assert_eq!((listed.len(), all), (3, 5));
+    // Of a directory that has another name, no fetch would find the copy.
+    let renamed = product.path("renamed \"point");
+    fs::rename(point, &renamed).unwrap();
+    offsite(&["push"]).arg(&renamed).run().refused("point_invalid");
+    fs::rename(&renamed, point).unwrap();
 }
 
-#[test]
-fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call_it_complete() {
-    let (product, id, offsite) = with_repository("offkill", &[]);
-    offsite(&["push"]).run().ok();
-    let (point, empty) = (product.backup_dir().join(&id), product.path("new"));
-    fs::rename(&point, product.path("point")).unwrap();
+fn what_is_fetched(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point: &Path) {
+    let (id, stub, empty) = (id_of(point), product.path("stub"), product.path("new"));
+    fs::rename(point, product.path("point")).unwrap();
     let fetch = || offsite(&["fetch", &id]).env("SVC_BACKUP_REPO", &empty);
     // Killed while the repository is restored, and while the restore point is.
     for target in [&empty, &product.backup_dir()] {
-        let (there, does) = hangs(&product, &format!("restore*'{}/.fetch'", target.display()));
-        let killed = fetch().stub(&product.path("stub"), "restic", &does).may_be_killed().spawn();
+        let (there, does) = hangs(product, &format!("restore*'{}/.fetch'", target.display()));
+        let killed = fetch().stub(&stub, "restic", &does).may_be_killed().spawn();
         wait::until("restic to be restoring", wait::HANG, || there.exists().then_some(())).unwrap();
         killed.signal_group(Signal::SIGKILL);
         killed.wait();
@@ -478,69 +438,81 @@ fn a_fetch_that_was_killed_is_run_again_and_one_that_finds_a_fault_does_not_call
     others.iter().for_each(|other| fs::write(other, "").unwrap());
     let stopped = once_free(fetch);
     let is_moved = others.iter().any(|other| !other.exists());
-    assert_eq!(
-        (&stopped.doc()["error"]["code"], &stopped.doc()["changed"]),
-        (&json!("name_in_use"), &json!(is_moved)),
-        "{stopped}"
-    );
+    assert!(stopped.doc()["error"]["code"] == "name_in_use" && stopped.doc()["changed"] == is_moved, "{stopped}");
     assert!(stopped.hint().contains("Move it away"), "{stopped}");
     fs::remove_file(held.join("index.latest")).unwrap();
     once_free(fetch).ok().changed();
-    let names =
-        |dir: &Path| fs::read_dir(dir).unwrap().map(|one| one.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>();
-    assert!(
-        names(&empty).iter().all(|name| !name.starts_with('.')) && empty.join("index.latest").exists(),
-        "{:?}",
-        names(&empty)
-    );
+    let names = |dir: &Path| fs::read_dir(dir).unwrap().map(|one| id_of(&one.unwrap().path())).collect::<Vec<_>>();
+    let fetched = names(&empty);
+    assert!(fetched.contains(&"index.latest".to_owned()) && !fetched.iter().any(|name| name.starts_with('.')), "{fetched:?}");
     assert_eq!(names(&product.backup_dir()), [id.as_str()]);
     // A full disk is not kept full, and what is there is not written over.
     fetch().run().refused("name_in_use").error_has(&["exists already"]);
-    fs::remove_dir_all(&point).unwrap();
+    fs::remove_dir_all(point).unwrap();
     fetch().run().refused("name_in_use").error_has(&["is not empty"]);
     fs::remove_dir_all(&empty).unwrap();
-    fetch()
-        .stub(&product.path("stub"), "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac")
-        .run()
-        .fails(5, "offsite_failed");
+    let full = fetch().stub(&stub, "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac");
+    full.run().fails(5, "offsite_failed");
     assert!(names(&empty).is_empty(), "{:?}", names(&empty));
     // A copy that is damaged.
-    let does = "case $* in restore*backups/.fetch*) \"$0.real\" \"$@\"; find \"$SVC_BACKUP_DIR\" -name version.json -delete; exit 0 ;; esac";
-    let damaged = fetch().stub(&product.path("stub"), "restic", does);
-    symlink("/usr/bin/restic", product.path("stub/restic.real")).unwrap();
-    let damaged = damaged.run().fails(7, "point_invalid");
+    let does = "case $* in restore*backups/.fetch*) restic.real \"$@\"; find \"$SVC_BACKUP_DIR\" -name version.json -delete; exit 0 ;; esac";
+    let damaged = fetch().stub(&stub, "restic", does).run().fails(7, "point_invalid");
     assert!(!damaged.hint().contains("is complete"), "{damaged}");
+    fs::remove_dir_all(point).unwrap();
+    fs::rename(product.path("point"), point).unwrap();
 }
 
 #[test]
-fn a_restore_point_that_was_removed_here_is_fetched_beside_the_repository_in_use() {
-    let (product, before) = installed("offgone");
-    let env = settings_file(&product, &[]);
-    let dir = product.path("documents");
-    fs::create_dir(&dir).unwrap();
-    let point = point_of(&product.tool("svc-backup").run().ok());
-    typed(&env, "svc-offsite push", &dir, "");
-    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
-    let id = point.file_name().unwrap().to_str().unwrap();
-    product.tool("svc-backup").args(["--delete", id]).run().ok();
-    assert!(!point.exists());
-    // Where the repository is that is in use, it is not put.
-    let fetch = Tool::script("svc-offsite").args(["fetch", id]).envs(env.iter().cloned());
-    fetch.run().refused("name_in_use").unchanged().error_has(&["is not empty"]);
-    let may_write = product.host.search.repo_root.display().to_string();
-    let env: Vec<_> = env.into_iter().chain([("FETCHED".to_owned(), may_write)]).collect();
-    typed(&env, "register --readonly --replace", &dir, id);
-    assert_back(&product, &before);
-    product.tool("svc-backup").run().ok();
-}
+fn two_hosts_by_sftp_leave_the_copies_of_each_other_alone_and_by_rest_the_newest_copy_is_that_of_the_newest_point() {
+    let (product, _) = installed("offfar");
+    let keep = ("SVC_OFFSITE_KEEP", "--keep-last 1");
+    let older = point(&product, "nightly");
+    let id = id_of(&older);
+    // By SFTP, as the server of ssh has it.
+    let far = Path::new("/var/tmp").join(format!("svc offtwo {}", std::process::id()));
+    let sftp = format!("sftp:backup@vault:{}/restic", far.display());
+    let offsite = with_repository(&product, &[keep, ("SVC_OFFSITE", &sftp)]);
+    let tag = format!("offfar,{id},kind-nightly");
+    let other = ["restic", "backup", "--quiet", "--host", "other", "--tag", &tag, older.to_str().unwrap()];
+    assert_eq!(offsite(&other).talks().run().status, 0);
+    for _ in 0..2 {
+        offsite(&["push"]).run().ok();
+    }
+    let listed = offsite(&["list"]).run();
+    assert_eq!(copies(&listed), [id.as_str(), &id], "each keeps its last one\n{listed}");
+    assert_eq!(copies(&offsite(&["list", "--host", "other"]).run()).len(), 1);
+    fs::rename(&older, product.path("point")).unwrap();
+    offsite(&["fetch", &id]).run().refused("name_in_use").error_has(&["both have a copy"]);
+    // That of the other one is a restore point alone: no directory for a repository is needed.
+    offsite(&["fetch", &id, "--host", "other"]).env("SVC_BACKUP_REPO", "/nowhere").run().ok().warns("not_restored");
+    assert!(older.join("SHA256SUMS").exists());
+    fs::remove_dir_all(far).unwrap();
 
-#[test]
-fn a_service_that_was_started_while_it_was_backed_up_is_told_of() {
-    let product = running("offstart");
-    let starts = format!("case $* in *--dry-run*) ;; *) systemctl --user start '{}' ;; esac", product.unit());
-    let ran = quiesced_backup(&product).stub(&product.path("stub"), "svc-pgdump", &starts).run().review("not_quiesced");
-    let about = fs::read_to_string(point_of(&ran).join("restore-point.json")).unwrap();
-    assert!(about.contains("\"quiesced\": false") && product.is_active(), "{about}");
+    let (far, port) = (tempfile::tempdir().unwrap(), free_ports(1).unwrap()[0]);
+    let address = format!("127.0.0.1:{port}");
+    let slowly = ["serve", "restic", "--bwlimit", "200k", "--addr", &address];
+    let mut server = grouped("rclone").args(slowly).arg(far.path()).spawn().unwrap();
+    wait::until("rclone to serve", wait::HANG, || TcpStream::connect(&address).ok()).unwrap();
+    let offsite = with_repository(&product, &[keep, ("SVC_OFFSITE", &format!("rest:http://{address}/"))]);
+    // Copies have the second of their restore point.
+    let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let then = second();
+    wait::until("the next second", wait::HANG, || (second() > then).then_some(())).unwrap();
+    let [manual, newer] = ["manual", "nightly"].map(|kind| point(&product, kind));
+    // On a terminal it shows how far it is.
+    let file = product.path("environment").display().to_string();
+    let push = format!("svc-offsite push {}", id_of(&manual));
+    let mut terminal = Terminal::open(&product, &push, &[("SVC_ENVIRONMENT_FILE", &file)]);
+    terminal.wait();
+    assert!(terminal.shows().contains("restic: "), "{}", terminal.shows());
+    for point in [&newer, &older] {
+        offsite(&["push"]).arg(point).run().ok().changed();
+    }
+    // Only those of nights go.
+    assert_eq!(copies(&offsite(&["list"]).run()), [id_of(&manual), id_of(&newer)]);
+    assert_eq!(json_of(product.state_dir().join("offsite.json"))["point_id"], id_of(&newer));
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]
@@ -583,35 +555,33 @@ fn a_night_with_all_of_it_on_is_silent() {
 fn hooks_are_told_of_a_run_that_failed_and_of_no_other() {
     let product = running("offhook");
     let told = product.path("told");
-    let hook = product.path("hooks/on-failure/10-tell");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    let does = format!("#!/bin/sh\ncat >>'{}'\necho heard\nexec svc-run status >/dev/null\n", told.display());
-    svc_tests::os::write_program(&hook, does).unwrap();
+    let does = format!("cat >>'{}'\necho heard\nexec svc-run status >/dev/null", told.display());
+    let hook = product.script("hooks/on-failure/10-tell", &does);
     let night = || product.tool("svc-nightly").env("SVC_HOOKS_DIR", product.path("hooks"));
     assert_silent(&night().run());
     assert!(!told.exists());
     // Once, by the outermost script, with the document that is in its journal; what it prints is in the log.
-    let ran = night().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run();
+    let ran = night().env(DOWN.0, DOWN.1).run();
     assert_eq!(ran.status, 5, "{ran}");
-    let document: Value = serde_json::from_str(&fs::read_to_string(&told).unwrap()).unwrap();
+    let document = json_of(&told);
     assert_eq!((&document, document["schema"].as_str()), (&document_of(&product, "z-nightly"), Some("svc-nightly.run/1")));
     let log = fs::read_to_string(PathBuf::from(document["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
     assert!(log.ends_with("heard\n"), "{log}");
     // One that finds another in progress has not failed; one that was killed is told of by what undoes the rest.
     fs::remove_file(&told).unwrap();
+    let recover = || product.tool("svc-run").args(["recover", "--silent"]).env("SVC_HOOKS_DIR", product.path("hooks"));
     let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
     lock.lock().unwrap();
     assert_eq!(night().run().status, 8);
-    let silent = product.tool("svc-run").args(["recover", "--silent"]).run();
+    let silent = recover().run();
     assert_eq!((silent.status, silent.stdout.as_str(), silent.stderr.as_str()), (8, "", ""));
     lock.unlock().unwrap();
     assert!(!told.exists());
     signal_at(&product, night(), (Signal::SIGKILL, true), "dump.started");
     let status = product.tool("svc-nightly").arg("--status").run();
     assert!(!status.stdout.contains("Nothing was changed") && status.stdout.contains("svc-run recover"), "{status}");
-    let recover = || product.tool("svc-run").args(["recover", "--silent"]).env("SVC_HOOKS_DIR", product.path("hooks"));
     assert_silent(&once_free(recover));
-    let killed: Value = serde_json::from_str(&fs::read_to_string(&told).unwrap()).unwrap();
+    let killed = json_of(&told);
     assert_eq!((killed["error"]["code"].as_str(), killed["schema"].as_str()), (Some("interrupted"), Some("svc-nightly.run/1")));
     assert!(!killed["error"]["hint"].as_str().unwrap().contains("Nothing was changed"), "{killed}");
     // A run that could not begin, and one that only shows what it would do.
@@ -623,11 +593,11 @@ fn hooks_are_told_of_a_run_that_failed_and_of_no_other() {
     // One that others can write to is not run, and one that fails is told of; neither changes how the run ends, or keeps from the next.
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o777)).unwrap();
     fs::remove_file(&told).unwrap();
-    let ran = night().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run();
+    let ran = night().env(DOWN.0, DOWN.1).run();
     assert!(ran.status == 5 && ran.stderr.contains("is not run") && !told.exists(), "{ran}");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(&hook, "#!/bin/sh\nexit 4\n").unwrap();
     fs::copy(&hook, hook.with_file_name("20-tell")).unwrap();
-    let ran = night().env("SVC_SEARCH_URL", "http://127.0.0.1:9").run();
+    let ran = night().env(DOWN.0, DOWN.1).run();
     assert!(ran.status == 5 && ran.stderr.contains("10-tell failed") && ran.stderr.contains("20-tell failed"), "{ran}");
 }

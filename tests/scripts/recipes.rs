@@ -1,9 +1,10 @@
 //! The recipes of `docs/recipes.md` that one host is enough for, run as they stand there. (The others: `snap/lines.rs`.)
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use nix::sys::signal::Signal;
-use svc_tests::journey::{assert_back, installed, journal, once_free, point_of, signal_at};
+use svc_tests::journey::{assert_back, id_of, journal, once_free, point_of, signal_at, still};
 use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::tool::{Tool, root, search_path};
@@ -21,29 +22,17 @@ fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
     page::bash(&commands, &env, &dir).unwrap_or_else(|error| panic!("{name}: {error:#}"))
 }
 
-/// Every copy of ours beside the live data.
-fn copies(product: &Product) -> usize {
-    let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_%'", product.name);
-    let databases = product.host.postgres.sql("postgres", &like).unwrap();
-    let indices = product.host.search.ask("GET", "/_cat/indices/svc-*?format=json&expand_wildcards=all", None).unwrap();
-    let ours = format!("-{}-", product.name);
-    let indices = indices.as_array().unwrap().iter().filter(|index| index["index"].as_str().unwrap().contains(&ours)).count();
-    databases.split_whitespace().count() + indices
-}
-
 #[test]
 fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_inspected() {
-    let (product, before) = installed("rchand");
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let (product, before) = still("rchand");
     let text = |path: std::path::PathBuf| path.display().to_string();
     recipe(&product, "upgrade-by-hand", &[("INSTALLER", text(product.installer("2.0.1")))]);
-    assert_eq!(product.marker(), "2.0.1");
-    assert!(product.is_active());
+    assert!(product.marker() == "2.0.1" && product.is_active());
     recipe(&product, "back-by-hand", &[("PREVIOUS_INSTALLER", text(product.installer("1.15.5")))]);
     assert_back(&product, &before);
-    assert!(copies(&product) > 0, "nothing is kept");
+    assert!(!product.copies().is_empty(), "nothing is kept");
     recipe(&product, "back-by-hand-end", &[]);
-    assert_eq!(copies(&product), 0);
+    assert_eq!(product.copies(), BTreeSet::new());
 
     product.tool("svc-unit").arg("stop").run().ok();
     let point = point_of(&product.tool("svc-backup").run().ok());
@@ -56,21 +45,20 @@ fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_inspected() {
     for name in ["one-database", "one-search-database"] {
         recipe(&product, name, &[("POINT", text(point.clone()))]);
     }
-    assert_eq!(copies(&product), 0);
+    assert_eq!(product.copies(), BTreeSet::new());
     assert_eq!(product.content().unwrap(), before);
 }
 
 #[test]
 fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resumed_after_it() {
-    let (product, _) = installed("rcown");
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let (product, _) = still("rcown");
     recipe(&product, "my-own-run", &[]);
     let script = product.path("documents/my-own-run");
     let own = || Tool::program(&script).envs(product.env()).env("SVC_LIB", root().join("scripts/lib").display().to_string());
     // The supervisor is killed alone, before the commit: the next call of any script starts the service again first.
     let (killed, _) = signal_at(&product, own(), (Signal::SIGKILL, false), "stop.json");
     // A signal to all of that call does not end the undo: it ends the call behind it.
-    let ran = wait::until("the tools of the killed run to end", wait::HANG, || {
+    wait::until("the tools of the killed run to end", wait::HANG, || {
         let mut call = own().may_be_killed().spawn();
         let undoes = || journal(&killed).iter().any(|name| name.ends_with("-start-again.started"));
         wait::until("the undo, or the end of the call", wait::HANG, || (undoes() || !call.is_running()).then_some(())).unwrap();
@@ -78,11 +66,11 @@ fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resum
             call.signal_group(Signal::SIGTERM);
         }
         Some(call.wait()).filter(|ran| ran.status != 8)
-    });
-    let ran = ran.unwrap();
-    assert_eq!(ran.status, 143, "{ran}");
+    })
+    .unwrap()
+    .fails(143, "interrupted");
     let document = fs::read_to_string(killed.join("document.json")).unwrap();
-    assert!(document.contains("a later call has undone") && product.is_active(), "{document}\n{ran}");
+    assert!(document.contains("a later call has undone") && product.is_active(), "{document}");
     own().arg("--resume").run().refused("not_resumable");
     // After it: it is resumed.
     let (run, _) = signal_at(&product, own(), (Signal::SIGKILL, true), "start.started");
@@ -91,7 +79,7 @@ fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resum
         Some(product.tool("svc-run").arg("status").run()).filter(|status| !status.stdout.contains("It is running."))
     })
     .unwrap();
-    let to_continue = format!("\n  '{}' --resume {}\n", script.display(), run.file_name().unwrap().to_string_lossy());
+    let to_continue = format!("\n  '{}' --resume {}\n", script.display(), id_of(&run));
     assert!(status.stdout.contains(&to_continue), "{status}");
     let ran = once_free(|| own().arg("--resume")).ok();
     let snapshots = ran.steps().into_iter().filter(|step| *step == "snapshot").count();

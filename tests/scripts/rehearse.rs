@@ -2,7 +2,6 @@
 //! the live data, verified, and removed again, whatever happens meanwhile.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::journey::{assert_back, installed, once_free, point_of, signal_at};
+use svc_tests::journey::{assert_back, copy_folder, id_of, json_of, once_free, point_of, signal_at, still};
 use svc_tests::product::Product;
 use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool};
@@ -37,23 +36,8 @@ fn rehearse(product: &Product) -> Tool {
     product.tool("svc-rehearse")
 }
 
-fn document(file: &Path) -> Value {
-    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
-}
-
-fn id(path: &Path) -> String {
-    path.file_name().unwrap().to_string_lossy().into_owned()
-}
-
 fn has_step(ran: &Ran, name: &str) -> bool {
     ran.steps().contains(&name)
-}
-
-/// A copy of a restore point, made later than it.
-fn later(point: &Path, name: &str) -> PathBuf {
-    let copy = point.with_file_name(name);
-    assert!(std::process::Command::new("cp").arg("-a").args([point, &copy]).status().unwrap().success());
-    copy
 }
 
 /// Rehearses while a client writes through an alias of the live data; gives how many of its writes there were, none of them
@@ -79,17 +63,20 @@ fn while_a_client_writes(product: &Product, alias: &str, tool: Tool) -> (Ran, u6
 }
 
 #[test]
-fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left() {
-    let (product, _) = installed("rhgood");
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left_however_it_ends() {
+    let (product, _) = still("rhgood");
     let (index, alias) = ("/rhgood-probe-1", "rhgood-probe");
     product.host.search.ask("PUT", index, Some(&json!({"aliases": {alias: {}}}))).unwrap();
     rehearse(&product).run().fails(4, "point_not_found").unchanged();
     let point = point_of(&product.tool("svc-backup").args(["--kind", "nightly"]).run().ok());
     // Newer ones, none of them good.
-    let half = later(&point, "20990101t000000z-backup-nightly");
+    let later = |name: &str| {
+        copy_folder(&point, &point.with_file_name(name));
+        point.with_file_name(name)
+    };
+    let half = later("20990101t000000z-backup-nightly");
     fs::remove_file(half.join("SHA256SUMS")).unwrap();
-    let damaged = later(&point, "20990102t000000z-backup-nightly");
+    let damaged = later("20990102t000000z-backup-nightly");
     damage::flip_a_byte(&damaged.join("version.json")).unwrap();
     let before = product.content().unwrap();
     let process = product.process();
@@ -106,7 +93,7 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     assert_eq!(point_of(&ran), point);
     let found = &ran.result()["rehearsal"];
     assert_eq!((&found["kind"], &found["quiesced"], &found["version"]), (&json!("nightly"), &json!(false), &json!("1.15.5")));
-    let captured = document(&point.join("snapshot.json"))["result"]["captured"].clone();
+    let captured = json_of(point.join("snapshot.json"))["result"]["captured"].clone();
     let counts = |list: &Value, name: &str, count: &str| -> Vec<(String, u64)> {
         let of = |one: &Value| (one[name].as_str().unwrap().to_owned(), one[count].as_u64().unwrap());
         let mut counts: Vec<_> = list.as_array().unwrap().iter().map(of).collect();
@@ -114,7 +101,7 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
         counts
     };
     assert_eq!(counts(&found["indices"], "index", "docs_count"), counts(&captured, "name", "docs_count"), "{ran}");
-    let rows = document(&point.join("pgdump.json"))["result"]["row_count"].clone();
+    let rows = json_of(point.join("pgdump.json"))["result"]["row_count"].clone();
     assert_eq!((&found["rows_count"], &found["rows_expected"]), (&rows, &rows), "{ran}");
     assert_eq!(found["counts_verified"], true, "{ran}");
     // Nobody has rolled back here: what a swap takes is not known, and is not made up.
@@ -128,16 +115,15 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     assert_no_trace(&product);
 
     // An invalid one is refused as svc-rollback refuses it; and while another run is in progress, every one is.
-    rehearse(&product).arg(id(&damaged)).run().fails(7, "point_invalid").unchanged();
+    rehearse(&product).arg(id_of(&damaged)).run().fails(7, "point_invalid").unchanged();
     rehearse(&product).arg(&half).run().fails(4, "point_not_found").unchanged();
     let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
     lock.lock().unwrap();
     rehearse(&product).run().fails(8, "locked").unchanged();
     lock.unlock().unwrap();
     let dry = rehearse(&product).arg("--dry-run").talks().run().ok().unchanged();
-    let plan: Vec<&str> = dry.result()["plan"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     for wanted in ["svc-snap stage", "svc-pgrestore stage", "svc-snap discard", "svc-pgrestore discard"] {
-        assert!(plan.iter().any(|line| line.starts_with(wanted)), "{wanted} is not in {plan:#?}");
+        assert!(dry.lines("plan").iter().any(|line| line.starts_with(wanted)), "{wanted} is not in\n{dry}");
     }
     assert_no_trace(&product);
 
@@ -148,7 +134,9 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
     subscribed("DROP SUBSCRIPTION rhgood");
     assert_no_trace(&product);
 
-    let moved = product.path("elsewhere").join(id(&point));
+    what_is_ended_leaves_nothing_and_what_is_killed_until_the_next_call(&product);
+
+    let moved = product.path("elsewhere").join(id_of(&point));
     fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::rename(&point, &moved).unwrap();
     rehearse(&product).arg(&moved).run().ok().unchanged();
@@ -159,13 +147,9 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left(
 
 #[test]
 fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
-    let (product, before) = installed("rhup");
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let (product, before) = still("rhup");
     // The installer of the present version lies beside the new one, and nowhere else.
-    let upgrade = || {
-        let upgrade = product.tool("svc-upgrade").arg("--rehearse").arg(product.installer("2.0.1"));
-        upgrade.env_remove("SVC_INSTALLER_DIR").dir(product.path(""))
-    };
+    let upgrade = || product.upgrade().arg("--rehearse").env_remove("SVC_INSTALLER_DIR").dir(product.path(""));
     let process = product.process();
 
     // No restore point is there, so one is made; killed when both databases are staged.
@@ -174,7 +158,7 @@ fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     assert_eq!(product.process(), process);
     let ran = once_free(upgrade).ok();
     let ran = ran.warns("run_recovered");
-    assert!(ran.stdout.contains(&format!("What the run {} had left was undone first.", id(&cut))), "{ran}");
+    assert!(ran.stdout.contains(&format!("What the run {} had left was undone first.", id_of(&cut))), "{ran}");
     assert!(!has_step(&ran, "rehearsal-backup"), "the one that was made is young\n{ran}");
     assert_eq!(ran.result()["rehearsal"]["version"], "1.15.5", "{ran}");
     assert!(!ran.doc()["warnings"].to_string().contains("file_not_found"), "{ran}");
@@ -199,27 +183,23 @@ fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
     assert_back(&product, &before);
 }
 
-#[test]
-fn a_rehearsal_that_is_ended_leaves_nothing_and_one_that_is_killed_until_the_next() {
-    let (product, _) = installed("rhkill");
-    product.tool("svc-backup").run().ok();
-    let (_, ran) = signal_at(&product, rehearse(&product), (Signal::SIGTERM, true), "swap-search-possible.started");
-    assert_eq!(ran.doc()["error"]["code"], "interrupted", "{ran}");
-    assert_no_trace(&product);
+fn what_is_ended_leaves_nothing_and_what_is_killed_until_the_next_call(product: &Product) {
+    let (_, ran) = signal_at(product, rehearse(product), (Signal::SIGTERM, true), "swap-search-possible.started");
+    ran.fails(143, "interrupted");
+    assert_no_trace(product);
 
-    let (cut, _) = signal_at(&product, rehearse(&product), (Signal::SIGKILL, true), "swap-database-possible.started");
-    assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
-    let status = rehearse(&product).arg("--status").run();
-    assert!(
-        status.stdout.contains("first undoes what the run has left:") && status.stdout.contains("  svc-run recover\n"),
-        "{status}"
-    );
-    let dry = once_free(|| rehearse(&product).arg("--dry-run").talks()).ok().unchanged();
+    let (cut, _) = signal_at(product, rehearse(product), (Signal::SIGKILL, true), "swap-database-possible.started");
+    assert!(traces(product).len() > 2, "nothing is left, so this shows nothing");
+    let status = rehearse(product).arg("--status").run();
+    for said in ["first undoes what the run has left:", "  svc-run recover\n"] {
+        assert!(status.stdout.contains(said), "{status}");
+    }
+    let dry = once_free(|| rehearse(product).arg("--dry-run").talks()).ok().unchanged();
     let discards = |ran: &Ran| ran.result()["plan"].to_string().matches("svc-snap discard --run").count();
     assert_eq!(discards(&dry), 2, "what the killed one has left is discarded first\n{dry}");
     let recover = || product.tool("svc-run").arg("recover");
     let ran = once_free(recover).ok().changed();
-    assert_eq!(ran.result()["undone"], json!([id(&cut)]), "{ran}");
-    assert_no_trace(&product);
+    assert_eq!(ran.result()["undone"], json!([id_of(&cut)]), "{ran}");
+    assert_no_trace(product);
     recover().run().ok().unchanged();
 }

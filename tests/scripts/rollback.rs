@@ -9,31 +9,50 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use svc_tests::journey::{assert_back, assert_content_back, installed, once_free, point_of, signal_at, upgraded};
+use svc_tests::journey::{assert_back, assert_content_back, id_of, installed, journal, once_free, point_of, signal_at, upgraded};
 use svc_tests::product::Product;
+use svc_tests::sandbox::unallocatable;
 use svc_tests::tool::Tool;
 use svc_tests::{os, wait};
 
 const A_WHILE: Duration = svc_tests::wait::HANG;
 
 #[test]
-fn after_an_installer_that_failed_half_way_everything_is_as_before_it() {
+fn an_installer_that_fails_half_way_is_run_again_only_with_the_option_and_the_rollback_brings_everything_back() {
     let (product, before) = installed("rbhalf");
-    let upgrade = product.tool("svc-upgrade").arg(product.failing_installer()).run();
-    assert_eq!(upgrade.status, 1, "{upgrade}");
+    let upgrade = product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
+    // What a failed command changed is not known.
+    assert_ne!(upgrade.doc()["changed"], false);
+    // By its name svc-rollback would take it once more although that was done already.
+    let (point, hint) = (point_of(&upgrade), upgrade.hint());
+    assert!(hint.contains("svc-rollback") && hint.contains(&id_of(&point)), "{upgrade}");
+    assert!(!hint.contains(&format!("svc-rollback {}", point.display())) && !hint.contains("svc-rollback '/"), "{upgrade}");
+
+    product.tool("svc-upgrade").arg("--resume").run().refused("command_failed");
+    let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
+    // As one that leaves no unit at all.
+    fs::remove_file(product.host.systemd.unit_dir.join(product.unit())).unwrap();
+    product.host.systemd.systemctl().arg("daemon-reload").output().unwrap();
+    again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
+    // What was said then holds from then on: the installer is not run without it.
+    again().run().fails(2, "options_invalid");
+    let run = journal(&upgrade.run_dir());
+    let installers = run.iter().filter(|name| name[3..].starts_with("installer.") && name.ends_with(".json")).count();
+    assert_eq!(installers, 2, "{run:?}");
+    // A restore point of what it has left would be none to go back to.
+    product.upgrade().run().refused("run_unfinished");
+
     // Hooks that are run alone finish nothing of it.
     product.tool("svc-upgrade").arg("--hooks-only").run().ok();
-    let id = upgrade.doc()["run_id"].as_str().unwrap();
-    let status = product.tool("svc-upgrade").arg("--status").run();
-    assert!(status.stdout.contains(&format!("svc-upgrade --resume {id} --rerun-installer")), "{status}");
+    let status = || product.tool("svc-upgrade").arg("--status").run();
+    assert!(status().stdout.contains(&format!("svc-upgrade --resume {} --rerun-installer", upgrade.id())), "{}", status());
     // Behind the swaps neither the installer nor its checks are asked for again, wherever that is typed.
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);
     signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
     once_free(|| rollback(Path::new("/")).arg("--resume")).ok();
     assert_back(&product, &before);
-    let status = product.tool("svc-upgrade").arg("--status").run();
-    assert!(status.stdout.contains("next: It was rolled back by the run "), "{status}");
+    assert!(status().stdout.contains("next: It was rolled back by the run "), "{}", status());
 }
 
 #[test]
@@ -51,11 +70,9 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
             fails.display(),
             real.display()
         );
-        let path = product.path("repeating").join(real.file_name().unwrap());
-        executable(&path, &does);
-        path
+        product.script(&format!("repeating/{}", id_of(&real)), &does)
     });
-    executable(&product.path("hooks/post-install/10-ok"), "[ -n \"$SVC_LICENCE\" ]");
+    product.hook("10-ok", "[ -n \"$SVC_LICENCE\" ]");
     let file = |name: &str, text: &str| {
         fs::write(product.path(name), text).unwrap();
         fs::set_permissions(product.path(name), fs::Permissions::from_mode(0o600)).unwrap();
@@ -139,11 +156,6 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
     assert!(seen.iter().any(|words| program_of(words) == uninstall), "{seen:#?}");
 }
 
-fn executable(path: &Path, does: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    os::write_program(path, format!("#!/bin/sh\n{does}\n")).unwrap();
-}
-
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -201,70 +213,45 @@ fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_d
     product.tool("svc-unit").arg("stop").run().ok();
     let newer = product.content().unwrap();
     let ran = product.tool("svc-rollback").run().ok().changed();
-    let copies = || copies_of(&product);
     let kept = &ran.result()["previous"];
     let named: Vec<&str> =
         ["indices", "databases"].iter().flat_map(|key| kept[key].as_array().unwrap()).map(|one| one.as_str().unwrap()).collect();
-    assert_eq!(copies(), named.iter().map(|one| (*one).to_owned()).collect(), "{ran}");
-    assert_eq!(ran.result()["discard_previous"].as_array().unwrap().len(), 2, "{ran}");
+    assert_eq!(product.copies(), named.iter().map(|one| (*one).to_owned()).collect(), "{ran}");
+    assert_eq!(ran.lines("discard_previous").len(), 2, "{ran}");
 
     // The content comes back first, and then the version that it belongs to.
-    let lines: Vec<&str> = ran.result()["swap_back"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let lines = ran.lines("swap_back");
     let (content, version) = lines.split_at(3);
     content.iter().for_each(|line| product.typed(line));
-    let now = product.content().unwrap();
-    assert_eq!(now.dump, newer.dump);
-    assert_eq!(now.indices, newer.indices);
+    assert_eq!(product.content().unwrap(), newer);
     version.iter().for_each(|line| product.typed(line));
-    assert_eq!(product.marker(), "2.0.1");
-    assert!(product.is_active());
+    assert!(product.marker() == "2.0.1" && product.is_active());
 
-    assert!(!copies().is_empty());
+    assert!(!product.copies().is_empty());
     let discard = || product.tool("svc-rollback").arg("--discard-previous");
     let planned = discard().arg("--dry-run").talks().run().ok().unchanged();
-    assert_eq!(planned.result()["plan"].as_array().unwrap().len(), 2, "{planned}");
+    assert_eq!(planned.lines("plan").len(), 2, "{planned}");
     discard().run().ok().changed();
-    assert!(copies().is_empty(), "{:?}", copies());
-    let id = ran.doc()["run_id"].as_str().unwrap();
-    discard().arg(id).run().ok().unchanged();
-}
-
-/// What is kept of a product, in both databases.
-fn copies_of(product: &Product) -> BTreeSet<String> {
-    let all = product.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap();
-    let indices = all.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
-    let ours = format!("-{}-", product.name);
-    let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_%'", product.database());
-    let databases = product.host.postgres.sql("postgres", &like).unwrap();
-    let indices = indices.filter(|name| name.starts_with("svc-") && name.contains(&ours));
-    indices.chain(databases.lines().map(str::to_owned)).collect()
-}
-
-/// A hook that tells its process and the one that waits for it in `pid`, and does not end; the second time it fails.
-fn hook_that_hangs_once(product: &Product) -> PathBuf {
-    let hook = product.path("hooks/post-install/10-fails");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    let pid = product.path("pid").display().to_string();
-    let does = format!("[ -e '{pid}' ] && exit 1\necho $PPID $$ >'{pid}.partial'; mv '{pid}.partial' '{pid}'; exec sleep 600");
-    os::write_program(&hook, format!("#!/bin/sh\n{does}\n")).unwrap();
-    hook
+    assert_eq!(product.copies(), BTreeSet::new());
+    discard().arg(ran.id()).run().ok().unchanged();
 }
 
 #[test]
 fn clones_restore_everything_without_the_restore_point() {
     let (product, before) = installed("rbclone");
-    let upgrade = product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
-    assert_eq!(upgrade.result()["discard_previous"].as_array().unwrap().len(), 2, "{upgrade}");
+    let upgrade = product.upgrade().arg("--clone").run().ok();
+    assert_eq!(upgrade.lines("discard_previous").len(), 2, "{upgrade}");
     // Nothing lies between the last look at the unit and the installer, also with clones.
-    let steps: Vec<&str> =
-        upgrade.result()["steps"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect();
+    let steps = upgrade.steps();
     let installer = steps.iter().position(|step| *step == "installer").unwrap();
     assert_eq!(steps[installer - 1], "still-stopped", "{steps:?}");
     // Cut behind the swaps, it needs what it has kept.
-    let hook = hook_that_hangs_once(&product);
+    let pid = product.path("pid").display().to_string();
+    let hangs_once = "[ -e 'AT' ] && exit 1\necho $PPID $$ >'AT.partial'; mv 'AT.partial' 'AT'; exec sleep 600";
+    let hook = product.hook("10-fails", &hangs_once.replace("AT", &pid));
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
     let script = rollback().spawn();
-    let pids = wait::until("the hook to be running", A_WHILE, || fs::read_to_string(product.path("pid")).ok()).unwrap();
+    let pids = wait::until("the hook to be running", A_WHILE, || fs::read_to_string(&pid).ok()).unwrap();
     // As where the host stops: the script, the hook, and what waits for it.
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
@@ -296,45 +283,59 @@ fn clones_restore_everything_without_the_restore_point() {
     // Which upgrade that takes back is known, however the point is named.
     assert!(again.result()["swap_back"].to_string().contains("svc-version clear"), "{again}");
     assert_back(&product, &before);
-    for command in [&ran, &again].into_iter().flat_map(|ran| ran.result()["discard_previous"].as_array().unwrap()) {
-        product.typed(command.as_str().unwrap());
-    }
-    assert!(copies_of(&product).is_empty(), "{:?}", copies_of(&product));
+    [&ran, &again].into_iter().flat_map(|ran| ran.lines("discard_previous")).for_each(|command| product.typed(command));
+    assert_eq!(product.copies(), BTreeSet::new());
     assert_back(&product, &before);
 }
 
 #[test]
 fn a_rollback_that_has_staged_takes_no_clones_when_it_is_resumed() {
     let (product, before) = installed("rbnoclone");
-    product.tool("svc-upgrade").arg("--clone").arg(product.installer("2.0.1")).run().ok();
+    product.upgrade().arg("--clone").run().ok();
     // As where the cluster is busy for a moment.
     let away = "case $* in *'--unused'*) exit 5 ;; esac";
     let rollback = product.tool("svc-rollback").stub(&product.path("stub"), "svc-snap", away);
     signal_at(&product, rollback, (Signal::SIGKILL, true), "swap-search.started");
     let ran = once_free(|| product.tool("svc-rollback").arg("--resume")).ok();
-    assert_eq!((&ran.result()["clones"], &ran.result()["previous"]["run"]), (&false.into(), &ran.doc()["run_id"]), "{ran}");
+    assert_eq!((&ran.result()["clones"], &ran.result()["previous"]["run"]), (&false.into(), &ran.id().into()), "{ran}");
     assert_back(&product, &before);
 }
 
 #[test]
-fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run_again_only_with_the_option() {
-    let (product, before, _) = upgraded("rbdiscard");
-    let installer = product.path("odd/rbdiscard-1.15.5.run");
-    fs::create_dir_all(installer.parent().unwrap()).unwrap();
-    let real = product.installer("1.15.5");
-    let text = format!("#!/bin/sh\n[ -e '{}' ] && exec '{}'\nexit 1\n", product.path("go").display(), real.display());
-    os::write_program(&installer, text).unwrap();
-    let failed = product.tool("svc-rollback").arg("--discard-current").arg("--installer").arg(installer).run();
-    failed.fails(1, "command_failed").changed();
+fn what_cannot_be_kept_is_given_up_only_with_the_option_and_an_installer_that_failed_is_run_again_only_with_another() {
+    let (product, before, upgrade) = upgraded("rbdiscard");
+    // As a broken upgrade may leave one.
+    product.host.search.ask("PUT", "/rbdiscard-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
+    let running = product.process();
+    // Changed after the upgrade, in a layout that the version before does not have.
+    let text = fs::read_to_string(product.yaml()).unwrap();
+    assert!(text.contains("display_name: \"Sample service\""), "{text}");
+    fs::write(product.yaml(), text.replace("Sample service", "Our service")).unwrap();
+    // Whoever tried another upgrade since, which ended before its installer, may have that one in mind.
+    let attempt = product.tool("svc-upgrade").arg("/not/there.run").run().unchanged();
+    let refused = product.tool("svc-rollback").run().refused("not_resumable");
+    assert!(
+        refused.hint().contains(attempt.id()) && refused.hint().ends_with(&format!("svc-rollback {}", upgrade.id())),
+        "{refused}"
+    );
+    let rollback = || product.tool("svc-rollback").arg(upgrade.id());
+    // The question comes before the staging.
+    let refused = rollback().run().refused("indices_red");
+    assert!(refused.hint().contains("--discard-current"), "{refused}");
+    assert!(!refused.steps().iter().any(|step| step.starts_with("stage-")), "{refused}");
+    assert_eq!((product.process(), product.marker()), (running, "2.0.1".to_owned()));
+
+    let (go, real) = (product.path("go"), product.installer("1.15.5"));
+    let does = format!("[ -e '{}' ] && exec '{}'\nexit 1", go.display(), real.display());
+    let installer = product.script("odd/rbdiscard-1.15.5.run", &does);
+    rollback().arg("--discard-current").arg("--installer").arg(installer).run().fails(1, "command_failed").changed();
     let again = || product.tool("svc-rollback").arg("--resume");
     again().run().refused("command_failed");
-    fs::write(product.path("go"), "").unwrap();
-    let ran = again().arg("--rerun-installer").run().ok();
-    assert_eq!(ran.result()["discard_previous"].as_array().unwrap().len(), 0);
+    fs::write(go, "").unwrap();
+    let ran = again().arg("--rerun-installer").run().review("content_differs");
+    assert_eq!(ran.lines("discard_previous").len(), 0);
     product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "swap_not_found").unchanged();
-    let left =
-        product.host.postgres.sql("postgres", "SELECT count(*) FROM pg_database WHERE datname LIKE 'rbdiscard_db_%'").unwrap();
-    assert_eq!(left.trim(), "0");
+    assert_eq!(product.copies(), BTreeSet::new());
     assert_back(&product, &before);
 }
 
@@ -361,10 +362,10 @@ fn a_configuration_that_no_yaml_parser_takes_is_restored_byte_for_byte_with_its_
     symlink(&real, &yaml).unwrap();
     product.seed(100).unwrap();
     product.tool("svc-setup-snapshots").run().ok();
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    product.start();
     let before = product.content().unwrap();
 
-    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    product.upgrade().run().ok();
     product.tool("svc-rollback").run().ok().changed();
     let meta = fs::metadata(&yaml).unwrap();
     assert_eq!(String::from_utf8_lossy(&fs::read(&yaml).unwrap()), String::from_utf8_lossy(&mine));
@@ -395,14 +396,14 @@ fn what_was_changed_after_the_upgrade_is_carried_over_by_the_command_of_the_last
     let mine = fs::read_to_string(&yaml).unwrap();
     product.seed(100).unwrap();
     product.tool("svc-setup-snapshots").run().ok();
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
-    product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    product.start();
+    product.upgrade().run().ok();
     change("Sample service", "Our service");
 
     let ran = product.tool("svc-rollback").run().review("content_differs");
     assert_eq!(fs::read_to_string(&yaml).unwrap(), mine, "the configuration of the restore point comes back byte for byte");
-    let commands = ran.result()["carry_configuration"].as_array().unwrap_or_else(|| panic!("{ran}"));
+    let commands = ran.lines("carry_configuration");
     assert_eq!(commands.len(), 1, "{ran}");
-    product.typed(commands[0].as_str().unwrap());
+    product.typed(commands[0]);
     assert_eq!(fs::read_to_string(&yaml).unwrap(), mine.replace("Sample service", "Our service"));
 }

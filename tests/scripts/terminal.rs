@@ -70,8 +70,6 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
 
     // An installer that asks, on the terminal that was kept for it; what it says is also kept. It minds no signal, and while it
     // runs nothing else does, although its script was ended with all that is on the terminal.
-    let asking = product.path("odd/termfollow-2.0.1.run");
-    fs::create_dir_all(asking.parent().unwrap()).unwrap();
     let (answer, go) = (product.path("answer"), product.path("go"));
     let daemon = product.path("daemon");
     let asks = format!("trap '' HUP TERM; echo 'Which licence?' >&2; read -r it; echo \"$it\" >{}", quoted(&answer));
@@ -80,7 +78,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
         quoted(&go),
         quoted(&daemon)
     );
-    svc_tests::os::write_program(&asking, format!("#!/bin/sh\n{asks}\n{waits}\n")).unwrap();
+    let asking = product.installer_that(&format!("{asks}\n{waits}"));
     let mut terminal = Terminal::open(&product, &format!("svc-upgrade --attached {}", quoted(&asking)), &[]);
     terminal.wait_for("Which licence?");
     terminal.type_in("the large one\n");
@@ -114,31 +112,12 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
 }
 
 #[test]
-fn an_installer_gets_nothing_of_the_settings_file_where_the_run_is_followed_either() {
-    let product = running("termenv");
-    let (installer, seen, settings) = (product.path("odd/termenv-2.0.1.run"), product.path("seen"), product.path("environment"));
-    fs::create_dir_all(installer.parent().unwrap()).unwrap();
-    svc_tests::os::write_program(&installer, format!("#!/bin/sh\nenv >{}\nexit 1\n", quoted(&seen))).unwrap();
-    fs::write(&settings, "PRODUCTS_OWN=of_the_file\n").unwrap();
-    let file = settings.display().to_string();
-    let mut terminal =
-        Terminal::open(&product, &format!("svc-upgrade {}", quoted(&installer)), &[("SVC_ENVIRONMENT_FILE", &file)]);
-    terminal.wait();
-    assert_eq!(ended(&product, "upgrade")["error"]["code"], "command_failed");
-    let seen = fs::read_to_string(seen).unwrap();
-    assert!(seen.contains("PGPORT=") && !seen.contains("PRODUCTS_OWN") && !seen.contains("SVC_ADDED"), "{seen}");
-}
-
-#[test]
 fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_ends_the_watching() {
     let product = Product::new("termplex").unwrap();
     product.run(&product.installer("1.15.5")).unwrap();
     // Runs until the terminal has ended.
     let (begun, go) = (product.path("begun"), product.path("go"));
-    let hook = product.path("hooks/post-install/10-waits");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    let waits = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go));
-    svc_tests::os::write_program(&hook, format!("#!/bin/sh\n{waits}\n")).unwrap();
+    product.hook("10-waits", &format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go)));
     let sockets = product.path("sockets");
     fs::create_dir(&sockets).unwrap();
     fs::set_permissions(&sockets, fs::Permissions::from_mode(0o700)).unwrap();
@@ -162,37 +141,36 @@ fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_e
 }
 
 #[test]
-fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_in_it() {
+fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_in_it_and_its_installer_gets_no_settings() {
     let product = running("termscope");
     // logind is not here, so its word is played; the scopes, the session's and the one that the run makes, are systemd's.
-    let stubs = product.path("stubs");
-    fs::create_dir(&stubs).unwrap();
     let real = Command::new("sh").args(["-c", "command -v systemd-run"]).output().unwrap().stdout;
     let real = String::from_utf8(real).unwrap();
     for (name, does) in [("busctl", "echo b true".to_owned()), ("systemd-run", format!("exec {} --user \"$@\"", real.trim()))] {
-        let stub = stubs.join(name);
-        svc_tests::os::write_program(&stub, format!("#!/bin/sh\n{does}\n")).unwrap();
+        product.script(&format!("stubs/{name}"), &does);
     }
     // An installer that runs until the session has ended.
     let (begun, go) = (product.path("begun"), product.path("go"));
-    let installer = product.path("odd/termscope-2.0.1.run");
-    fs::create_dir_all(installer.parent().unwrap()).unwrap();
-    let waits = format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go));
-    svc_tests::os::write_program(&installer, format!("#!/bin/sh\n{waits}\nexec {}\n", quoted(&product.installer("2.0.1"))))
-        .unwrap();
+    let (seen, settings) = (product.path("seen"), product.path("environment"));
+    fs::write(&settings, "PRODUCTS_OWN=of_the_file\n").unwrap();
+    let waits = format!("env >{}; touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&seen), quoted(&begun), quoted(&go));
+    let installer = product.installer_that(&format!("{waits}\nexec {}", quoted(&product.installer("2.0.1"))));
 
     let session = "session-termscope.scope";
     let typed = format!("svc-upgrade {}", quoted(&installer));
     let within = format!("{} --user --scope --quiet --collect --slice=user.slice --unit={session} script -qefc", real.trim());
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec {within} \"$1\" /dev/null"), "sh", &typed]);
-    let mut terminal = player(&mut shell, &product, &[], &[stubs]);
+    let settings = settings.display().to_string();
+    let mut terminal = player(&mut shell, &product, &[("SVC_ENVIRONMENT_FILE", &settings)], &[product.path("stubs")]);
     wait::until("the installer to be running", A_WHILE, || begun.exists().then_some(())).unwrap();
     product.host.systemd.kill(session).unwrap();
     terminal.wait().unwrap();
     fs::write(&go, "").unwrap();
     assert_eq!(ended(&product, "upgrade")["ok"], true);
     assert_eq!(product.marker(), "2.0.1");
+    let seen = fs::read_to_string(seen).unwrap();
+    assert!(seen.contains("PGPORT=") && !seen.contains("PRODUCTS_OWN") && !seen.contains("SVC_ADDED"), "{seen}");
 }
 
 #[test]

@@ -77,32 +77,13 @@ struct Machine {
 
 impl Machine {
     /// Boots one, of which nothing is left afterwards; `None`, with a word of why, where this machine cannot.
-    fn boot(product: &'static Names) -> Option<Self> {
-        Self::boot_of(product, false, None)
-    }
-
-    /// The same with a folder of this machine in its `/mnt`.
-    fn boot_with_folder(product: &'static Names, folder: &Path) -> Option<Self> {
-        Self::boot_of(product, false, Some(folder))
-    }
-
-    /// Boots one on a disk that can lose its power.
-    fn boot_on_disk(product: &'static Names) -> Option<Self> {
-        Self::boot_of(product, true, None)
-    }
-
-    fn boot_of(product: &'static Names, on_disk: bool, folder: Option<&Path>) -> Option<Self> {
+    fn boot(product: &'static Names, on_disk: bool) -> Option<Self> {
         if let Some(program) = Debian::missing() {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
             return None;
         }
-        let files = match Debian::files_with(&PACKAGES) {
-            Ok(files) => files,
-            Err(error) => {
-                svc_tests::skip(&format!("a whole host: {error:#}"));
-                return None;
-            }
-        };
+        let skip = |error: anyhow::Error| svc_tests::skip(&format!("a whole host: {error:#}"));
+        let files = Debian::files_with(&PACKAGES).map_err(skip).ok()?;
         let given = tempfile::tempdir_in("/var/tmp").unwrap();
         os::run(Command::new("chmod").arg("755").arg(given.path())).unwrap();
         package(given.path());
@@ -118,7 +99,6 @@ impl Machine {
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
-        options.extend(folder.map(|folder| format!("--bind={}:/mnt", folder.display())));
         // Debian's Java has its settings there.
         options.extend(fs::read_dir("/etc").unwrap().flatten().map(|entry| entry.path()).filter_map(|path| {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
@@ -135,13 +115,7 @@ impl Machine {
             (disk, place)
         });
         let root = disk.as_ref().map_or(files, |(_, place)| place.path().join("disk"));
-        let debian = match Debian::boot_of(&root, &log, &options) {
-            Ok(debian) => debian,
-            Err(error) => {
-                svc_tests::skip(&format!("a whole host: it does not boot here: {error:#}"));
-                return None;
-            }
-        };
+        let debian = Debian::boot_of(&root, &log, &options).map_err(skip).ok()?;
         let mut machine = Self { debian, product, options, login: "", disk, given };
         machine.databases();
         machine.login = product.login;
@@ -238,11 +212,8 @@ impl Machine {
         );
         let refused = |line: &str| {
             let ran = self.debian.typed(line).unwrap();
-            assert!(
-                ran.status.code() == Some(3) && String::from_utf8_lossy(&ran.stderr).contains("hint: "),
-                "`{line}`: {}",
-                shown(&ran)
-            );
+            let hint = String::from_utf8_lossy(&ran.stderr).contains("hint: ");
+            assert!(ran.status.code() == Some(3) && hint, "`{line}`: {}", shown(&ran));
         };
         assert_eq!(self.document("runuser -u anna -- sudo -n /usr/sbin/svc-backup")["ok"], true);
         refused("runuser -u anna -- /usr/sbin/svc-backup");
@@ -281,9 +252,9 @@ fn shown(ran: &Output) -> String {
     format!("{}\n{}\n{}", ran.status, String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
 }
 
-/// A host from nothing to an upgrade and back, and its nights.
-fn a_complete_life(product: &'static Names) {
-    let Some(host) = Machine::boot(product) else { return };
+/// A host from nothing to an upgrade and back, and, between that and its end, whatever else.
+fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
+    let Some(host) = Machine::boot(product, false) else { return };
     let Names { name, unit, versions: [old, new], .. } = product;
     // The package, and what a newcomer does.
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
@@ -312,16 +283,31 @@ fn a_complete_life(product: &'static Names) {
     let postgres = "systemctl show --property=MainPID postgresql@15-main.service";
     let process = host.typed(postgres);
     let ran = host.upgrade();
-    assert_eq!(
-        (&ran["changed"], host.typed(&format!("cat /opt/{name}/current-version")).as_str()),
-        (&true.into(), format!("{new}\n").as_str())
-    );
+    let version = || host.typed(&format!("cat /opt/{name}/current-version"));
+    assert_eq!((&ran["changed"], version()), (&true.into(), format!("{new}\n")));
     host.document("svc-rollback");
-    assert_eq!((host.content(), host.typed(&format!("cat /opt/{name}/current-version"))), (before, format!("{old}\n")));
+    assert_eq!((host.content(), version()), (before, format!("{old}\n")));
     assert_ne!(host.typed(postgres), process, "the packaged server was not restarted");
     host.typed(&format!("systemctl start {unit}"));
 
-    // The nights: by cron, and by the timer for the night that was missed.
+    more(&host);
+
+    let writable = "find /var/backups /var/lib/svc-tools /etc/svc-tools ! -type l -perm /o+w ! -path '/var/backups/opensearch*'";
+    assert_eq!(host.typed(writable), "", "everybody may write it");
+    assert_eq!(host.typed("cat /tmp/svc.conf /tmp/svc.yaml /tmp/acme.yaml"), "theirs\n".repeat(3));
+
+    // The package goes, the backups stay.
+    let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/opensearch/index*";
+    let before = host.typed(kept);
+    host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
+    assert_eq!(host.typed(kept), before);
+    host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-{nightly,rehearse}.timer 2>/dev/null");
+    host.typed("! systemctl is-active svc-nightly.timer && ! ls /etc/systemd/system/*.target.wants/svc-{nightly,re}* 2>&1");
+}
+
+/// The nights: by cron, and by the timer for the night that was missed.
+fn the_nights(host: &Machine) {
+    let unit = host.product.unit;
     let nights = || {
         let runs = host.typed("cat /var/lib/svc-tools/runs/*z-nightly/document.json 2>/dev/null || true");
         serde_json::Deserializer::from_str(&runs).into_iter::<Value>().filter_map(Result::ok).collect::<Vec<_>>()
@@ -343,33 +329,26 @@ fn a_complete_life(product: &'static Names) {
     let down = || host.debian.typed("ls /var/lib/svc-tools/runs/*z-backup-nightly/*-stop.json").unwrap().status.success();
     wait::promptly("the service to be stopped", LONG, || down().then_some(())).unwrap();
     host.typed("systemctl kill --kill-whom=all --signal=KILL svc-nightly.service");
-    wait::until("the service to run again", LONG, || {
-        let active =
-            host.debian.typed(&format!("systemctl is-active {unit} && systemctl is-failed svc-nightly.service")).unwrap();
-        active.status.success().then_some(())
-    })
-    .unwrap();
-    wait::until("what it has left to be undone", LONG, || {
-        host.debian.typed("svc-run recover").unwrap().status.success().then_some(())
-    })
-    .unwrap();
+    let is_back = format!("systemctl is-active {unit} && systemctl is-failed svc-nightly.service");
+    let is_back = || host.debian.typed(&is_back).unwrap().status.success().then_some(());
+    wait::until("the service to run again", LONG, is_back).unwrap();
+    let undone = || host.debian.typed("svc-run recover").unwrap().status.success().then_some(());
+    wait::until("what it has left to be undone", LONG, undone).unwrap();
+    // The next one is of one moment, by the unit that the package ships, and is copied by it.
+    host.typed("echo 'correct horse' > /etc/svc-tools/offsite-password && chmod 600 /etc/svc-tools/offsite-password");
+    host.file("/root/offsite", "SVC_OFFSITE=/mnt/restic\nSVC_OFFSITE_PASSWORD_FILE=/etc/svc-tools/offsite-password");
+    host.typed(
+        "cat /root/offsite >> /etc/svc-tools/environment && svc-offsite restic init && systemctl start svc-nightly.service",
+    );
+    assert_eq!(host.document("svc-point choose --rehearse")["result"]["quiesced"], true);
+    host.typed(&format!(
+        "systemctl is-active {unit} && svc-offsite list | grep \"$(svc-point choose --rehearse | jq -r .result.id)\""
+    ));
     host.typed("sed -i '/^SVC_NIGHTLY_QUIESCE/d' /etc/svc-tools/environment");
     // One that fails is told in the journal.
     host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
     let told = || host.typed("journalctl --identifier svc-nightly").contains("svc-nightly has failed");
     wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
-
-    let writable = "find /var/backups /var/lib/svc-tools /etc/svc-tools ! -type l -perm /o+w ! -path '/var/backups/opensearch*'";
-    assert_eq!(host.typed(writable), "", "everybody may write it");
-    assert_eq!(host.typed("cat /tmp/svc.conf /tmp/svc.yaml /tmp/acme.yaml"), "theirs\n".repeat(3));
-
-    // The package goes, the backups stay.
-    let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/opensearch/index*";
-    let before = host.typed(kept);
-    host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
-    assert_eq!(host.typed(kept), before);
-    host.typed("! ls /etc/svc-tools /usr/bin/svc-run /lib/systemd/system/svc-{nightly,rehearse}.timer 2>/dev/null");
-    host.typed("! systemctl is-active svc-nightly.timer && ! ls /etc/systemd/system/*.target.wants/svc-{nightly,re}* 2>&1");
 }
 
 #[test]
@@ -383,54 +362,12 @@ fn the_package_is_clean_under_lintian() {
 
 #[test]
 fn a_whole_host_from_the_package_to_an_upgrade_and_back_and_its_nights() {
-    a_complete_life(&SVC);
+    a_complete_life(&SVC, the_nights);
 }
 
 #[test]
 fn a_product_of_another_name_in_every_respect() {
-    a_complete_life(&ACME);
-}
-
-#[test]
-fn a_lost_host_comes_back_on_another_one_from_its_copy_alone() {
-    let vault = tempfile::tempdir_in("/var/tmp").unwrap();
-    let pages = page::transcripts("docs/backups.md").unwrap();
-    let type_page = |host: &Machine, has: &str, id: &str| {
-        let lines = pages.iter().find(|lines| lines.contains(has)).unwrap();
-        for line in lines.lines().map(|line| line.split("  #").next().unwrap()) {
-            host.typed(&line.replace("20261121t021703z-backup-nightly", id));
-        }
-    };
-    let (id, before) = {
-        let Some(host) = Machine::boot_with_folder(&SVC, vault.path()) else { return };
-        host.typed("apt-get install -y /srv/svc-tools_*.deb");
-        host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
-        host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc && svc-setup-snapshots --guess --write");
-        host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start");
-        host.typed("umask 077; echo 'correct horse' > /etc/svc-tools/offsite-password");
-        host.typed("systemctl stop svc.service");
-        let before = host.content();
-        // An ordinary night: the service runs, and so the point is not of one moment.
-        assert_eq!(host.typed("systemctl start svc.service && svc-nightly"), "");
-        host.file("/root/offsite", "SVC_OFFSITE=/mnt/restic\nSVC_OFFSITE_PASSWORD_FILE=/etc/svc-tools/offsite-password");
-        host.typed("cat /root/offsite >> /etc/svc-tools/environment");
-        type_page(&host, "svc-offsite push", "");
-        let id = host.typed("basename $(ls -d /var/backups/*/*z-*)").trim().to_owned();
-        // The next night is of one moment, by the unit that the package ships, and is copied by it.
-        host.typed("echo SVC_NIGHTLY_QUIESCE=yes >> /etc/svc-tools/environment && systemctl start svc-nightly.service");
-        let newest = host.document("svc-point choose --rehearse");
-        assert_eq!(newest["result"]["quiesced"], true, "{newest}");
-        assert_eq!(host.typed("systemctl is-active svc.service"), "active\n");
-        host.typed("svc-offsite list | grep \"$(svc-point choose --rehearse | jq -r .result.id)\"");
-        host.typed("cp -p /etc/svc-tools/environment /etc/svc-tools/offsite-password /mnt");
-        (id, before)
-    };
-    // Of the first one there are the restic repository, its password and the settings.
-    let host = Machine::boot_with_folder(&SVC, vault.path()).unwrap();
-    host.typed("apt-get install -y /srv/svc-tools_*.deb && cp -p /mnt/environment /mnt/offsite-password /etc/svc-tools");
-    type_page(&host, "svc-offsite fetch", &id);
-    assert_eq!((host.content(), host.typed("cat /opt/svc/current-version")), (before, "1.15.5\n".to_owned()));
-    assert_eq!(host.typed("systemctl is-active svc.service"), "active\n");
+    a_complete_life(&ACME, |_| ());
 }
 
 /// The steps of an upgrade and of a rollback at which the power is lost.
@@ -462,7 +399,7 @@ const BACK: [&str; 10] = [
 #[test]
 #[ignore = "minutes: a whole host loses its power twenty times"]
 fn a_host_that_loses_its_power_is_finished_by_what_status_says_and_is_old_or_new() {
-    let Some(mut host) = Machine::boot_on_disk(&SVC) else { return };
+    let Some(mut host) = Machine::boot(&SVC, true) else { return };
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
     host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
     host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc");

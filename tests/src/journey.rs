@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::product::{Content, Product};
 use crate::tool::{Ran, Tool};
-use crate::wait;
+use crate::{os, wait};
 
 /// 1.15.5, which runs and writes.
 pub fn running(name: &str) -> Product {
@@ -24,22 +25,19 @@ pub fn installed(name: &str) -> (Product, Content) {
     (product, content)
 }
 
+/// The same, and it runs, without writing anything.
+pub fn still(name: &str) -> (Product, Content) {
+    let (product, content) = installed(name);
+    product.start();
+    (product, content)
+}
+
 /// Upgraded to 2.0.1, which runs and writes.
 pub fn upgraded(name: &str) -> (Product, Content, Ran) {
     let (product, before) = installed(name);
-    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1")).run().ok();
+    let upgrade = product.upgrade().run().ok();
     assert_ne!(product.content().unwrap(), before, "the upgrade has changed nothing, so there is nothing to see");
     (product, before, upgrade)
-}
-
-/// Installed, and an upgrade that fails with 1 and `code`, where what a tool `does` is in its way; the service runs again as before.
-#[track_caller]
-pub fn undone_where(name: &str, (tool, does): (&str, &str), code: &str) -> (Product, Ran) {
-    let product = running(name);
-    let upgrade = product.tool("svc-upgrade").arg(product.installer("2.0.1"));
-    let ran = upgrade.stub(&product.path("stub"), tool, does).run().fails(1, code);
-    assert!(product.is_active() && product.marker() == "1.15.5", "{ran}");
-    (product, ran)
 }
 
 /// The directories of all runs of any script, the oldest first.
@@ -58,6 +56,27 @@ pub fn newest_run(product: &Product) -> PathBuf {
 
 pub fn journal(run: &Path) -> Vec<String> {
     fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// What a file of JSON holds.
+#[track_caller]
+pub fn json_of(file: impl AsRef<Path>) -> Value {
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.as_ref().display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// The last part of a path: the ID of a run or of a restore point.
+pub fn id_of(path: &Path) -> String {
+    path.file_name().expect("a path that ends in a name").to_string_lossy().into_owned()
+}
+
+/// How much lies in a folder, which need not be there.
+pub fn count_in(folder: &Path) -> usize {
+    fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+pub fn copy_folder(from: &Path, to: &Path) {
+    os::run(Command::new("cp").arg("-aT").args([from, to])).unwrap();
 }
 
 /// Sends a signal to a script, with its whole process group or to it alone, as soon as the journal of a run that it has begun

@@ -5,6 +5,7 @@
 //! [`host::Host::shared`], starts further servers of its own by [`host::Host::search_server`], runs the tools by [`tool::Tool`],
 //! puts a [`proxy`] between them, and compares what the databases hold by [`content`].
 
+pub mod bare;
 pub mod children;
 pub mod cluster;
 pub mod content;

@@ -85,10 +85,10 @@ pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
     run(Command::new("cp").arg("--preserve=mode").args([from, to])).map(drop)
 }
 
-/// Writes a program that is run at once, in the same way.
+/// Writes a program that is run at once, in the same way, and makes its folder.
 pub fn write_program(path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> Result<()> {
     let mut install = Command::new("install");
-    install.args(["--mode=755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped());
+    install.args(["-D", "--mode=755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped());
     let mut install = install.spawn().context("cannot run install")?;
     install.stdin.take().context("no pipe")?.write_all(text.as_ref())?;
     let ended = install.wait()?;

@@ -1,7 +1,7 @@
 //! A sample service of a test's own: its database, its installation directory, its installers, and the settings that the
 //! scripts need for it. Its name keeps it apart from those of other tests on the same host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -130,6 +130,49 @@ impl Product {
         tool.envs(self.env())
     }
 
+    /// The upgrade to 2.0.1.
+    pub fn upgrade(&self) -> Tool {
+        self.tool("svc-upgrade").arg(self.installer("2.0.1"))
+    }
+
+    pub fn start(&self) {
+        self.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    }
+
+    /// A shell script of its own.
+    pub fn script(&self, name: &str, does: &str) -> PathBuf {
+        os::write_program(self.path(name), format!("#!/bin/sh\n{does}\n")).expect("a script can be written");
+        self.path(name)
+    }
+
+    /// An installer of 2.0.1 that does this.
+    pub fn installer_that(&self, does: &str) -> PathBuf {
+        self.script(&format!("odd/{}-2.0.1.run", self.name), does)
+    }
+
+    /// A hook for what comes behind the installer, where `SVC_HOOKS_DIR` is the folder `hooks`.
+    pub fn hook(&self, name: &str, does: &str) -> PathBuf {
+        self.script(&format!("hooks/post-install/{name}"), does)
+    }
+
+    /// The names of the snapshots in its repository.
+    pub fn snapshots(&self) -> Vec<String> {
+        let list = self.tool("svc-snap").arg("list").run().ok();
+        let all = list.result()["snapshots"].as_array().expect("a list").iter();
+        all.map(|one| one["name"].as_str().expect("a snapshot has a name").to_owned()).collect()
+    }
+
+    /// What is kept and staged of it beside the live data, in both databases.
+    pub fn copies(&self) -> BTreeSet<String> {
+        let all = self.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap();
+        let indices = all.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
+        let ours = format!("-{}-", self.name);
+        let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}\\_%'", self.database().replace('_', "\\_"));
+        let databases = self.host.postgres.sql("postgres", &like).unwrap();
+        let indices = indices.filter(|name| name.starts_with("svc-") && name.contains(&ours));
+        indices.chain(databases.lines().map(str::to_owned)).collect()
+    }
+
     /// A line as an operator types it, with these settings; it must end well.
     #[track_caller]
     pub fn typed(&self, line: &str) {
@@ -188,7 +231,7 @@ impl Product {
         self.run(&self.installer(version))?;
         self.seed(items)?;
         self.tool("svc-setup-snapshots").run().ok();
-        self.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+        self.start();
         Ok(())
     }
 
@@ -200,7 +243,7 @@ impl Product {
         self.customise("bulk_size", "750")?;
         self.seed(items)?;
         self.tool("svc-setup-snapshots").run().ok();
-        self.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+        self.start();
         self.tool("svc-unit").arg("stop").run().ok();
         self.content()
     }

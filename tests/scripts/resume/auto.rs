@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use svc_tests::journey::{assert_back, installed, runs};
+use svc_tests::journey::{assert_back, id_of, installed, runs, still};
 use svc_tests::product::Product;
 
 use crate::cut::{How, cut};
@@ -12,14 +12,8 @@ use crate::journey::{is_committed, next, wait_until_free};
 
 /// An installer in a folder of its own that wants its licence accepted, does that, and is another one then.
 fn asking_installer(product: &Product, version: &str, does: &str, real: &Path) -> PathBuf {
-    let path = product.path("beside").join(format!("{}-{version}.run", product.name));
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    svc_tests::os::write_program(
-        &path,
-        format!("#!/bin/sh\n[ \"$1\" = --accept ] || exit 64\n{does}\nexec '{}'\n", real.display()),
-    )
-    .unwrap();
-    path
+    let does = format!("[ \"$1\" = --accept ] || exit 64\n{does}\nexec '{}'", real.display());
+    product.script(&format!("beside/{}-{version}.run", product.name), &does)
 }
 
 #[test]
@@ -52,7 +46,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
     wait_until_free(product, "svc-upgrade");
     let said = next(product, "svc-upgrade");
     let run = inner(product);
-    let id = run.file_name().unwrap().to_string_lossy().into_owned();
+    let id = id_of(&run);
     if how == How::Alone {
         // The script of the rollback has continued.
         assert!(said.contains(&format!("It was rolled back by the run {id}")), "{said}");
@@ -60,15 +54,13 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
         assert!(said.contains(&format!("svc-rollback --resume {id}")), "{said}");
         product.tool("svc-rollback").args(["--resume", &id]).run().ok();
     } else {
-        assert!(
-            said.contains("To go back to the version before: svc-rollback") && !said.contains("svc-rollback --resume"),
-            "{said}"
-        );
+        assert!(said.contains("To go back to the version before: svc-rollback"), "{said}");
+        assert!(!said.contains("svc-rollback --resume"), "{said}");
         product.tool("svc-rollback").run().ok();
     }
     // (What the killed run has left is undone before.)
     product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
-    let id = inner(product).file_name().unwrap().to_string_lossy().into_owned();
+    let id = id_of(&inner(product));
     for tool in ["svc-snap", "svc-pgrestore"] {
         product.tool(tool).args(["discard", "--run", &id]).run().ok();
     }
@@ -77,8 +69,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
 #[test]
 #[ignore = "minutes: interrupted at each step of an upgrade's own rollback"]
 fn an_upgrade_that_is_interrupted_while_it_rolls_back_says_how_that_is_resumed() {
-    let (product, before) = installed("reautocut");
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    let (product, before) = still("reautocut");
     let all = [
         ("swap-search.json", How::Killed),
         ("stage-search.started", How::Killed),

@@ -192,26 +192,9 @@ fn in_order(files: &mut [PathBuf]) {
     });
 }
 
-/// The points of a run, in the order in which its steps were begun.
-pub fn points(run: &Path) -> Vec<String> {
-    let mut names: Vec<PathBuf> = fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    in_order(&mut names);
-    names.iter().filter_map(|path| point(path)).collect()
-}
-
 /// Whether a run has come to a point.
 pub fn has(run: &Path, wanted: &str) -> bool {
-    points(run).iter().any(|point| point == wanted)
-}
-
-/// The first time that it comes to a point.
-pub fn once(wanted: &str) -> impl FnMut(&str) -> bool + use<'_> {
-    let mut done = false;
-    move |point| {
-        let now = !done && point == wanted;
-        done |= now;
-        now
-    }
+    fs::read_dir(run).into_iter().flatten().flatten().any(|entry| point(&entry.path()).as_deref() == Some(wanted))
 }
 
 /// The first time that it comes to each of these, one after the other.

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
+use svc_tests::bare::{Bare, undo};
 use svc_tests::disk::SmallDisk;
+use svc_tests::journey::count_in;
 use svc_tests::product::Product;
 use svc_tests::tool::{Tool, bin_dir};
 
@@ -39,24 +41,16 @@ fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or
 
 #[test]
 fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_which_need_not_be_a_valid_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().join("state");
-    let id = "20260101t000000z-rollback";
-    let run = state.join("runs").join(id);
-    fs::create_dir_all(&run).unwrap();
-    fs::write(folder.path().join("current-version"), "2.0.1\n").unwrap();
-    let plan = svc_tests::journal::plan(&json!({"script": "svc-rollback"}));
-    fs::write(run.join("plan.json"), plan.to_string()).unwrap();
-    // In the place of the command that removes the staged copies.
-    let undo = json!({"name": "discard-search", "command": ["svc-version", "current"], "directory": "/", "until": null,
-        "always": false, "unless_interrupted": false});
-    fs::write(run.join("notes.json"), svc_tests::journal::notes(&json!({"undo": [undo]})).to_string()).unwrap();
-    fs::write(run.join("06-stage-search.started"), "step\n").unwrap();
-    let rollback = |word: &str| {
-        let tool = Tool::script("svc-rollback").arg(word).env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
-        let tool = tool.env("SVC_INSTALL_DIR", folder.path()).env("SVC_UNINSTALL", "true");
-        tool.env("SVC_STATE_DIR", &state).env("SVC_BACKUP_DIR", folder.path().join("backups")).run()
-    };
+    let bare = Bare::default();
+    bare.has_version("2.0.1");
+    let files = [
+        ("plan.json", json!({"script": "svc-rollback"})),
+        // In the place of the command that removes the staged copies.
+        ("notes.json", undo("discard-search", &["svc-version", "current"])),
+        ("06-stage-search.started", json!("step\n")),
+    ];
+    let run = bare.run_left("20260101t000000z-rollback", &files);
+    let rollback = |word: &str| bare.tool("svc-rollback", &[word]).run();
     let status = rollback("--status");
     assert!(status.stdout.contains("next: Run the same command again:\n  svc-rollback\n"), "{status}");
     assert!(status.stdout.contains("first undoes what the run has left:\n  svc-version current\n"), "{status}");
@@ -76,43 +70,38 @@ fn a_disk_of_the_restore_points_that_becomes_full_at_any_step_leaves_the_service
     assert!(there.contains("unit-after.started"), "{there:?}");
 }
 
-/// A service with a disk of its own for its state, and two hooks: what the first does, and one that leaves the file `ran`.
-fn hooks(folder: &Path, first: &str) -> (SmallDisk, Tool) {
-    let path = |name: &str| folder.join(name);
-    let state = path("state");
-    for (name, does) in [("05-first", first), ("10-modules", &format!(": >'{}'", path("ran").display()))] {
-        let hook = path("hooks/post-install").join(name);
-        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+/// A host with a disk of its own for the state, and two hooks: what the first does, and one that leaves the file `ran`.
+fn hooks(bare: &Bare, first: &str) -> (SmallDisk, Tool) {
+    let state = bare.path("state");
+    for (name, does) in [("05-first", first), ("10-modules", &format!(": >'{}'", bare.path("ran").display()))] {
+        let hook = bare.path("hooks/post-install").join(name);
         svc_tests::os::write_program(&hook, format!("#!/bin/sh\ncd '{}'\n{does}\n", state.display())).unwrap();
     }
-    fs::write(path("current-version"), "2.0.1\n").unwrap();
+    bare.has_version("2.0.1");
     fs::create_dir(&state).unwrap();
     let disk = SmallDisk::at(&state, 16).unwrap();
-    let tool = Tool::script("svc-upgrade").arg("--hooks-only").env("SVC_ENVIRONMENT_FILE", path("none"));
-    let tool = tool.env("SVC_INSTALL_DIR", folder).env("SVC_HOOKS_DIR", path("hooks"));
-    (disk, tool.env("SVC_STATE_DIR", state).env("SVC_BACKUP_DIR", path("backups")))
+    (disk, bare.tool("svc-upgrade", &["--hooks-only"]).env("SVC_HOOKS_DIR", bare.path("hooks")))
 }
 
 #[test]
 fn a_command_that_could_not_be_begun_is_told_as_that_and_is_run_by_the_next_call() {
-    let folder = tempfile::tempdir().unwrap();
+    let bare = Bare::default();
     // Where the holder of the next command takes room for what that prints, it finds none.
-    let (_disk, hooks) = hooks(folder.path(), "cd runs/*; mkdir 03-hook-10-modules.out.partial");
+    let (_disk, hooks) = hooks(&bare, "cd runs/*; mkdir 03-hook-10-modules.out.partial");
     let ran = hooks.clone().run().fails(1, "failed");
-    assert!(!folder.path().join("ran").exists(), "{ran}");
-    assert!(!ran.steps().contains(&"hook-10-modules"), "{ran}");
-    fs::write(folder.path().join("hooks/post-install/05-first"), "#!/bin/sh\n").unwrap();
+    assert!(!bare.path("ran").exists() && !ran.steps().contains(&"hook-10-modules"), "{ran}");
+    fs::write(bare.path("hooks/post-install/05-first"), "#!/bin/sh\n").unwrap();
     hooks.run().ok();
-    assert!(folder.path().join("ran").exists());
+    assert!(bare.path("ran").exists());
 }
 
 #[test]
 fn a_command_whose_note_the_disk_does_not_take_is_not_begun() {
-    let folder = tempfile::tempdir().unwrap();
+    let bare = Bare::default();
     // No file more, although there are blocks.
-    let (_disk, hooks) = hooks(folder.path(), "mkdir full; n=0; while true 2>/dev/null >full/$n; do n=$((n+1)); done");
+    let (_disk, hooks) = hooks(&bare, "mkdir full; n=0; while true 2>/dev/null >full/$n; do n=$((n+1)); done");
     let ran = hooks.run().fails(1, "journal_full");
-    assert!(!folder.path().join("ran").exists(), "{ran}");
+    assert!(!bare.path("ran").exists(), "{ran}");
 }
 
 #[test]
@@ -130,6 +119,5 @@ fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_j
     assert_eq!(fs::read_to_string(file("installer.rc")).unwrap(), "7\n");
     assert_eq!(fs::read_to_string(file("installer.out")).unwrap(), "it is done\n");
     fs::remove_file(file("filler")).unwrap();
-    let left = fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 3, "something else is left than the two, and which process it was");
+    assert_eq!(count_in(folder.path()), 3, "something else is left than the two, and which process it was");
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nix::sys::signal::Signal;
-use svc_tests::journey::{point_of, runs};
+use svc_tests::journey::{id_of, point_of, runs};
 use svc_tests::product::Product;
 
 use crate::cut::{How, cut, has};
@@ -19,7 +19,7 @@ fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
     cut(product, upgrade, how, |run, other| of_hop(run) && other == point).unwrap();
     wait_until_free(product, "svc-upgrade");
     let outer = runs(product).into_iter().rfind(|run| run.to_string_lossy().contains("-upgrade-hops")).unwrap();
-    let id = outer.file_name().unwrap().to_string_lossy().into_owned();
+    let id = id_of(&outer);
     if !how.in_order() {
         let said = next(product, "svc-upgrade");
         assert!(said.contains(&format!("svc-upgrade --resume {id}")), "{said}");
@@ -41,13 +41,8 @@ fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
     assert_eq!(product.marker(), "1.15.5");
     let again = product.tool("svc-rollback").arg(good[0]).run().ok();
     assert_eq!(product.marker(), "1.14.2");
-    let now = product.content().unwrap();
-    assert_eq!(now.dump, before.dump);
-    assert_eq!(now.indices, before.indices);
-    for command in [&back, &again].iter().flat_map(|ran| ran.result()["discard_previous"].as_array().unwrap()) {
-        let mut words = command.as_str().unwrap().split(' ');
-        product.tool(words.next().unwrap()).args(words).run().ok();
-    }
+    assert_eq!(product.content().unwrap(), before);
+    [&back, &again].into_iter().flat_map(|ran| ran.lines("discard_previous")).for_each(|command| product.typed(command));
 }
 
 #[test]
@@ -55,7 +50,7 @@ fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
 fn an_upgrade_over_two_versions_that_is_interrupted_in_a_hop_or_between_two_resumes_and_loses_nothing() {
     let product = Product::new("rehops").unwrap();
     product.install_still("1.14.2", 200).unwrap();
-    product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+    product.start();
     let moments: [Moment; 12] = [
         ("hops", "hop-1.started", How::Killed),
         ("1.15.5", "dump.started", How::Killed),

@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use svc_tests::content::documents;
 use svc_tests::disk::SmallDisk;
-use svc_tests::host::Host;
-use svc_tests::journey::{assert_back, journal, runs};
+use svc_tests::journey::{assert_back, journal, json_of, runs};
 use svc_tests::product::{Content, Product};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 use crate::cut::{A_WHILE, Cut, How, cut, has};
-use crate::power::{self, Servers};
+use crate::power;
 
 /// A service that is upgraded and rolled back.
 pub struct Journey {
@@ -25,8 +24,6 @@ pub struct Journey {
     /// What both databases held when the last restore point was made.
     before: Content,
     upgrade: Vec<String>,
-    /// What the product leaves in them goes before they do.
-    _servers: Option<Servers>,
 }
 
 impl Journey {
@@ -49,21 +46,12 @@ impl Journey {
         Self::with_disks(product, disks, &[])
     }
 
-    /// The same, and both databases lose their power too.
-    pub fn whose_databases_lose_power(name: &str) -> Self {
-        let host = Host::shared().unwrap();
-        let servers = Servers::start(&host);
-        let product = Product::on(servers.of(&host), name).unwrap();
-        let disks = power::with_disks(&product);
-        Self { _servers: Some(servers), ..Self::with_disks(product, disks, &[]) }
-    }
-
     fn with_disks(product: Product, disks: Vec<SmallDisk>, options: &[&str]) -> Self {
         let before = product.install_still("1.15.5", 400).unwrap();
-        product.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
+        product.start();
         let mut upgrade: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         upgrade.push(product.installer("2.0.1").display().to_string());
-        Self { _disks: disks, product, before, upgrade, _servers: None }
+        Self { _disks: disks, product, before, upgrade }
     }
 
     /// What came to its end by itself; the log of a run that did not says why.
@@ -127,7 +115,7 @@ impl Journey {
 
     /// There are no copies, and no records of some.
     fn assert_no_copies(&self, context: &dyn std::fmt::Display) {
-        assert_eq!(self.leftovers(), Vec::<String>::new(), "{context}");
+        assert_eq!(self.product.copies(), BTreeSet::new(), "{context}");
         let records = fs::read_dir(self.product.state_dir().join("swaps")).into_iter().flatten().flatten();
         assert_eq!(records.map(|record| record.file_name()).collect::<Vec<_>>(), Vec::<OsString>::new(), "{context}");
         self.assert_no_incomplete_point(context);
@@ -155,13 +143,12 @@ impl Journey {
                 }
             }
         };
-        let run = Path::new(ran.result()["run_dir"].as_str().unwrap());
         // An upgrade that begins with a stopped service is down for no time of its own.
         let stopped =
             ran.result()["steps"].as_array().unwrap().iter().any(|step| step["step"] == "stop" && step["changed"] == true);
         assert!(!stopped || ran.result()["downtime_ms"].is_u64(), "{ran}");
         if !twice {
-            assert_nothing_twice(run, &["installer"]);
+            assert_nothing_twice(&ran.run_dir(), &["installer"]);
         }
         self.assert_upgraded(&ran);
         cuts
@@ -189,12 +176,10 @@ impl Journey {
         if !how.in_order() && stopped && cut.point.ends_with(".json") {
             product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
         }
-        if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
-            assert!(product.is_active(), "interrupted at {}, it was not started again", cut.point);
-        }
         // What one that was killed has left is there still where the next one is interrupted while it undoes that.
         if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
-            assert_eq!(self.leftovers(), Vec::<String>::new(), "interrupted at {}", cut.point);
+            assert!(product.is_active(), "interrupted at {}, it was not started again", cut.point);
+            assert_eq!(self.product.copies(), BTreeSet::new(), "interrupted at {}", cut.point);
             let log = fs::read_to_string(cut.run.join("log")).unwrap();
             self.assert_no_incomplete_point(&format!("interrupted at {}\n{log}", cut.point));
             self.remove_old_runs();
@@ -212,7 +197,7 @@ impl Journey {
         self.assert_no_incomplete_point(ran);
         // Clones stay, for the rollback.
         if !self.upgrade.iter().any(|option| option == "--clone") {
-            assert_eq!(self.leftovers(), Vec::<String>::new(), "{ran}");
+            assert_eq!(self.product.copies(), BTreeSet::new(), "{ran}");
         }
         let (rows, stored) = items(product, &product.database(), &format!("{}-items-000002", product.name));
         let wanted: BTreeSet<String> =
@@ -229,24 +214,24 @@ impl Journey {
             points.iter().all(|point| point.join("SHA256SUMS").exists()),
             "an incomplete restore point is left: {points:?}\n{context}"
         );
-        // Each restore point has its snapshot, and no other one is left.
-        let named = |point: &std::path::PathBuf| -> String {
-            let document: Value = serde_json::from_str(&fs::read_to_string(point.join("snapshot.json")).unwrap()).unwrap();
-            document["result"]["name"].as_str().unwrap().to_owned()
-        };
+        let named = |point: &PathBuf| json_of(point.join("snapshot.json"))["result"]["name"].as_str().unwrap().to_owned();
         let of_points: BTreeSet<String> = points.iter().map(named).collect();
-        let list = product.tool("svc-snap").arg("list").run().ok();
-        let names = list.result()["snapshots"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned());
-        assert_eq!(names.collect::<BTreeSet<_>>(), of_points, "{context}");
+        assert_eq!(product.snapshots().into_iter().collect::<BTreeSet<_>>(), of_points, "{context}");
     }
 
     /// Rolls back, and is interrupted wherever `wanted` likes the point; gives how often that was.
-    pub fn back(&mut self, how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
+    pub fn back(&mut self, how: How, wanted: impl FnMut(&str) -> bool) -> usize {
+        self.back_by(&[how], wanted)
+    }
+
+    /// The same, each time in the next of these ways; the last one again and again.
+    pub fn back_by(&mut self, hows: &[How], mut wanted: impl FnMut(&str) -> bool) -> usize {
         let product = &self.product;
         let (written, _) = items(product, &product.database(), &format!("{}-items-000002", product.name));
         let (mut cuts, mut twice) = (0, false);
         let mut next = self.rollback();
         let ran = loop {
+            let how = hows[cuts.min(hows.len() - 1)];
             match cut(product, next.clone(), how, |_, point| wanted(point)) {
                 Err(ran) if self.is_unknown(&ran, how, "svc-rollback") => (next, twice) = (next.arg("--rerun-installer"), true),
                 Err(ran) if ran.status == 8 => wait_until_free(product, "svc-rollback"),
@@ -258,15 +243,12 @@ impl Journey {
             }
         };
         if !twice {
-            assert_nothing_twice(Path::new(ran.result()["run_dir"].as_str().unwrap()), &[]);
+            assert_nothing_twice(&ran.run_dir(), &[]);
         }
         assert_back(product, &self.before);
         self.assert_previous(&written);
-        for command in ran.result()["discard_previous"].as_array().unwrap() {
-            let mut words = command.as_str().unwrap().split(' ');
-            product.tool(words.next().unwrap()).args(words).run().ok();
-        }
-        assert_eq!(self.leftovers(), Vec::<String>::new());
+        ran.lines("discard_previous").into_iter().for_each(|command| product.typed(command));
+        assert_eq!(self.product.copies(), BTreeSet::new());
         cuts
     }
 
@@ -295,7 +277,7 @@ impl Journey {
             self.rollback().arg("--resume").run().fails(3, "not_resumable");
         }
         if in_order || cut.point.ends_with(".json") {
-            let staged: Vec<String> = self.leftovers().into_iter().filter(|name| !name.contains("clone")).collect();
+            let staged: Vec<String> = self.product.copies().into_iter().filter(|name| !name.contains("clone")).collect();
             assert_eq!(staged, Vec::<String>::new(), "interrupted at {}", cut.point);
         }
         self.rollback()
@@ -303,28 +285,13 @@ impl Journey {
 
     /// What was written until the rollback is in what it has kept: the rows, and all but the last one's document.
     fn assert_previous(&self, written: &BTreeSet<String>) {
-        let kept = self.leftovers();
+        let kept = self.product.copies();
         let of = |part: &str| kept.iter().filter(|name| name.contains(part)).cloned().collect::<Vec<_>>();
         let (databases, indices) = (of("_db_"), of("-items-000002"));
         assert!(databases.len() == 1 && indices.len() == 1, "{kept:?}");
         let (rows, stored) = items(&self.product, &databases[0], &indices[0]);
         assert!(written.is_subset(&rows), "what was written after the upgrade is not kept");
         assert!(rows.len() - stored.len() <= 1 && stored.is_subset(&rows), "{} rows, {} documents", rows.len(), stored.len());
-    }
-
-    /// Copies of databases and indices, of whatever kind.
-    fn leftovers(&self) -> Vec<String> {
-        let product = &self.product;
-        let like = format!(
-            "SELECT datname FROM pg_database WHERE datname LIKE '{}\\_%' ORDER BY 1",
-            product.database().replace('_', "\\_")
-        );
-        let databases = product.host.postgres.sql("postgres", &like).unwrap();
-        let all = product.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap();
-        let names = all.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
-        let own = format!("-{}-", product.name);
-        let indices = names.filter(|name| name.starts_with("svc-") && name.contains(&own));
-        databases.lines().map(ToOwned::to_owned).chain(indices).collect()
     }
 
     /// Every script reads all runs, and a series has hundreds.
@@ -405,16 +372,4 @@ pub fn assert_nothing_twice(run: &Path, once: &[&str]) {
         }
     }
     assert!(!effects.is_empty() && effects.values().all(|&times| times == 1), "{}: {effects:?}", run.display());
-}
-
-#[test]
-#[should_panic(expected = "installer")]
-fn a_journal_without_its_installer_shows_nothing() {
-    assert_nothing_twice(tempfile::tempdir().unwrap().path(), &["installer"]);
-}
-
-#[test]
-#[should_panic(expected = "{}")]
-fn an_empty_journal_shows_nothing() {
-    assert_nothing_twice(tempfile::tempdir().unwrap().path(), &[]);
 }

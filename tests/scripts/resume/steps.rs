@@ -4,12 +4,8 @@ use std::collections::BTreeSet;
 
 use nix::sys::signal::Signal;
 
-use crate::cut::{How, in_turn, once};
+use crate::cut::{How, in_turn};
 use crate::journey::Journey;
-
-/// The points at which a script is interrupted by default.
-const SOME: [&str; 5] =
-    ["dump.started", "installer.started", "stage-database.started", "swap-database.started", "restore-configuration.started"];
 
 /// The scripts that leave the service as it is. The rehearsal makes the restore point that it needs.
 const IN_PARALLEL: [&[&str]; 2] = [&["svc-rehearse", "--or-backup"], &["svc-backup"]];
@@ -26,10 +22,7 @@ pub fn each(wanted: impl Fn(&str) -> bool, seen: &mut BTreeSet<String>) -> impl 
 }
 
 fn cut_at_every_step(name: &str, how: How, options: &[&str]) {
-    cut_at(name, how, options, |_| true);
-}
-
-fn cut_at(name: &str, how: How, options: &[&str], wanted: fn(&str) -> bool) {
+    let wanted = |_: &str| true;
     let mut journey = Journey::new(name, options);
     for call in IN_PARALLEL {
         let mut points = BTreeSet::new();
@@ -45,8 +38,15 @@ fn cut_at(name: &str, how: How, options: &[&str], wanted: fn(&str) -> bool) {
 }
 
 #[test]
-fn killed_with_all_its_tools_at_some_steps_it_comes_to_its_end_and_nothing_is_lost() {
-    cut_at("resome", How::Killed, &[], |point| SOME.contains(&point));
+fn killed_with_all_its_tools_or_its_script_alone_at_some_steps_it_comes_to_its_end_and_nothing_is_lost() {
+    let mut journey = Journey::new("resome", &[]);
+    for (call, how) in IN_PARALLEL.into_iter().zip([How::Killed, How::Script]) {
+        assert!(journey.in_parallel(call, how, in_turn(&["dump.started", "stage-database.started"])) > 0, "{call:?}");
+    }
+    let points = ["dump.started", "installer.started"];
+    assert_eq!(journey.there_by(&[How::Script, How::Killed], in_turn(&points)), points.len());
+    let points = ["stage-database.started", "swap-database.started", "restore-configuration.started"];
+    assert_eq!(journey.back_by(&[How::Killed, How::Script, How::Killed], in_turn(&points)), points.len());
 }
 
 #[test]
@@ -65,11 +65,6 @@ fn killed_alone_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
 #[ignore = "minutes: interrupted at each step"]
 fn with_its_script_killed_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
     cut_at_every_step("rebash", How::Script, &[]);
-}
-
-#[test]
-fn with_its_script_killed_at_some_steps_it_comes_to_its_end_and_nothing_is_lost() {
-    cut_at("rebashsome", How::Script, &[], |point| SOME.contains(&point));
 }
 
 #[test]
@@ -92,13 +87,5 @@ fn interrupted_with_clones_while_its_tools_run_and_by_a_signal_nothing_is_lost()
     let hows = [How::Alone, How::Asked(Signal::SIGTERM)];
     let points = ["snapshot.started", "remove-incomplete-point.started", "drop-warm-snapshot.started"];
     assert_eq!(journey.there_by(&hows, in_turn(&points)), points.len() - 1);
-    assert_eq!(journey.back(How::Asked(Signal::SIGTERM), once("uninstall.started")), 1);
-}
-
-#[test]
-#[ignore = "one more upgrade and rollback that are interrupted"]
-fn interrupted_with_clones_by_hup_and_alone_between_the_swaps_nothing_is_lost() {
-    let mut journey = Journey::new("rehang", &["--clone"]);
-    assert_eq!(journey.there(How::Hung(Signal::SIGHUP), once("installer.started")), 1);
-    assert_eq!(journey.back(How::Alone, once("swap-database.started")), 1);
+    assert_eq!(journey.back(How::Asked(Signal::SIGTERM), in_turn(&["uninstall.started"])), 1);
 }

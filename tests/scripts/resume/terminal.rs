@@ -1,6 +1,6 @@
 //! What becomes of the terminal at any step is nothing to the run.
 
-use svc_tests::journey::{assert_back, installed, runs};
+use svc_tests::journey::{assert_back, id_of, installed, runs};
 use svc_tests::product::Product;
 use svc_tests::terminal::{Terminal, ended};
 use svc_tests::wait;
@@ -41,7 +41,7 @@ fn a_run_whose_terminal_ends_at_some_step_comes_to_its_own_end() {
         assert_back(&product, &before);
         let run = runs(&product).pop().unwrap();
         for tool in ["svc-snap", "svc-pgrestore"] {
-            product.tool(tool).args(["discard", "--run", &run.file_name().unwrap().to_string_lossy()]).run().ok();
+            product.tool(tool).args(["discard", "--run", &id_of(&run)]).run().ok();
         }
     }
 }

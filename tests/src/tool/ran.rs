@@ -111,6 +111,21 @@ impl Ran {
         checks.iter().filter(|check| check["verdict"] == "fail").filter_map(|check| check["check"].as_str()).collect()
     }
 
+    /// The ID of its run.
+    pub fn id(&self) -> &str {
+        self.doc()["run_id"].as_str().unwrap_or_else(|| panic!("no run\n{self}"))
+    }
+
+    pub fn run_dir(&self) -> PathBuf {
+        PathBuf::from(self.result()["run_dir"].as_str().unwrap_or_else(|| panic!("no run directory\n{self}")))
+    }
+
+    /// The lines of a list of its result, such as `plan`.
+    pub fn lines(&self, list: &str) -> Vec<&str> {
+        let lines = self.result()[list].as_array().unwrap_or_else(|| panic!("no {list}\n{self}"));
+        lines.iter().filter_map(Value::as_str).collect()
+    }
+
     /// What helps, of a failed call.
     pub fn hint(&self) -> &str {
         self.doc()["error"]["hint"].as_str().unwrap_or_else(|| panic!("no hint\n{self}"))

@@ -1,0 +1,74 @@
+//! A host without a service: scripts and tools whose settings all lead into one folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::tool::{Tool, bin_dir, root};
+use crate::{journal, os};
+
+#[derive(Debug)]
+pub struct Bare(TempDir);
+
+impl Default for Bare {
+    fn default() -> Self {
+        Self(tempfile::tempdir().expect("there is room for a folder"))
+    }
+}
+
+impl Bare {
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// A tool, or a script of the folder `scripts`.
+    pub fn tool(&self, name: &str, words: &[&str]) -> Tool {
+        let tool = if bin_dir().join(name).exists() { Tool::new(name) } else { Tool::script(name) };
+        self.with(tool.args(words.iter().copied()))
+    }
+
+    fn with(&self, tool: Tool) -> Tool {
+        let tool = tool.env("SVC_ENVIRONMENT_FILE", "/dev/null").env("SVC_STATE_DIR", self.path("state"));
+        tool.env("SVC_BACKUP_DIR", self.path("backups")).env("SVC_INSTALL_DIR", self.0.path()).env("SVC_UNINSTALL", "true")
+    }
+
+    /// Which version is installed, as far as anybody asks.
+    pub fn has_version(&self, version: &str) {
+        fs::write(self.path("current-version"), format!("{version}\n")).expect("the marker can be written");
+    }
+
+    /// An operator's own script.
+    pub fn own_script(&self, does: &str) -> Tool {
+        self.has_version("1.15.5");
+        let (script, lib) = (self.path("own scripts/mine"), root().join("scripts/lib/script.sh"));
+        let text = format!("#!/bin/bash\n. '{}'\nin_run --kind mine --resumable committed\n{does}", lib.display());
+        os::write_program(&script, text).expect("a script can be written");
+        self.with(Tool::program(script))
+    }
+
+    /// A run as a call has left it.
+    pub fn run_left(&self, id: &str, files: &[(&str, Value)]) -> PathBuf {
+        let run = self.path("state/runs").join(id);
+        fs::create_dir_all(&run).expect("a run has a folder");
+        files.iter().for_each(|(name, value)| left(&run, name, value));
+        run
+    }
+}
+
+fn left(run: &Path, name: &str, value: &Value) {
+    let text = match name {
+        "plan.json" => journal::plan(value).to_string(),
+        "notes.json" => journal::notes(value).to_string(),
+        _ => value.as_str().map_or(value.to_string(), str::to_owned),
+    };
+    fs::write(run.join(name), text).expect("a file of a run can be written");
+}
+
+/// What the notes of a run have to undo.
+pub fn undo(name: &str, command: &[&str]) -> Value {
+    let undo = json!({"name": name, "command": command, "directory": "/", "until": null, "always": false,
+        "unless_interrupted": false});
+    json!({"undo": [undo]})
+}
