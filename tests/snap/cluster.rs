@@ -69,11 +69,6 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
         assert_eq!(snapshot["state"], "PARTIAL");
         let failures = snapshot["failures"].as_array().unwrap();
         assert!(failures.iter().any(|one| one["index"] == index.as_str() && one["shard"] == shard), "{created}");
-        sandbox.run(&["show", "s"]).fails(7, "snapshot_invalid");
-        sandbox.run(&["wait", "s"]).fails(7, "snapshot_invalid");
-        let listed = sandbox.run(&["list"]).ok();
-        assert_eq!(listed.result()["snapshots"][0]["valid"], false);
-        sandbox.from(&["stage"], &created).fails(2, "snapshot_invalid").unchanged();
     }
 }
 
@@ -182,7 +177,7 @@ fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_co
     // Restore, block, keep, exchange, clone, settle, finish.
     const EXCHANGE: usize = 4;
     let numbers = [EXCHANGE, 1, 6, 2, 3, 5, 7];
-    for number in numbers.into_iter().take(rounds("a node that stops at a request of a restore", 2, 7)) {
+    for number in numbers.into_iter().take(rounds("a node that stops at a request of a restore", 1, 7)) {
         sandbox.fill(&index, 0, 9);
         let old = sandbox.count(&alias);
         assert_eq!((green()["status"].clone(), old), (json!("green"), new + 9));

@@ -298,20 +298,6 @@ fn a_stage_or_restore_that_is_ended_or_killed_while_it_stages_changes_nothing_li
 }
 
 #[test]
-fn a_signal_before_the_first_effect_ends_a_step_without_one() {
-    let (sandbox, _, created, staged) = staged_docs("early");
-    let (content, names) = (sandbox.content(), sandbox.names());
-    for (step, document) in [("swap", &staged), ("discard", &staged), ("restore", &created)] {
-        let gate = sandbox.gate().close_before("", 1);
-        let held = gate.hold(sandbox.resuming(&[step], document));
-        held.signal(Signal::SIGTERM);
-        held.wait().fails(143, "interrupted").unchanged();
-        assert_eq!((sandbox.content(), sandbox.names()), (content.clone(), names.clone()), "{step}");
-    }
-    sandbox.from(&["swap"], &staged).ok().changed();
-}
-
-#[test]
 fn a_swap_whose_time_is_over_before_its_exchange_is_undone_and_its_document_begins_it_again() {
     let sandbox = Sandbox::new("limit");
     // So long that one request cannot hold all of them.
@@ -382,27 +368,18 @@ fn a_server_that_is_away_for_a_while_behind_the_exchange_is_waited_for() {
 }
 
 #[test]
-fn term_in_the_middle_of_a_swap_does_not_cut_it() {
+fn term_in_the_middle_of_a_swap_does_not_cut_it_and_another_run_at_the_same_indices_is_turned_away_meanwhile() {
     let sandbox = Sandbox::new("finish");
     let (created, before) = six(&sandbox, "");
     let staged = sandbox.from(&["stage"], &created).ok();
     let gate = sandbox.gate().close_on("/_clone/", Side::After);
     let held = gate.hold(sandbox.resuming(&["swap"], &staged));
+    for (step, document) in [("swap", &staged), ("restore", &created)] {
+        sandbox.from(&[step], document).fails(8, "locked").unchanged();
+    }
     held.signal(Signal::SIGTERM);
     gate.open();
     let ran = held.wait().fails(143, "interrupted").changed();
     assert_eq!(ran.states(), ["new"; 6]);
     assert_eq!(sandbox.content(), before);
-}
-
-#[test]
-fn another_run_at_the_same_indices_is_turned_away() {
-    let (sandbox, _, created, staged) = staged_docs("lock");
-    let gate = sandbox.gate().close_on("/_block/write", Side::Before);
-    let held = gate.hold(sandbox.resuming(&["swap"], &staged));
-    sandbox.from(&["swap"], &staged).fails(8, "locked").unchanged();
-    sandbox.from(&["restore"], &created).fails(8, "locked").unchanged();
-    held.signal(Signal::SIGKILL);
-    held.wait();
-    sandbox.from(&["swap"], &staged).ok().changed();
 }

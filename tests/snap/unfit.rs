@@ -297,14 +297,6 @@ fn of_many_indices_none_is_swapped_where_one_cannot_be() {
     let (content, copies) = (sandbox.content(), sandbox.copies());
     let is_old = |ran: &Ran| assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{ran}");
 
-    sandbox.block(&indices[10], "read_only_allow_delete", true);
-    let blocked = sandbox.content();
-    for (step, document) in [("swap", &staged), ("restore", &created)] {
-        names_the_block(sandbox.from(&[step], document), &indices[10], "read_only_allow_delete");
-        assert_eq!((sandbox.content(), sandbox.copies()), (blocked.clone(), copies.clone()), "{step}");
-    }
-    sandbox.block(&indices[10], "read_only_allow_delete", false);
-
     // The server refuses to clone one of them, to exchange them, or to block some.
     for to in [&format!("POST /{}/_clone/", indices[10]), "POST /_aliases", "PUT /"] {
         let gate = sandbox.gate().refusing(to, 1, MISHAP);
