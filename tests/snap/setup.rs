@@ -174,12 +174,7 @@ fn a_folder_that_the_search_database_could_not_use_is_refused() {
 }
 
 /// Configuration files as they are met, with the line that names one folder more. (`path_repo.rs` has the forms of the setting.)
-const FILES: [(&str, &str); 5] = [
-    // An Ansible role.
-    (
-        "# Ansible managed\n---\ncluster.name: \"prod-search\"\n\npath.repo:\n  - /mnt/a   # first\n  - \"/mnt/b\"\n",
-        "path.repo: [\"/mnt/a\", \"/mnt/b\", \"{}\"]",
-    ),
+const FILES: [(&str, &str); 4] = [
     // A docker image.
     ("cluster.name: \"docker-cluster\"\npath.repo: ${SNAPSHOTS}", "path.repo: [\"${SNAPSHOTS}\", \"{}\"]"),
     // A cluster, nested by hand.
