@@ -1,10 +1,6 @@
 //! `svc-snap clone`: a copy of the live indices; and copies without a record.
 
-use serde_json::{Value, json};
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
 fn two(sandbox: &Sandbox) -> [String; 2] {

@@ -4,12 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use serde_json::{Value, json};
 use svc_tests::cluster::{Cluster, Share};
-use svc_tests::proxy::Side;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::OS_USER;
-use svc_tests::{os, rounds, wait};
+use svc_tests::prelude::*;
+use svc_tests::rounds;
 
 /// A sandbox whose requests and tools go to that node.
 fn sandbox_on(cluster: &Cluster, node: usize, name: &str) -> Sandbox {

@@ -9,13 +9,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use svc_tests::host::Host;
-use svc_tests::proxy::{Act, Gate, http};
-use svc_tests::sandbox::Sandbox;
+use svc_tests::prelude::*;
 use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, RATED, Secured};
-use svc_tests::tool::{Ran, Tool, bin_dir};
-use svc_tests::{os, wait};
+use svc_tests::tool::bin_dir;
 
 /// The tool on a secured server, with a repository and a state of the test's own.
 struct Client<'a> {

@@ -3,11 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::proxy::Side;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::prelude::*;
 
 /// How many documents the document counts in its first index, and whether it calls that exact.
 fn counted(ran: &Ran) -> (Value, bool) {

@@ -6,14 +6,7 @@ use std::ops::RangeInclusive;
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::content::Index;
-use svc_tests::proxy::{Act, At, End, Side, http};
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::Ran;
-use svc_tests::wait;
+use svc_tests::prelude::*;
 
 /// How many requests the swap of a snapshot is, as its dry run says.
 fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {

@@ -5,15 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::host::Host;
-use svc_tests::proxy::{Act, At, End, Gate, http};
+use svc_tests::prelude::*;
 use svc_tests::random::{self, Random};
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::own_server;
-use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::wait;
 
 const ALL: usize = usize::MAX;
 

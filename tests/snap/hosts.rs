@@ -3,12 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use svc_tests::content::Index;
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::prelude::*;
 use tempfile::TempDir;
 
 const RUN: &str = "20261120t020003z-two-hosts";

@@ -8,12 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use serde_json::{Value, json};
-use svc_tests::content::{self, Index};
-use svc_tests::host::{Host, OwnSearch, search_env};
-use svc_tests::search::{Settings, distribution};
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::{os, page};
+use svc_tests::host::{OwnSearch, search_env};
+use svc_tests::page;
+use svc_tests::prelude::*;
+use svc_tests::search::distribution;
 use tempfile::TempDir;
 
 /// The index names of a server's own data.

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use serde_json::json;
-use svc_tests::host::{Host, search_env};
+use svc_tests::host::search_env;
 use svc_tests::page::Example;
-use svc_tests::search::Settings;
+use svc_tests::prelude::*;
 
 /// What stands in the page, and in whose place what is there.
 const FOLDER: &str = "/var/backups/search/backup_repo";

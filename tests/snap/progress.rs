@@ -3,10 +3,8 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
-use svc_tests::sandbox::Sandbox;
+use svc_tests::prelude::*;
 use svc_tests::terminal::on_terminal;
-use svc_tests::tool::Tool;
 
 /// Runs the tool on a terminal of 120 columns to its good end; gives what the screen has shown.
 #[track_caller]

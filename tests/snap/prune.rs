@@ -1,15 +1,10 @@
-//! A snapshot's life from `create` to `delete`, and `svc-snap prune`: which snapshots go, which never, and what becomes of a prune that is cut.
+//! A snapshot's life from `create` to `delete`, and `svc-snap prune`: which snapshots go, which never, and what becomes of a prune
+//! that is cut.
 
 use std::fs;
 use std::path::PathBuf;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::os;
-use svc_tests::proxy::Side;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{OS_USER, Search, own_server};
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
 
 /// Whatever is not the newest goes.
 const ALL_BUT_ONE: [&str; 5] = ["prune", "--max-age", "0s", "--min-count", "1"];

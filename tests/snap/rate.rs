@@ -5,13 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::proxy::{Act, At, End, Gate, Side};
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{Product, own_server};
-use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::wait;
+use svc_tests::prelude::*;
 
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
 const RESTORE: &str = "indices.recovery.max_bytes_per_sec";

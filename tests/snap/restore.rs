@@ -2,18 +2,9 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::content;
 use svc_tests::disk::SmallDisk;
-use svc_tests::host::Host;
-use svc_tests::proxy::{Gate, Side};
+use svc_tests::prelude::*;
 use svc_tests::random::{self, Random};
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Settings;
-use svc_tests::tool::{Ran, Spawned};
-use svc_tests::wait;
 
 const MB: u64 = 1 << 20;
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];

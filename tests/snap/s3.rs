@@ -3,12 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use svc_tests::host::Host;
 use svc_tests::journey::{assert_back, point_of};
 use svc_tests::page;
+use svc_tests::prelude::*;
 use svc_tests::product::Product;
 use svc_tests::s3::{BUCKET, KEY, S3};
-use svc_tests::sandbox::Sandbox;
 
 /// One after the other: the store loses its bucket with the last object, and what the first leaves there stays.
 #[test]

@@ -1,13 +1,6 @@
 //! What is live is given up only for what is verified, and no document says that nothing was changed where nobody knows.
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::proxy::{Act, Gate, Side, http};
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Product;
-use svc_tests::tool::Ran;
-use svc_tests::wait;
+use svc_tests::prelude::*;
 
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
 const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];

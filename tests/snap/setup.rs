@@ -5,13 +5,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
-use svc_tests::host::Host;
-use svc_tests::proxy::{Act, http};
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{OS_USER, Settings};
-use svc_tests::tool::Ran;
-use svc_tests::{os, rights, wait};
+use svc_tests::prelude::*;
+use svc_tests::rights;
 
 #[test]
 fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {

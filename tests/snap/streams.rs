@@ -1,11 +1,7 @@
 //! Data streams: captured by `svc-snap create`, never staged, and restored in place.
 
-use serde_json::{Value, json};
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::{Sandbox, unallocatable};
-use svc_tests::search::{Product, Search, own_server};
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
+use svc_tests::sandbox::unallocatable;
 
 /// Makes a data stream of two indices with 5 and 3 documents, and gives its name.
 fn stream(sandbox: &Sandbox, suffix: &str) -> String {

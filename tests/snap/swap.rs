@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-use svc_tests::proxy::{Gate, Side};
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Product;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::prelude::*;
 
 const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
 

@@ -3,11 +3,8 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{Search, own_server};
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
 
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
 const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];

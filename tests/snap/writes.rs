@@ -6,15 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use svc_tests::content;
 use svc_tests::http;
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{Search, own_server};
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::prelude::*;
 
 /// What clients have done so far; they end when they are told to, and when the test ends, in whichever way: a write through an alias
 /// that the test has taken away would make an index of its name.
