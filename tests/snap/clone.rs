@@ -12,7 +12,6 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
     [a, b]
 }
 
-/// The names of the clones.
 fn copies(clone: &Ran) -> Vec<String> {
     let all = clone.result()["indices"].as_array().unwrap();
     all.iter().map(|one| one["copy"].as_str().unwrap().to_owned()).collect()
@@ -36,7 +35,6 @@ fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
     let everybodys = format!("/*{}*/_count", sandbox.prefix);
     assert_eq!(sandbox.ask("GET", &everybodys, None)["count"], 15, "invisible to wildcards");
 
-    // An upgrade.
     sandbox.fill(&a, 5, 30);
     sandbox.ask("DELETE", &format!("/{b}"), None);
     sandbox.simple("c", 3);

@@ -8,7 +8,6 @@ use svc_tests::cluster::{Cluster, Share};
 use svc_tests::prelude::*;
 use svc_tests::rounds;
 
-/// A sandbox whose requests and tools go to that node.
 fn sandbox_on(cluster: &Cluster, node: usize, name: &str) -> Sandbox {
     Sandbox::on(cluster.node(node).clone(), name)
 }
@@ -26,13 +25,11 @@ fn spread(sandbox: &Sandbox, suffix: &str) -> String {
     name
 }
 
-/// The number of the shard whose primary is on that node.
 fn shard_on(cluster: &Cluster, node: usize, index: &str) -> usize {
     let name = format!("svc-{node}");
     (0..3).find(|&shard| cluster.place(1, index, shard).unwrap() == name.as_str()).expect("a shard on each node")
 }
 
-/// Waits until the snapshot of that shard has begun and has not ended.
 fn shard_under_way(sandbox: &Sandbox, snapshot: &str, index: &str, shard: usize) {
     let path = format!("/_snapshot/{}/{snapshot}/_status", sandbox.prefix);
     let stage = format!("/snapshots/0/indices/{index}/shards/{shard}/stage");
@@ -84,7 +81,6 @@ fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> 
     times
 }
 
-/// Tells the counting thread to stop, whichever way the test ends.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {

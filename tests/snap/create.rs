@@ -11,7 +11,6 @@ fn counted(ran: &Ran) -> (Value, bool) {
     (captured["docs_count"].clone(), captured["docs_exact"] == true)
 }
 
-/// A call of the run of that number.
 fn of_run(sandbox: &Sandbox, n: usize, args: &[&str]) -> Tool {
     sandbox.tool(args).env("SVC_RUN_ID", format!("20261120t02000{n}z-hand"))
 }
@@ -21,7 +20,6 @@ fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
     let sandbox = Sandbox::new("partial");
     sandbox.simple("docs", 3);
     let lost = sandbox.red("lost");
-    // The server names the index.
     sandbox.run(&["create", "whole"]).fails(7, "indices_red").unchanged().error_has(&[&lost]);
     assert!(sandbox.snapshots().is_empty());
 

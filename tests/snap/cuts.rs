@@ -22,12 +22,10 @@ fn every_cut(requests: usize) -> impl Iterator<Item = (usize, Side)> {
     (1..=requests).flat_map(|number| [(number, Side::Before), (number, Side::After)])
 }
 
-/// The run whose copies a staging made.
 fn run_of(staged: &Ran) -> &str {
     staged.result()["run"].as_str().unwrap()
 }
 
-/// Ten documents, a snapshot of them, five more since, and what is staged.
 fn staged_docs(name: &str) -> (Sandbox, String, Ran, Ran) {
     let (sandbox, live, created) = Sandbox::saved(name);
     let staged = sandbox.from(&["stage"], &created).ok();

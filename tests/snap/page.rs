@@ -9,7 +9,6 @@ use svc_tests::prelude::*;
 /// What stands in the page, and in whose place what is there.
 const FOLDER: &str = "/var/backups/search/backup_repo";
 const RUN: &str = "20261121t093626z-hand";
-/// What differs each time.
 const VOLATILE: [&str; 2] = ["2026-11-21T09:57:24Z", "snapshot_svc_20261121"];
 
 #[test]

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use svc_tests::prelude::*;
 
-/// Whatever is not the newest goes.
 const ALL_BUT_ONE: [&str; 5] = ["prune", "--max-age", "0s", "--min-count", "1"];
 
 /// A sandbox with one index and nightly snapshots of these names, in this order.
@@ -23,7 +22,6 @@ fn take(sandbox: &Sandbox, snapshot: &str, kind: &str) -> Ran {
     sandbox.run(&["create", snapshot, "--kind", kind]).ok()
 }
 
-/// What is in the repository now.
 fn names(sandbox: &Sandbox) -> Vec<String> {
     let mut names: Vec<String> = sandbox.snapshots().iter().map(|one| one["snapshot"].as_str().unwrap().to_owned()).collect();
     names.sort();

@@ -26,7 +26,6 @@ fn changed(sandbox: &Sandbox, name: &str) {
     sandbox.appears(name);
 }
 
-/// What the document says of the throttle.
 fn rate(ran: &Ran) -> Value {
     ran.result()["throttle"].clone()
 }
@@ -472,7 +471,6 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": "30mb", "recorded": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: null}, "transient": {RESTORE: null}})));
 
-    // A signal, the time limit, a kill.
     let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb"]));
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
@@ -508,7 +506,6 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));
 
-    // A damaged snapshot.
     svc_tests::damage::flip_a_blob(&sandbox.location()).unwrap();
     let damaged = from(&["stage", "--rate-limit", "none"]).run();
     assert_eq!((damaged.status, &rate(&damaged)["put_back"], cluster(&sandbox)), (7, &json!(true), unset), "{damaged}");

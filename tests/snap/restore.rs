@@ -147,7 +147,6 @@ fn a_restore_that_the_disks_or_the_limit_of_shards_do_not_allow_is_refused_with_
     own.search.start(&host.systemd).unwrap();
     let sandbox = Sandbox::on(own.search.clone(), "room").registered(&[]);
     let limits = |settings: Value| drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({ "persistent": settings }))));
-    // How many bytes must be free.
     let watermarks = |low: u64, high: u64| {
         let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
         let free = |bytes: u64| json!(format!("{bytes}b"));
@@ -208,7 +207,6 @@ fn a_restore_that_the_disks_or_the_limit_of_shards_do_not_allow_is_refused_with_
     // So far past the watermark that not even what is given up would do.
     watermarks(available() + 2 * bytes, available() + 2 * bytes);
     [CLOSE, DELETE].iter().for_each(|args| refused(args));
-    // It is just out of reach.
     watermarks(available() - bytes - MB, available() - bytes - MB);
     let staged = resuming(&["stage"]).run().ok().changed();
     // Past the low watermark no shard comes to the node, unless the server makes an exception for a cluster of one.

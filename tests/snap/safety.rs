@@ -6,7 +6,6 @@ const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
 const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
 const DENIED: (u16, &str, &str) = (403, "security_exception", "no permissions");
 
-/// What the document says of an index.
 fn state<'a>(ran: &'a Ran, index: &str) -> &'a str {
     let all = ran.result()["indices"].as_array().unwrap();
     all.iter().find(|one| one["index"] == index).unwrap()["state"].as_str().unwrap()
@@ -66,7 +65,6 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     resume().run().ok().unchanged();
     assert_eq!(sandbox.count(&docs), 15);
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found");
-    // The deletion before it.
     let gate = sandbox.gate().close_on("DELETE ", Side::After).hanging_up();
     let lost = sandbox.resuming(&DELETE, &created).via(&gate).run().fails(6, "outcome_unknown");
     assert_eq!((&lost.doc()["changed"], state(&lost, &docs)), (&Value::Null, "in_progress"), "{lost}");

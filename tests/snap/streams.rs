@@ -19,7 +19,6 @@ fn removes_streams(sandbox: &Sandbox) -> bool {
     sandbox.search.product == Product::OpenSearch
 }
 
-/// The numbers of the documents that a data stream holds.
 fn numbers(sandbox: &Sandbox, stream: &str) -> Vec<u64> {
     let found = sandbox.ask("GET", &format!("/{stream}/_search?size=100"), None);
     let mut numbers: Vec<u64> =
@@ -32,7 +31,6 @@ fn shown(sandbox: &Sandbox, stream: &str) -> Value {
     sandbox.ask("GET", &format!("/_data_stream/{stream}"), None)["data_streams"][0].clone()
 }
 
-/// All that a restore has to do with is restored.
 fn is_restored(ran: &Ran) -> bool {
     ran.result()["indices"].as_array().unwrap().iter().all(|one| one["state"] == "restored")
 }

@@ -45,7 +45,6 @@ fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
     indices.iter().map(show).collect()
 }
 
-/// What an upgrade does to them.
 fn upgrade(sandbox: &Sandbox) {
     let name = |suffix: &str| sandbox.name(suffix);
     sandbox.fill(&name("a"), 20, 50);

@@ -10,12 +10,10 @@ const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
 const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
 const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
 
-/// Sets a persistent setting of the cluster; null takes it off.
 fn set(sandbox: &Sandbox, name: &str, value: Value) {
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {name: value}})));
 }
 
-/// How many shards the cluster has, placed or not.
 fn shards(sandbox: &Sandbox) -> u64 {
     let health = sandbox.ask("GET", "/_cluster/health", None);
     ["active_shards", "initializing_shards", "unassigned_shards"].map(|key| health[key].as_u64().unwrap()).iter().sum()
@@ -147,7 +145,6 @@ fn a_red_live_index_is_given_up_only_when_told_so() {
     assert_eq!(sandbox.count(&live), 10);
 }
 
-/// Refused before anything was changed, with a sentence that names the index and its block.
 #[track_caller]
 fn names_the_block(refused: Ran, index: &str, block: &str) {
     refused.refused("index_blocked").error_has(&[&format!("{index} (index.blocks.{block})")]);
@@ -211,7 +208,6 @@ fn what_takes_writes_again_before_the_exchange_is_not_exchanged() {
     assert_eq!((sandbox.content(), sandbox.copies()), (content, copies));
 }
 
-/// On a server whose limits may be set.
 #[test]
 fn what_blocks_limits_and_refusals_of_a_server_keep_from_being_changed_is_named() {
     let own = own_server(&[]);

@@ -15,7 +15,6 @@ use svc_tests::prelude::*;
 struct Clients {
     stop: AtomicBool,
     sent: AtomicU64,
-    /// The ids of documents that were accepted.
     accepted: Mutex<Vec<String>>,
 }
 
