@@ -1,10 +1,6 @@
 //! `svc-snap clone`: a copy of the live indices; and copies without a record.
 
-use serde_json::{Value, json};
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
 fn two(sandbox: &Sandbox) -> [String; 2] {
@@ -16,7 +12,6 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
     [a, b]
 }
 
-/// The names of the clones.
 fn copies(clone: &Ran) -> Vec<String> {
     let all = clone.result()["indices"].as_array().unwrap();
     all.iter().map(|one| one["copy"].as_str().unwrap().to_owned()).collect()
@@ -40,7 +35,6 @@ fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
     let everybodys = format!("/*{}*/_count", sandbox.prefix);
     assert_eq!(sandbox.ask("GET", &everybodys, None)["count"], 15, "invisible to wildcards");
 
-    // An upgrade.
     sandbox.fill(&a, 5, 30);
     sandbox.ask("DELETE", &format!("/{b}"), None);
     sandbox.simple("c", 3);

@@ -4,14 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use serde_json::{Value, json};
 use svc_tests::cluster::{Cluster, Share};
-use svc_tests::proxy::Side;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::OS_USER;
-use svc_tests::{os, rounds, wait};
+use svc_tests::prelude::*;
+use svc_tests::rounds;
 
-/// A sandbox whose requests and tools go to that node.
 fn sandbox_on(cluster: &Cluster, node: usize, name: &str) -> Sandbox {
     Sandbox::on(cluster.node(node).clone(), name)
 }
@@ -29,13 +25,11 @@ fn spread(sandbox: &Sandbox, suffix: &str) -> String {
     name
 }
 
-/// The number of the shard whose primary is on that node.
 fn shard_on(cluster: &Cluster, node: usize, index: &str) -> usize {
     let name = format!("svc-{node}");
     (0..3).find(|&shard| cluster.place(1, index, shard).unwrap() == name.as_str()).expect("a shard on each node")
 }
 
-/// Waits until the snapshot of that shard has begun and has not ended.
 fn shard_under_way(sandbox: &Sandbox, snapshot: &str, index: &str, shard: usize) {
     let path = format!("/_snapshot/{}/{snapshot}/_status", sandbox.prefix);
     let stage = format!("/snapshots/0/indices/{index}/shards/{shard}/stage");
@@ -69,11 +63,6 @@ fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
         assert_eq!(snapshot["state"], "PARTIAL");
         let failures = snapshot["failures"].as_array().unwrap();
         assert!(failures.iter().any(|one| one["index"] == index.as_str() && one["shard"] == shard), "{created}");
-        sandbox.run(&["show", "s"]).fails(7, "snapshot_invalid");
-        sandbox.run(&["wait", "s"]).fails(7, "snapshot_invalid");
-        let listed = sandbox.run(&["list"]).ok();
-        assert_eq!(listed.result()["snapshots"][0]["valid"], false);
-        sandbox.from(&["stage"], &created).fails(2, "snapshot_invalid").unchanged();
     }
 }
 
@@ -92,7 +81,6 @@ fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> 
     times
 }
 
-/// Tells the counting thread to stop, whichever way the test ends.
 struct Stopping<'a>(&'a AtomicBool);
 
 impl Drop for Stopping<'_> {
@@ -182,7 +170,7 @@ fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_co
     // Restore, block, keep, exchange, clone, settle, finish.
     const EXCHANGE: usize = 4;
     let numbers = [EXCHANGE, 1, 6, 2, 3, 5, 7];
-    for number in numbers.into_iter().take(rounds("a node that stops at a request of a restore", 2, 7)) {
+    for number in numbers.into_iter().take(rounds("a node that stops at a request of a restore", 1, 7)) {
         sandbox.fill(&index, 0, 9);
         let old = sandbox.count(&alias);
         assert_eq!((green()["status"].clone(), old), (json!("green"), new + 9));

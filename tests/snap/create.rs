@@ -3,13 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::os;
-use svc_tests::proxy::Side;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{OS_USER, own_server};
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::prelude::*;
 
 /// How many documents the document counts in its first index, and whether it calls that exact.
 fn counted(ran: &Ran) -> (Value, bool) {
@@ -17,7 +11,6 @@ fn counted(ran: &Ran) -> (Value, bool) {
     (captured["docs_count"].clone(), captured["docs_exact"] == true)
 }
 
-/// A call of the run of that number.
 fn of_run(sandbox: &Sandbox, n: usize, args: &[&str]) -> Tool {
     sandbox.tool(args).env("SVC_RUN_ID", format!("20261120t02000{n}z-hand"))
 }
@@ -27,7 +20,6 @@ fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
     let sandbox = Sandbox::new("partial");
     sandbox.simple("docs", 3);
     let lost = sandbox.red("lost");
-    // The server names the index.
     sandbox.run(&["create", "whole"]).fails(7, "indices_red").unchanged().error_has(&[&lost]);
     assert!(sandbox.snapshots().is_empty());
 
@@ -45,55 +37,6 @@ fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
     assert_eq!((&listed["valid"], &listed["state"]), (&json!(false), &json!("PARTIAL")));
     sandbox.from(&["show"], &partial).fails(2, "snapshot_invalid").unchanged();
     sandbox.run(&["create", "rest", "--indices", &format!("*,-{lost}")]).ok();
-}
-
-#[test]
-fn a_snapshot_is_taken_shown_listed_waited_for_and_deleted() {
-    // A server of its own: while one cleans up, no snapshot is taken there, in any repository.
-    let server = own_server(&[]);
-    let sandbox = Sandbox::on(server.search.clone(), "life");
-    sandbox.run(&["register", "--location", sandbox.location().to_str().unwrap()]).ok().changed();
-    let index = sandbox.simple("docs", 7);
-    let dry = sandbox.run(&["create", "--dry-run"]).ok().unchanged();
-    assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
-    assert!(sandbox.snapshots().is_empty());
-
-    let reason = ["create", "--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade"];
-    let created = of_run(&sandbox, 1, &reason).run().ok().changed();
-    let name = created.result()["name"].as_str().unwrap().to_owned();
-    assert!(name.starts_with("snapshot_svc_20") && name.len() == "snapshot_svc_20261120".len(), "{name}");
-    let held = &sandbox.snapshots()[0];
-    let tools = json!({"run_id": "20261120t020001z-hand", "kind": "upgrade"});
-    assert_eq!(held["metadata"], json!({"taken_by": "me", "taken_because": "a test", "svc_tools": tools}));
-    assert_eq!((&held["indices"], &held["include_global_state"]), (&json!([index]), &json!(true)));
-    let snapshot = &created.result()["snapshot"];
-    assert_eq!((&snapshot["uuid"], &snapshot["state"]), (&held["uuid"], &json!("SUCCESS")));
-
-    let shown = sandbox.run(&["show", &name]).ok().unchanged();
-    assert_eq!((&shown.result()["snapshot"], &shown.result()["valid"]), (snapshot, &json!(true)));
-    let shown = sandbox.from(&["show"], &created).ok();
-    assert_eq!(shown.result()["captured"], created.result()["captured"]);
-    sandbox.from(&["wait"], &shown).ok().unchanged();
-    let listed = sandbox.run(&["list"]).ok();
-    let item = &listed.result()["snapshots"][0];
-    assert_eq!((&item["name"], &item["kind"], &item["indices_count"]), (&json!(name), &json!("upgrade"), &json!(1)));
-    assert!(item["started_at"].as_str().unwrap().ends_with('Z') && item["duration_ms"].is_u64(), "{listed}");
-
-    sandbox.run(&["cleanup", "--dry-run"]).ok().unchanged();
-    let cleaned = sandbox.run(&["cleanup"]).ok().unchanged();
-    assert_eq!(cleaned.result()["deleted_blobs_count"], 0);
-    // What an interrupted snapshot leaves: the files of an index that no snapshot holds.
-    let stale = sandbox.location().join("indices/staleStaleStaleStale00");
-    let user = os::system_user(OS_USER).unwrap();
-    os::folder(&stale, 0o755, Some(&user)).unwrap();
-    os::file(&stale.join("__stale"), "stale", 0o644, Some(&user)).unwrap();
-    let cleaned = sandbox.run(&["cleanup"]).ok().changed();
-    assert_eq!((&cleaned.result()["deleted_bytes"], stale.exists()), (&json!(5), false));
-    sandbox.from(&["delete", "--dry-run"], &created).ok().unchanged();
-    sandbox.from(&["delete"], &created).ok().changed();
-    assert!(sandbox.snapshots().is_empty());
-    sandbox.from(&["delete"], &created).ok().unchanged();
-    sandbox.run(&["delete", &name]).fails(4, "snapshot_not_found").unchanged();
 }
 
 #[test]
@@ -285,27 +228,22 @@ fn what_is_not_there_is_4_or_5_and_a_wrong_name_2_and_nothing_is_sent() {
 
 #[test]
 fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
-    let sandbox = Sandbox::new("mute");
+    let (sandbox, _, created) = Sandbox::saved("mute");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let before = (sandbox.content(), sandbox.names());
+    let steps = [&["list"][..], &["health"], &["health", "--wait"], &["create", "t"], &["wait", "s1"], &["stage", "s1"]];
+    let documents = [("swap", &staged), ("discard", &staged), ("restore", &created)];
+    let resuming = documents.map(|(step, document)| sandbox.resuming(&[step], document));
     // A call that continues to wait is killed as one that hangs, and has no document then.
-    for step in [&["list"][..], &["health"], &["health", "--wait"], &["create", "s"], &["wait", "s"], &["stage", "s"]] {
+    for tool in steps.map(|step| sandbox.tool(step)).into_iter().chain(resuming) {
         let gate = sandbox.gate().close_before("", 1);
-        sandbox.tool(step).args(["--timeout", "1s"]).via(&gate).run().fails(6, "timeout").unchanged();
+        tool.clone().args(["--timeout", "1s"]).via(&gate).run().fails(6, "timeout").unchanged();
         let gate = sandbox.gate().close_before("", 1);
-        let waiting = gate.hold(sandbox.tool(step));
+        let waiting = gate.hold(tool);
         waiting.signal(Signal::SIGTERM);
         waiting.wait().fails(143, "interrupted").unchanged();
     }
-}
-
-#[test]
-fn a_request_that_is_lost_without_waiting_is_6_too_with_an_unknown_outcome() {
-    let sandbox = Sandbox::new("lost");
-    sandbox.simple("docs", 2);
-    let gate = sandbox.gate().close_on("PUT /_snapshot/", Side::Before).hanging_up();
-    let lost = sandbox.tool(&["create", "s", "--no-wait"]).via(&gate).run().fails(6, "outcome_unknown");
-    assert!(lost.doc()["changed"].is_null() && !lost.result().is_null(), "{lost}");
-    assert_eq!((gate.changes().len(), sandbox.snapshots().len()), (1, 0));
-    sandbox.run(&["create", "s"]).ok().changed();
+    assert_eq!((sandbox.content(), sandbox.names(), sandbox.snapshots().len()), (before.0, before.1, 1));
 }
 
 #[test]

@@ -3,17 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use svc_tests::content::Index;
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::tool::{Ran, Spawned, Tool};
+use svc_tests::prelude::*;
 use tempfile::TempDir;
 
 const RUN: &str = "20261120t020003z-two-hosts";
 
-/// A search database and two hosts that work with it.
 struct Hosts {
     sandbox: Sandbox,
     second: TempDir,
@@ -33,7 +27,6 @@ impl Hosts {
         (this, created)
     }
 
-    /// A call on the first host, or on the second.
     fn on(&self, host: usize, tool: Tool) -> Tool {
         if host == 0 { tool } else { tool.env("SVC_STATE_DIR", self.second.path()) }
     }
@@ -83,7 +76,6 @@ impl Hosts {
     }
 }
 
-/// Whoever did not succeed says so in a sentence.
 #[track_caller]
 fn told(ran: &Ran) {
     if ran.status != 0 {
@@ -170,7 +162,6 @@ fn two_hosts_that_do_the_same_at_once_end_with_the_old_or_the_new() {
     }
 }
 
-/// Takes away what the rounds keep.
 fn clear(hosts: &Hosts) {
     for copy in hosts.sandbox.copies() {
         hosts.sandbox.ask("DELETE", &format!("/{copy}"), None);

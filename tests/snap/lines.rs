@@ -8,15 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use serde_json::{Value, json};
-use svc_tests::content::{self, Index};
-use svc_tests::host::{Host, OwnSearch, search_env};
-use svc_tests::search::{Settings, distribution};
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::{os, page};
+use svc_tests::host::{OwnSearch, search_env};
+use svc_tests::page;
+use svc_tests::prelude::*;
+use svc_tests::search::distribution;
 use tempfile::TempDir;
 
-/// The index names of a server's own data.
 const INDICES: [&str; 3] = ["content", "events-1", "hidden-state"];
 
 /// What a server says when it is started on the data of a newer one.
@@ -61,7 +58,6 @@ impl Site {
         PathBuf::from(&self.env[name])
     }
 
-    /// Runs a recipe of the page.
     fn recipe(&self, name: &str, more: &[(&str, &Path)], dir: &Path) {
         let commands = page::recipe("docs/recipes.md", name).unwrap();
         let more = more.iter().map(|(name, path)| ((*name).to_owned(), path.display().to_string()));
@@ -102,7 +98,6 @@ impl Site {
         &self.search.version
     }
 
-    /// A copy of a repository's folder, given to its user.
     fn copy(&self, from: &Path, name: &str) -> String {
         let to = self.copies().join(name);
         fs::create_dir_all(self.copies()).unwrap();
@@ -132,7 +127,6 @@ fn neighbours(keys: &[&'static str]) -> Vec<&'static str> {
         }
     }
     let stretches = keys.split(|key| !there.contains(key));
-    // Of equal ones the first.
     stretches.rev().max_by_key(|stretch| stretch.len()).unwrap_or_default().to_vec()
 }
 
@@ -140,7 +134,6 @@ fn document(dir: &Path, name: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(dir.join(name)).unwrap()).unwrap()
 }
 
-/// Every index is there, with as many documents as were captured.
 fn assert_verified(restored: &Value, counts: bool) {
     let indices = restored["result"]["indices"].as_array().unwrap();
     assert!(indices.len() >= INDICES.len(), "{restored}");

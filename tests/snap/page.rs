@@ -2,15 +2,13 @@
 
 use std::fs;
 
-use serde_json::json;
-use svc_tests::host::{Host, search_env};
+use svc_tests::host::search_env;
 use svc_tests::page::Example;
-use svc_tests::search::Settings;
+use svc_tests::prelude::*;
 
 /// What stands in the page, and in whose place what is there.
 const FOLDER: &str = "/var/backups/search/backup_repo";
 const RUN: &str = "20261121t093626z-hand";
-/// What differs each time.
 const VOLATILE: [&str; 2] = ["2026-11-21T09:57:24Z", "snapshot_svc_20261121"];
 
 #[test]

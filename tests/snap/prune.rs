@@ -1,16 +1,11 @@
-//! `svc-snap prune`: which snapshots go, which never, and what becomes of a prune that is cut.
+//! A snapshot's life from `create` to `delete`, and `svc-snap prune`: which snapshots go, which never, and what becomes of a prune
+//! that is cut.
 
 use std::fs;
 use std::path::PathBuf;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::proxy::Side;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::own_server;
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
 
-/// Whatever is not the newest goes.
 const ALL_BUT_ONE: [&str; 5] = ["prune", "--max-age", "0s", "--min-count", "1"];
 
 /// A sandbox with one index and nightly snapshots of these names, in this order.
@@ -27,7 +22,6 @@ fn take(sandbox: &Sandbox, snapshot: &str, kind: &str) -> Ran {
     sandbox.run(&["create", snapshot, "--kind", kind]).ok()
 }
 
-/// What is in the repository now.
 fn names(sandbox: &Sandbox) -> Vec<String> {
     let mut names: Vec<String> = sandbox.snapshots().iter().map(|one| one["snapshot"].as_str().unwrap().to_owned()).collect();
     names.sort();
@@ -41,12 +35,63 @@ fn told(ran: &Ran) -> Vec<String> {
     all.iter().map(words).collect()
 }
 
+/// On a server of their own: while one cleans up, no snapshot is taken there, in any repository. And its clock, which by default
+/// stands still for 200 ms at a time, is to tell apart when one snapshot was begun and the next.
 #[test]
-fn a_nightly_snapshot_that_is_not_needed_goes_and_all_others_stay() {
-    // A server of its own: the cleanup keeps every snapshot of its server waiting. And its clock, which by default stands still
-    // for 200 ms at a time, is to tell apart when one snapshot was begun and the next.
+fn a_snapshot_lives_until_it_is_deleted_and_a_nightly_one_until_it_is_not_needed() {
     let server = own_server(&[("thread_pool.estimated_time_interval", "1ms")]);
-    let sandbox = Sandbox::on(server.search.clone(), "prune").registered(&[]);
+    is_taken_shown_listed_waited_for_and_deleted(&server);
+    goes_when_it_is_not_needed_and_all_others_stay(&server);
+}
+
+fn is_taken_shown_listed_waited_for_and_deleted(server: &Search) {
+    let sandbox = Sandbox::on(server.clone(), "life");
+    sandbox.run(&["register", "--location", sandbox.location().to_str().unwrap()]).ok().changed();
+    let index = sandbox.simple("docs", 7);
+    let dry = sandbox.run(&["create", "--dry-run"]).ok().unchanged();
+    assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
+    assert!(sandbox.snapshots().is_empty());
+
+    let reason = ["create", "--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade"];
+    let created = sandbox.tool(&reason).env("SVC_RUN_ID", "20261120t020001z-hand").run().ok().changed();
+    let name = created.result()["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("snapshot_svc_20") && name.len() == "snapshot_svc_20261120".len(), "{name}");
+    let held = &sandbox.snapshots()[0];
+    let tools = json!({"run_id": "20261120t020001z-hand", "kind": "upgrade"});
+    assert_eq!(held["metadata"], json!({"taken_by": "me", "taken_because": "a test", "svc_tools": tools}));
+    assert_eq!((&held["indices"], &held["include_global_state"]), (&json!([index]), &json!(true)));
+    let snapshot = &created.result()["snapshot"];
+    assert_eq!((&snapshot["uuid"], &snapshot["state"]), (&held["uuid"], &json!("SUCCESS")));
+
+    let shown = sandbox.run(&["show", &name]).ok().unchanged();
+    assert_eq!((&shown.result()["snapshot"], &shown.result()["valid"]), (snapshot, &json!(true)));
+    let shown = sandbox.from(&["show"], &created).ok();
+    assert_eq!(shown.result()["captured"], created.result()["captured"]);
+    sandbox.from(&["wait"], &shown).ok().unchanged();
+    let listed = sandbox.run(&["list"]).ok();
+    let item = &listed.result()["snapshots"][0];
+    assert_eq!((&item["name"], &item["kind"], &item["indices_count"]), (&json!(name), &json!("upgrade"), &json!(1)));
+    assert!(item["started_at"].as_str().unwrap().ends_with('Z') && item["duration_ms"].is_u64(), "{listed}");
+
+    sandbox.run(&["cleanup", "--dry-run"]).ok().unchanged();
+    let cleaned = sandbox.run(&["cleanup"]).ok().unchanged();
+    assert_eq!(cleaned.result()["deleted_blobs_count"], 0);
+    // What an interrupted snapshot leaves: the files of an index that no snapshot holds.
+    let stale = sandbox.location().join("indices/staleStaleStaleStale00");
+    let user = os::system_user(OS_USER).unwrap();
+    os::folder(&stale, 0o755, Some(&user)).unwrap();
+    os::file(&stale.join("__stale"), "stale", 0o644, Some(&user)).unwrap();
+    let cleaned = sandbox.run(&["cleanup"]).ok().changed();
+    assert_eq!((&cleaned.result()["deleted_bytes"], stale.exists()), (&json!(5), false));
+    sandbox.from(&["delete", "--dry-run"], &created).ok().unchanged();
+    sandbox.from(&["delete"], &created).ok().changed();
+    assert!(sandbox.snapshots().is_empty());
+    sandbox.from(&["delete"], &created).ok().unchanged();
+    sandbox.run(&["delete", &name]).fails(4, "snapshot_not_found").unchanged();
+}
+
+fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
+    let sandbox = Sandbox::on(server.clone(), "prune").registered(&[]);
     sandbox.simple("docs", 1);
     let put = |name: &str, body: &Value| {
         let path = format!("/_snapshot/{}/{name}?wait_for_completion=true", sandbox.prefix);

@@ -5,13 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::proxy::{Act, At, End, Gate, Side};
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::{Product, own_server};
-use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::wait;
+use svc_tests::prelude::*;
 
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
 const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
@@ -32,7 +26,6 @@ fn changed(sandbox: &Sandbox, name: &str) {
     sandbox.appears(name);
 }
 
-/// What the document says of the throttle.
 fn rate(ran: &Ran) -> Value {
     ran.result()["throttle"].clone()
 }
@@ -79,9 +72,9 @@ fn a_snapshot_is_taken_without_the_throttle_and_the_repository_is_afterwards_as_
 #[test]
 fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     let sandbox = Sandbox::new("out");
-    sandbox.noise("docs", 30);
+    sandbox.noise("docs", 15);
     let before = settings(&sandbox);
-    let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
+    let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "200kb"]).spawn();
     changed(&sandbox, "s1");
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
@@ -92,7 +85,7 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
     assert_eq!((&rate(&failed)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{failed}");
     sandbox.ask("DELETE", &format!("/{lost}"), None);
 
-    // It takes far longer than the limit, and no server changes a repository while a snapshot runs there.
+    // It takes longer than the limit, and no server changes a repository while a snapshot runs there.
     let late = sandbox
         .run(&["create", "s3", "--rate-limit", "100kb", "--timeout", "10s"])
         .fails(6, "timeout")
@@ -163,8 +156,8 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
     sandbox.simple("few", 3);
     let location = sandbox.location();
     let before = settings(&sandbox);
-    // It has to outlast all the others.
-    let first = sandbox.tool(&["create", "first", "--rate-limit", "100kb"]).spawn();
+    // It outlasts all the others.
+    let first = sandbox.tool(&["create", "first", "--rate-limit", "64kb"]).spawn();
     changed(&sandbox, "first");
     let meanwhile = settings(&sandbox);
     sandbox.run(&["create", "second", "--rate-limit", "none"]).fails(8, "locked").unchanged();
@@ -179,9 +172,10 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
         let (_state, register) = elsewhere(&sandbox, &args);
         register.args(["--timeout", "3s"]).run().fails(5, "server_busy").unchanged();
     }
+    first.signal(Signal::SIGTERM);
     let second = second.wait().ok().warns_of("setting_not_changed", "Left as it is");
     assert_eq!((&rate(&second)["set"], &rate(&second)["put_back"]), (&Value::Null, &Value::Null), "{second}");
-    let ended = first.wait().ok();
+    let ended = first.wait().fails(143, "interrupted");
     assert_eq!((&rate(&ended)["put_back"], settings(&sandbox)), (&json!(true), before), "{ended}");
 }
 
@@ -451,7 +445,7 @@ fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
 fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     let own = own_server(&[]);
     let sandbox = Sandbox::on(own.search.clone(), "cluster").registered(&[]);
-    sandbox.noise("docs", 16);
+    sandbox.noise("docs", 12);
     let created = sandbox.create("s1");
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
     let from = |args: &[&str]| sandbox.resuming(args, &created).env("SVC_INDICES", "*");
@@ -486,7 +480,6 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": "30mb", "recorded": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: null}, "transient": {RESTORE: null}})));
 
-    // A signal, the time limit, a kill.
     let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb"]));
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
@@ -522,7 +515,6 @@ fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
     tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));
 
-    // A damaged snapshot.
     svc_tests::damage::flip_a_blob(&sandbox.location()).unwrap();
     let damaged = from(&["stage", "--rate-limit", "none"]).run();
     assert_eq!((damaged.status, &rate(&damaged)["put_back"], cluster(&sandbox)), (7, &json!(true), unset), "{damaged}");

@@ -2,18 +2,9 @@
 
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::content;
 use svc_tests::disk::SmallDisk;
-use svc_tests::host::Host;
-use svc_tests::proxy::{Gate, Side};
+use svc_tests::prelude::*;
 use svc_tests::random::{self, Random};
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Settings;
-use svc_tests::tool::{Ran, Spawned};
-use svc_tests::wait;
 
 const MB: u64 = 1 << 20;
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
@@ -156,7 +147,6 @@ fn a_restore_that_the_disks_or_the_limit_of_shards_do_not_allow_is_refused_with_
     own.search.start(&host.systemd).unwrap();
     let sandbox = Sandbox::on(own.search.clone(), "room").registered(&[]);
     let limits = |settings: Value| drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({ "persistent": settings }))));
-    // How many bytes must be free.
     let watermarks = |low: u64, high: u64| {
         let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
         let free = |bytes: u64| json!(format!("{bytes}b"));
@@ -217,7 +207,6 @@ fn a_restore_that_the_disks_or_the_limit_of_shards_do_not_allow_is_refused_with_
     // So far past the watermark that not even what is given up would do.
     watermarks(available() + 2 * bytes, available() + 2 * bytes);
     [CLOSE, DELETE].iter().for_each(|args| refused(args));
-    // It is just out of reach.
     watermarks(available() - bytes - MB, available() - bytes - MB);
     let staged = resuming(&["stage"]).run().ok().changed();
     // Past the low watermark no shard comes to the node, unless the server makes an exception for a cluster of one.

@@ -3,16 +3,22 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use svc_tests::host::Host;
 use svc_tests::journey::{assert_back, point_of};
 use svc_tests::page;
+use svc_tests::prelude::*;
 use svc_tests::product::Product;
 use svc_tests::s3::{BUCKET, KEY, S3};
-use svc_tests::sandbox::Sandbox;
 
+/// One after the other: the store loses its bucket with the last object, and what the first leaves there stays.
 #[test]
-fn an_object_store_is_a_repository_as_a_folder_is() {
-    let s3 = S3::start(&Host::shared().unwrap()).unwrap();
+fn an_object_store_is_a_repository_as_a_folder_is_and_a_lost_host_comes_back_from_it() {
+    let host = Host::shared().unwrap();
+    let s3 = S3::start(&host).unwrap();
+    is_a_repository_as_a_folder_is(&s3);
+    a_host_is_lost_and_comes_back(host, &s3);
+}
+
+fn is_a_repository_as_a_folder_is(s3: &S3) {
     let sandbox = Sandbox::on(s3.own.search.clone(), "sthree");
     let bucket = format!("bucket={BUCKET}");
     let register = |more: &[&str]| sandbox.tool(&["register", "--type", "s3", "--setting", &bucket]).args(more).run();
@@ -42,10 +48,8 @@ fn an_object_store_is_a_repository_as_a_folder_is() {
     assert!(!hint.contains("--location") && !hint.contains("folder"), "{refused}");
 }
 
-#[test]
-fn a_host_whose_snapshots_and_copies_are_in_an_object_store_is_lost_and_comes_back() {
-    let mut host = Host::shared().unwrap();
-    let s3 = S3::start(&host).unwrap();
+/// Its snapshots and its copies are in the store.
+fn a_host_is_lost_and_comes_back(mut host: Host, s3: &S3) {
     host.search = s3.own.search.clone();
     let product = Product::on(host, "sthreelost").unwrap();
     let before = product.install_still("1.15.5", 100).unwrap();

@@ -1,18 +1,11 @@
 //! What is live is given up only for what is verified, and no document says that nothing was changed where nobody knows.
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::proxy::{Act, Gate, Side, http};
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Product;
-use svc_tests::tool::Ran;
-use svc_tests::wait;
+use svc_tests::prelude::*;
 
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
 const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
 const DENIED: (u16, &str, &str) = (403, "security_exception", "no permissions");
 
-/// What the document says of an index.
 fn state<'a>(ran: &'a Ran, index: &str) -> &'a str {
     let all = ran.result()["indices"].as_array().unwrap();
     all.iter().find(|one| one["index"] == index).unwrap()["state"].as_str().unwrap()
@@ -72,7 +65,6 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
     resume().run().ok().unchanged();
     assert_eq!(sandbox.count(&docs), 15);
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found");
-    // The deletion before it.
     let gate = sandbox.gate().close_on("DELETE ", Side::After).hanging_up();
     let lost = sandbox.resuming(&DELETE, &created).via(&gate).run().fails(6, "outcome_unknown");
     assert_eq!((&lost.doc()["changed"], state(&lost, &docs)), (&Value::Null, "in_progress"), "{lost}");
@@ -240,4 +232,70 @@ fn the_disk_space_for_a_snapshot_is_what_the_server_says_or_what_was_captured_or
     let needed = &staged.result()["disk_space"]["needed_bytes"];
     assert!(needed.as_u64().unwrap() > 0 && !staged.text().contains("not_checked"), "{staged}");
     assert_eq!((is_asked(&gate), sandbox.copies().len(), sandbox.count(&docs)), (says, 1, 15));
+}
+
+#[test]
+fn a_snapshot_that_is_named_comes_back_with_what_this_host_captured_of_it() {
+    let sandbox = Sandbox::new("captured");
+    let alias = sandbox.name("alias");
+    let docs = sandbox.written_through(&alias, "docs");
+    sandbox.fill(&docs, 0, 10);
+    sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
+    sandbox.fill(&docs, 10, 15);
+    for step in ["stage", "restore"] {
+        let ran = sandbox.run(&[step, "s1"]).ok().changed();
+        assert_eq!((&ran.result()["indices"][0]["docs_expected"], &ran.doc()["warnings"]), (&json!(10), &json!([])), "{ran}");
+    }
+    assert_eq!(sandbox.content(), before);
+}
+
+#[test]
+fn a_dry_run_prints_the_requests_and_changes_nothing() {
+    let (sandbox, _, created) = Sandbox::saved("dry");
+    let content = sandbox.content();
+    let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
+    assert_eq!(dry.planned().len(), 7, "{dry}");
+    let dry = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
+    sandbox.from(&["swap"], &dry).fails(2, "from_invalid").unchanged();
+    let gate = sandbox.gate();
+    let staged = sandbox.resuming(&["stage"], &created).via(&gate).run().ok();
+    assert_eq!(dry.planned().len(), gate.sent().len(), "the plan is what is done");
+    sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
+    assert_eq!((sandbox.content(), sandbox.copies().len()), (content, 1));
+}
+
+#[test]
+fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
+    let (sandbox, live, created) = Sandbox::saved("drop");
+    let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
+    assert_eq!(sandbox.names(), [live]);
+    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
+}
+
+#[test]
+fn the_longest_name_of_an_index_is_staged_and_swapped() {
+    let sandbox = Sandbox::new("long");
+    let suffix = "x".repeat(255 - sandbox.prefix.len() - 1);
+    let (long, short) = (sandbox.simple(&suffix, 3), sandbox.simple("short", 4));
+    let created = sandbox.create("s1");
+    let before = sandbox.content();
+    sandbox.fill(&long, 3, 6);
+    sandbox.fill(&short, 4, 6);
+    sandbox.from(&["restore"], &created).ok();
+    assert_eq!(sandbox.content(), before);
+}
+
+#[test]
+fn two_restores_under_one_run_id_are_one_only_where_they_want_the_same() {
+    let sandbox = Sandbox::new("one-run");
+    let (a, b) = (sandbox.simple("a", 3), sandbox.simple("b", 3));
+    sandbox.create("s1");
+    let restore = |indices: &str| sandbox.run(&["restore", "s1", "--indices", indices, "--run-id", &run_id(1)]);
+    restore(&a).ok().changed();
+    restore(&a).ok().unchanged();
+    // What the run has done is not what is wanted now.
+    restore(&b).refused("name_in_use").unchanged();
+    restore(&format!("{a},{b}")).refused("name_in_use").unchanged();
 }

@@ -1,12 +1,7 @@
 //! Data streams: captured by `svc-snap create`, never staged, and restored in place.
 
-use serde_json::{Value, json};
-use svc_tests::host::Host;
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::{Sandbox, unallocatable};
-use svc_tests::search::{Product, own_server};
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
+use svc_tests::sandbox::unallocatable;
 
 /// Makes a data stream of two indices with 5 and 3 documents, and gives its name.
 fn stream(sandbox: &Sandbox, suffix: &str) -> String {
@@ -24,7 +19,6 @@ fn removes_streams(sandbox: &Sandbox) -> bool {
     sandbox.search.product == Product::OpenSearch
 }
 
-/// The numbers of the documents that a data stream holds.
 fn numbers(sandbox: &Sandbox, stream: &str) -> Vec<u64> {
     let found = sandbox.ask("GET", &format!("/{stream}/_search?size=100"), None);
     let mut numbers: Vec<u64> =
@@ -37,7 +31,6 @@ fn shown(sandbox: &Sandbox, stream: &str) -> Value {
     sandbox.ask("GET", &format!("/_data_stream/{stream}"), None)["data_streams"][0].clone()
 }
 
-/// All that a restore has to do with is restored.
 fn is_restored(ran: &Ran) -> bool {
     ran.result()["indices"].as_array().unwrap().iter().all(|one| one["state"] == "restored")
 }
@@ -158,17 +151,14 @@ fn what_a_client_made_while_an_interrupted_restore_in_place_had_deleted_it_is_no
 
 /// Elasticsearch 8 and 9 as they are had here know data streams with aliases and lack `/_data_stream`: one that is live cannot be
 /// deleted, so that nothing is changed; on another server, where it is not live, it comes with its aliases.
-#[test]
-fn on_elasticsearch_a_stream_comes_back_with_its_aliases() {
-    let host = Host::shared().unwrap();
-    if host.search.product == Product::OpenSearch {
+fn a_stream_comes_back_with_its_aliases(first: &Search) {
+    if first.product == Product::OpenSearch {
         return svc_tests::skip("a live stream that cannot be deleted: OpenSearch deletes streams");
     }
-    if host.search.key == "elasticsearch-7" {
+    if first.key == "elasticsearch-7" {
         return svc_tests::skip("a stream with its aliases: this distribution has no data streams at all");
     }
-    let first = own_server(&[]);
-    let sandbox = Sandbox::on(first.search.clone(), "alias-ds").registered(&[]);
+    let sandbox = Sandbox::on(first.clone(), "alias-ds").registered(&[]);
     let name = stream(&sandbox, "logs");
     let docs = sandbox.simple("docs", 4);
     let (filtered, written) = (sandbox.name("filtered"), sandbox.name("written"));
@@ -218,9 +208,14 @@ fn of_the_server(sandbox: &Sandbox) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it() {
+fn on_a_server_that_is_thrown_away_its_own_is_skipped_and_a_stream_comes_back_with_its_aliases() {
     let server = own_server(&[]);
-    let sandbox = Sandbox::on(server.search.clone(), "own").registered(&[]);
+    what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it(&server);
+    a_stream_comes_back_with_its_aliases(&server);
+}
+
+fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it(server: &Search) {
+    let sandbox = Sandbox::on(server.clone(), "own").registered(&[]);
     let docs = sandbox.simple("docs", 4);
     let own = of_the_server(&sandbox);
     let (first, all) = (own[0], own.join(","));

@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-use svc_tests::proxy::{Gate, Side};
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::Product;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::prelude::*;
 
 const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
 
@@ -50,7 +45,6 @@ fn shown(sandbox: &Sandbox, indices: &[String]) -> BTreeMap<String, Value> {
     indices.iter().map(show).collect()
 }
 
-/// What an upgrade does to them.
 fn upgrade(sandbox: &Sandbox) {
     let name = |suffix: &str| sandbox.name(suffix);
     sandbox.fill(&name("a"), 20, 50);
@@ -185,23 +179,6 @@ fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snap
 }
 
 #[test]
-fn a_snapshot_that_is_named_comes_back_with_what_this_host_captured_of_it() {
-    let sandbox = Sandbox::new("captured");
-    let alias = sandbox.name("alias");
-    let docs = sandbox.written_through(&alias, "docs");
-    sandbox.fill(&docs, 0, 10);
-    sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
-    sandbox.fill(&docs, 10, 15);
-    for step in ["stage", "restore"] {
-        let ran = sandbox.run(&[step, "s1"]).ok().changed();
-        assert_eq!((&ran.result()["indices"][0]["docs_expected"], &ran.doc()["warnings"]), (&json!(10), &json!([])), "{ran}");
-    }
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
 fn an_index_that_was_closed_is_closed_again_and_a_live_one_that_is_closed_is_swapped_too() {
     let sandbox = Sandbox::new("closed");
     let docs = sandbox.index("docs", json!({"aliases": {sandbox.name("shut"): {}}}));
@@ -235,55 +212,6 @@ fn an_index_that_was_closed_is_closed_again_and_a_live_one_that_is_closed_is_swa
     sandbox.ask("DELETE", &format!("/{docs}"), None);
     sandbox.from(&["restore"], &of_closed).ok().changed();
     assert_eq!(shown(&sandbox, indices), closed);
-}
-
-#[test]
-fn a_dry_run_prints_the_requests_and_changes_nothing() {
-    let (sandbox, _, created) = Sandbox::saved("dry");
-    let content = sandbox.content();
-    let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
-    assert_eq!(dry.planned().len(), 7, "{dry}");
-    let dry = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
-    sandbox.from(&["swap"], &dry).fails(2, "from_invalid").unchanged();
-    let gate = sandbox.gate();
-    let staged = sandbox.resuming(&["stage"], &created).via(&gate).run().ok();
-    assert_eq!(dry.planned().len(), gate.sent().len(), "the plan is what is done");
-    sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
-    assert_eq!((sandbox.content(), sandbox.copies().len()), (content, 1));
-}
-
-#[test]
-fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
-    let (sandbox, live, created) = Sandbox::saved("drop");
-    let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
-    assert_eq!(sandbox.names(), [live]);
-    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
-}
-
-#[test]
-fn the_longest_name_of_an_index_is_staged_and_swapped() {
-    let sandbox = Sandbox::new("long");
-    let suffix = "x".repeat(255 - sandbox.prefix.len() - 1);
-    let (long, short) = (sandbox.simple(&suffix, 3), sandbox.simple("short", 4));
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&long, 3, 6);
-    sandbox.fill(&short, 4, 6);
-    sandbox.from(&["restore"], &created).ok();
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
-fn two_restores_under_one_run_id_are_one_only_where_they_want_the_same() {
-    let sandbox = Sandbox::new("one-run");
-    let (a, b) = (sandbox.simple("a", 3), sandbox.simple("b", 3));
-    sandbox.create("s1");
-    let restore = |indices: &str| sandbox.run(&["restore", "s1", "--indices", indices, "--run-id", &run_id(1)]);
-    restore(&a).ok().changed();
-    restore(&a).ok().unchanged();
-    // What the run has done is not what is wanted now.
-    restore(&b).refused("name_in_use").unchanged();
-    restore(&format!("{a},{b}")).refused("name_in_use").unchanged();
 }
 
 const BLOCKS: [&str; 3] = ["read_only", "read_only_allow_delete", "write"];

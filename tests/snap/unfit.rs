@@ -2,37 +2,18 @@
 //! servers refuse.
 
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use serde_json::{Value, json};
 use svc_tests::damage;
-use svc_tests::host::OwnSearch;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::own_server;
-use svc_tests::tool::Ran;
+use svc_tests::prelude::*;
 
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
 const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
 const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
 
-/// A server whose limits may be set, for one test at a time; it goes with the last of them.
-fn in_turn(test: impl FnOnce(&OwnSearch)) {
-    static OWN: Mutex<Weak<Mutex<OwnSearch>>> = Mutex::new(Weak::new());
-    let own = {
-        let mut shared = OWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = shared.upgrade().unwrap_or_else(|| Arc::new(Mutex::new(own_server(&[]))));
-        *shared = Arc::downgrade(&own);
-        own
-    };
-    test(&own.lock().unwrap_or_else(PoisonError::into_inner));
-}
-
-/// Sets a persistent setting of the cluster; null takes it off.
 fn set(sandbox: &Sandbox, name: &str, value: Value) {
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {name: value}})));
 }
 
-/// How many shards the cluster has, placed or not.
 fn shards(sandbox: &Sandbox) -> u64 {
     let health = sandbox.ask("GET", "/_cluster/health", None);
     ["active_shards", "initializing_shards", "unassigned_shards"].map(|key| health[key].as_u64().unwrap()).iter().sum()
@@ -164,7 +145,6 @@ fn a_red_live_index_is_given_up_only_when_told_so() {
     assert_eq!(sandbox.count(&live), 10);
 }
 
-/// Refused before anything was changed, with a sentence that names the index and its block.
 #[track_caller]
 fn names_the_block(refused: Ran, index: &str, block: &str) {
     refused.refused("index_blocked").error_has(&[&format!("{index} (index.blocks.{block})")]);
@@ -228,33 +208,38 @@ fn what_takes_writes_again_before_the_exchange_is_not_exchanged() {
     assert_eq!((sandbox.content(), sandbox.copies()), (content, copies));
 }
 
-/// The servers answer 403 to whoever lists all indices while there is such a block.
 #[test]
-fn an_index_whose_metadata_are_blocked_is_named_by_every_step_and_a_snapshot_of_it_leaves_no_such_block() {
-    in_turn(|own| {
-        let sandbox = Sandbox::on(own.search.clone(), "metadata").registered(&[]);
-        let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
-        let content = sandbox.content();
-        sandbox.block(&docs, "metadata", true);
-        for args in [&["create", "s1"][..], &["clone"], &["create", "s1", "--dry-run"]] {
-            names_the_block(sandbox.run(args), &docs, "metadata");
-        }
-        sandbox.run(&["create", "s1", "--indices", &other]).ok();
-        names_the_block(sandbox.run(&["restore", "s1"]), &docs, "metadata");
-        let body = json!({"indices": format!("{}-*", sandbox.prefix), "include_global_state": false});
-        sandbox.ask("PUT", &format!("/_snapshot/{}/s2?wait_for_completion=true", sandbox.prefix), Some(body));
-        sandbox.block(&docs, "metadata", false);
-        // To list the names is what the block forbids.
-        let staged = sandbox.run(&["stage", "s2"]).ok();
-        assert_eq!(sandbox.copies().len(), 2);
-        sandbox.from(&["swap"], &staged).ok();
-        assert_eq!(sandbox.content(), content);
-        sandbox.ask("DELETE", &format!("/{docs}"), None);
-        for args in [&["restore"][..], &CLOSE] {
-            sandbox.tool(args).arg("s2").run().ok();
-            assert_eq!(sandbox.content(), content, "{args:?}");
-        }
-    });
+fn what_blocks_limits_and_refusals_of_a_server_keep_from_being_changed_is_named() {
+    let own = own_server(&[]);
+    metadata_that_are_blocked_are_named_by_every_step_and_a_snapshot_leaves_no_such_block(&own);
+    a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed(&own);
+    what_a_server_refuses_has_a_code_and_a_status_of_its_own(&own);
+}
+
+/// The servers answer 403 to whoever lists all indices while there is such a block.
+fn metadata_that_are_blocked_are_named_by_every_step_and_a_snapshot_leaves_no_such_block(own: &Search) {
+    let sandbox = Sandbox::on(own.clone(), "metadata").registered(&[]);
+    let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
+    let content = sandbox.content();
+    sandbox.block(&docs, "metadata", true);
+    for args in [&["create", "s1"][..], &["clone"], &["create", "s1", "--dry-run"]] {
+        names_the_block(sandbox.run(args), &docs, "metadata");
+    }
+    sandbox.run(&["create", "s1", "--indices", &other]).ok();
+    names_the_block(sandbox.run(&["restore", "s1"]), &docs, "metadata");
+    let body = json!({"indices": format!("{}-*", sandbox.prefix), "include_global_state": false});
+    sandbox.ask("PUT", &format!("/_snapshot/{}/s2?wait_for_completion=true", sandbox.prefix), Some(body));
+    sandbox.block(&docs, "metadata", false);
+    // To list the names is what the block forbids.
+    let staged = sandbox.run(&["stage", "s2"]).ok();
+    assert_eq!(sandbox.copies().len(), 2);
+    sandbox.from(&["swap"], &staged).ok();
+    assert_eq!(sandbox.content(), content);
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    for args in [&["restore"][..], &CLOSE] {
+        sandbox.tool(args).arg("s2").run().ok();
+        assert_eq!(sandbox.content(), content, "{args:?}");
+    }
 }
 
 #[test]
@@ -297,14 +282,6 @@ fn of_many_indices_none_is_swapped_where_one_cannot_be() {
     let (content, copies) = (sandbox.content(), sandbox.copies());
     let is_old = |ran: &Ran| assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{ran}");
 
-    sandbox.block(&indices[10], "read_only_allow_delete", true);
-    let blocked = sandbox.content();
-    for (step, document) in [("swap", &staged), ("restore", &created)] {
-        names_the_block(sandbox.from(&[step], document), &indices[10], "read_only_allow_delete");
-        assert_eq!((sandbox.content(), sandbox.copies()), (blocked.clone(), copies.clone()), "{step}");
-    }
-    sandbox.block(&indices[10], "read_only_allow_delete", false);
-
     // The server refuses to clone one of them, to exchange them, or to block some.
     for to in [&format!("POST /{}/_clone/", indices[10]), "POST /_aliases", "PUT /"] {
         let gate = sandbox.gate().refusing(to, 1, MISHAP);
@@ -322,104 +299,97 @@ fn of_many_indices_none_is_swapped_where_one_cannot_be() {
     assert_eq!(sandbox.content(), content);
 }
 
-#[test]
-fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed() {
-    in_turn(|own| {
-        let sandbox = Sandbox::on(own.search.clone(), "shards").registered(&[]);
-        let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 2}}));
-        sandbox.fill(&docs, 0, 3);
-        let created = sandbox.create("s1");
-        // What becomes live has two replicas, which count although no node takes them.
-        sandbox.ask("PUT", &format!("/{docs}/_settings"), Some(json!({"index.number_of_replicas": 0})));
-        sandbox.fill(&docs, 3, 5);
-        let staged = sandbox.from(&["stage"], &created).ok();
-        let (content, copies, used) = (sandbox.content(), sandbox.copies(), shards(&sandbox));
-        // The clone of what is live, in whose place the new one comes, with its replicas.
-        for free in [0, 2] {
-            set(&sandbox, "cluster.max_shards_per_node", json!(used + free));
-            for args in [&["swap", "--dry-run"][..], &["swap"]] {
-                sandbox.from(args, &staged).refused("out_of_space").unchanged();
-                assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()));
-            }
+fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed(own: &Search) {
+    let sandbox = Sandbox::on(own.clone(), "shards").registered(&[]);
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 2}}));
+    sandbox.fill(&docs, 0, 3);
+    let created = sandbox.create("s1");
+    // What becomes live has two replicas, which count although no node takes them.
+    sandbox.ask("PUT", &format!("/{docs}/_settings"), Some(json!({"index.number_of_replicas": 0})));
+    sandbox.fill(&docs, 3, 5);
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let (content, copies, used) = (sandbox.content(), sandbox.copies(), shards(&sandbox));
+    // The clone of what is live, in whose place the new one comes, with its replicas.
+    for free in [0, 2] {
+        set(&sandbox, "cluster.max_shards_per_node", json!(used + free));
+        for args in [&["swap", "--dry-run"][..], &["swap"]] {
+            sandbox.from(args, &staged).refused("out_of_space").unchanged();
+            assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()));
         }
-        set(&sandbox, "cluster.max_shards_per_node", json!(used + 3));
-        // What is staged already is not counted as if it were still to come.
-        let run = staged.result()["run"].as_str().unwrap();
-        sandbox.from(&["restore", "--dry-run", "--run-id", run], &created).ok().unchanged();
-        sandbox.from(&["swap"], &staged).ok().changed();
-        assert_eq!(sandbox.count(&docs), 3);
-        set(&sandbox, "cluster.max_shards_per_node", Value::Null);
-    });
+    }
+    set(&sandbox, "cluster.max_shards_per_node", json!(used + 3));
+    // What is staged already is not counted as if it were still to come.
+    let run = staged.result()["run"].as_str().unwrap();
+    sandbox.from(&["restore", "--dry-run", "--run-id", run], &created).ok().unchanged();
+    sandbox.from(&["swap"], &staged).ok().changed();
+    assert_eq!(sandbox.count(&docs), 3);
+    set(&sandbox, "cluster.max_shards_per_node", Value::Null);
 }
 
 /// Errors of the page's list that no other test provokes.
-#[test]
-fn what_a_server_refuses_has_a_code_and_a_status_of_its_own() {
-    in_turn(|own| {
-        let sandbox = Sandbox::on(own.search.clone(), "refused").registered(&[]);
-        let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 1}}));
-        sandbox.fill(&docs, 0, 2);
-        let created = sandbox.create("s");
-        sandbox.simple("other", 1);
-        let location = sandbox.location().display().to_string();
+fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
+    let sandbox = Sandbox::on(own.clone(), "refused").registered(&[]);
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 1}}));
+    sandbox.fill(&docs, 0, 2);
+    let created = sandbox.create("s");
+    sandbox.simple("other", 1);
+    let location = sandbox.location().display().to_string();
 
-        // A disk that is full, or an operator, makes a cluster read-only.
-        set(&sandbox, "cluster.blocks.read_only", json!(true));
-        let blocked = [sandbox.from(&["stage"], &created), sandbox.run(&["register", "--location", &location, "--readonly"])];
-        set(&sandbox, "cluster.blocks.read_only", Value::Null);
-        for ran in blocked {
-            ran.refused("index_blocked");
-        }
+    // A disk that is full, or an operator, makes a cluster read-only.
+    set(&sandbox, "cluster.blocks.read_only", json!(true));
+    let blocked = [sandbox.from(&["stage"], &created), sandbox.run(&["register", "--location", &location, "--readonly"])];
+    set(&sandbox, "cluster.blocks.read_only", Value::Null);
+    for ran in blocked {
+        ran.refused("index_blocked");
+    }
 
-        // The replicas that come along nobody counts but the server.
-        sandbox.ask("DELETE", &format!("/{docs}"), None);
-        set(&sandbox, "cluster.max_shards_per_node", json!(shards(&sandbox) + 1));
-        let full = sandbox.from(&["restore", "--in-place"], &created);
-        set(&sandbox, "cluster.max_shards_per_node", Value::Null);
-        full.refused("out_of_space");
+    // The replicas that come along nobody counts but the server.
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    set(&sandbox, "cluster.max_shards_per_node", json!(shards(&sandbox) + 1));
+    let full = sandbox.from(&["restore", "--in-place"], &created);
+    set(&sandbox, "cluster.max_shards_per_node", Value::Null);
+    full.refused("out_of_space");
 
-        // A closed index is taken over only where it has as many shards.
-        sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
-        sandbox.from(&CLOSE, &created).fails(1, "server_refused").error_has(&["with [2] shards"]);
+    // A closed index is taken over only where it has as many shards.
+    sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
+    sandbox.from(&CLOSE, &created).fails(1, "server_refused").error_has(&["with [2] shards"]);
 
-        // Two repositories that do not know of each other, in one folder.
-        let second = sandbox.name("second");
-        let fs = json!({"type": "fs", "settings": {"location": location}});
-        sandbox.ask("PUT", &format!("/_snapshot/{second}"), Some(fs));
-        sandbox.run(&["create", "by-the-second", "--repository", &second]).ok();
-        sandbox.run(&["delete", "s"]).fails(7, "repository_shared").unchanged();
-        assert_eq!(sandbox.run(&["list"]).status, 7);
+    // Two repositories that do not know of each other, in one folder.
+    let second = sandbox.name("second");
+    let fs = json!({"type": "fs", "settings": {"location": location}});
+    sandbox.ask("PUT", &format!("/_snapshot/{second}"), Some(fs));
+    sandbox.run(&["create", "by-the-second", "--repository", &second]).ok();
+    sandbox.run(&["delete", "s"]).fails(7, "repository_shared").unchanged();
+    assert_eq!(sandbox.run(&["list"]).status, 7);
 
-        let url = ["--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];
-        let registered = sandbox.tool(&["register"]).args(url).run();
-        // One of the six has the module that reads from an address. It refuses the address, and registers it all the same.
-        if sandbox.search.key == "opensearch-3" {
-            registered.fails(7, "repository_unusable").changed();
-            sandbox.ask("DELETE", "/_snapshot/from-afar", None);
-        } else {
-            registered.refused("repository_unusable");
-        }
-        sandbox.ask("DELETE", &format!("/_snapshot/{second}"), None);
-    });
+    let url = ["--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];
+    let registered = sandbox.tool(&["register"]).args(url).run();
+    // One of the six has the module that reads from an address. It refuses the address, and registers it all the same.
+    if sandbox.search.key == "opensearch-3" {
+        registered.fails(7, "repository_unusable").changed();
+        sandbox.ask("DELETE", "/_snapshot/from-afar", None);
+    } else {
+        registered.refused("repository_unusable");
+    }
+    sandbox.ask("DELETE", &format!("/_snapshot/{second}"), None);
 }
 
 #[test]
 #[ignore = "takes a minute"]
 fn a_staging_that_no_node_takes_ends_and_leaves_nothing() {
-    in_turn(|own| {
-        let sandbox = Sandbox::on(own.search.clone(), "nowhere").registered(&[]);
-        let docs = sandbox.simple("docs", 10);
-        let created = sandbox.create("s1");
-        // The server gives up at once, or lets the shards wait for ever.
-        let forbidden = ("enable", json!("none"), 7, "indices_red");
-        let throttled = ("node_initial_primaries_recoveries", json!(0), 6, "timeout");
-        for (name, value, status, code) in [forbidden, throttled] {
-            let name = format!("cluster.routing.allocation.{name}");
-            set(&sandbox, &name, value);
-            let ended = sandbox.from(&["stage"], &created);
-            set(&sandbox, &name, Value::Null);
-            ended.fails(status, code).unchanged().error_has(&["No node takes the shards of", &docs, "allocation/explain"]);
-            assert_eq!(sandbox.names(), [docs.as_str()]);
-        }
-    });
+    let own = own_server(&[]);
+    let sandbox = Sandbox::on(own.search.clone(), "nowhere").registered(&[]);
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    // The server gives up at once, or lets the shards wait for ever.
+    let forbidden = ("enable", json!("none"), 7, "indices_red");
+    let throttled = ("node_initial_primaries_recoveries", json!(0), 6, "timeout");
+    for (name, value, status, code) in [forbidden, throttled] {
+        let name = format!("cluster.routing.allocation.{name}");
+        set(&sandbox, &name, value);
+        let ended = sandbox.from(&["stage"], &created);
+        set(&sandbox, &name, Value::Null);
+        ended.fails(status, code).unchanged().error_has(&["No node takes the shards of", &docs, "allocation/explain"]);
+        assert_eq!(sandbox.names(), [docs.as_str()]);
+    }
 }

@@ -6,15 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use svc_tests::content;
 use svc_tests::http;
-use svc_tests::proxy::Side;
-use svc_tests::run_id::run_id;
-use svc_tests::sandbox::Sandbox;
-use svc_tests::search::own_server;
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::prelude::*;
 
 /// What clients have done so far; they end when they are told to, and when the test ends, in whichever way: a write through an alias
 /// that the test has taken away would make an index of its name.
@@ -22,7 +15,6 @@ use svc_tests::wait;
 struct Clients {
     stop: AtomicBool,
     sent: AtomicU64,
-    /// The ids of documents that were accepted.
     accepted: Mutex<Vec<String>>,
 }
 
@@ -121,11 +113,17 @@ fn writes_through_the_live_alias_continue_while_a_snapshot_is_staged_and_no_coun
     assert_eq!(sandbox.ask("GET", &format!("/{}-*/_count", sandbox.prefix), None)["count"], 46 + clients.accepted());
 }
 
-/// A server of the test's own, whose scope is `*`: no client may create an index of a live name while it is not there.
+/// On a server of their own, whose scope is `*`: no client may create an index of a live name while it is not there.
 #[test]
-fn a_restore_under_bulk_writers_by_name_and_by_alias_loses_nothing_that_was_accepted_and_leaves_no_index_of_theirs() {
-    let own = own_server(&[]);
-    let sandbox = Sandbox::on(own.search.clone(), "clients").registered(&[]);
+fn what_clients_write_during_a_restore_is_not_lost_and_the_setting_that_keeps_them_off_is_put_back() {
+    // What the server's own file says counts where the cluster has no such setting.
+    let own = own_server(&[("action.auto_create_index", "'+sb*,+x*'")]);
+    bulk_writers_by_name_and_by_alias_lose_nothing_that_was_accepted_and_leave_no_index(&own);
+    what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_it(&own);
+}
+
+fn bulk_writers_by_name_and_by_alias_lose_nothing_that_was_accepted_and_leave_no_index(own: &Search) {
+    let sandbox = Sandbox::on(own.clone(), "clients").registered(&[]);
     let alias = sandbox.name("alias");
     let index = |n: usize| {
         let aliases = json!({&alias: {"is_write_index": n == 0}});
@@ -173,11 +171,8 @@ fn a_restore_under_bulk_writers_by_name_and_by_alias_loses_nothing_that_was_acce
     }
 }
 
-#[test]
-fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_it() {
-    // What the server's own file says counts where the cluster has no such setting.
-    let own = own_server(&[("action.auto_create_index", "'+sb*,+x*'")]);
-    let sandbox = Sandbox::on(own.search.clone(), "create").registered(&[]);
+fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_it(own: &Search) {
+    let sandbox = Sandbox::on(own.clone(), "create").registered(&[]);
     let docs = sandbox.simple("docs", 5);
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
     tool(&["create", "s1"]).run().ok();

@@ -24,6 +24,7 @@ pub mod os;
 pub mod page;
 pub mod pg_case;
 pub mod postgres;
+pub mod prelude;
 pub mod product;
 pub mod programs;
 pub mod proxy;

@@ -1,9 +1,12 @@
 //! What a call came to: its exit status, what it printed, and its document, checked against its schema.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, fs};
 
+use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use super::root;
@@ -54,7 +57,7 @@ impl Ran {
 
     fn check_document(&self) {
         let document = self.doc();
-        let validator = jsonschema::validator_for(&schema(&self.schema())).expect("the schema file is a JSON Schema");
+        let validator = validator(&self.schema());
         let errors: Vec<String> =
             validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect();
         assert!(errors.is_empty(), "its schema does not allow the document:\n{}\n{self}", errors.join("\n"));
@@ -228,6 +231,14 @@ impl Ran {
 /// The file with the schemas of all documents.
 pub fn schema_file() -> PathBuf {
     root().join("schema/svc-tools.json")
+}
+
+/// What checks the documents of that schema name, made once for all tests of a program.
+fn validator(name: &str) -> Arc<Validator> {
+    static MADE: Mutex<BTreeMap<String, Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let make = || Arc::new(jsonschema::validator_for(&schema(name)).expect("the schema file is a JSON Schema"));
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(made.entry(name.to_owned()).or_insert_with(make))
 }
 
 /// The schema of the documents of that schema name; that of every script's last document is `svc-run.run`.
