@@ -209,8 +209,8 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
     let why = "[r:n1/u] cannot delete snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[[r]]]";
     let busy = (503, "concurrent_snapshot_execution_exception", why);
     let always = sandbox.gate().refusing("DELETE /_snapshot", 1000, busy);
-    let given_up = sandbox.tool(&ALL_BUT_ONE).args(["--timeout", "4s"]).via(&always).run();
-    let given_up = given_up.fails(5, "server_busy").unchanged();
+    let given_up = sandbox.tool(&ALL_BUT_ONE).args(["--timeout", "8s"]).via(&always).run().unchanged();
+    assert!([5, 6].contains(&given_up.status), "between two tries or in one\n{given_up}");
     assert_eq!(told(&given_up)[0], "n1 planned max_age");
     assert_eq!(given_up.result()["deleted_count"], 0);
     assert!(always.changes().iter().all(|line| line.ends_with("/n1")) && always.changes().len() > 1, "one at a time");
