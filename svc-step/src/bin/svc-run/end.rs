@@ -156,7 +156,11 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
         |parts: [Option<String>; 3]| parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
     if let Some(rolled_back) = undo::rolled_back(run) {
         return match rolled_back {
-            Ok(version) => join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, None]),
+            // There is nothing to resume any more.
+            Ok(version) => {
+                let own = own.filter(|own| !own.contains("--resume"));
+                join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, None])
+            }
             Err(hint) => {
                 join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, committed.map(|(helps, _)| helps)])
             }
