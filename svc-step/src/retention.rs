@@ -184,6 +184,14 @@ mod tests {
     }
 
     #[test]
+    fn a_duration_has_a_unit() {
+        assert_eq!((duration("30d"), duration("2w"), duration("36h")), (Ok(DAY * 30), Ok(DAY * 14), Ok(DAY * 3 / 2)));
+        for text in ["30", "0", "", "d", "soon"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn each_item_has_its_reason() {
         use Reason::{Damaged, MaxAge, MaxCount, MinCount, Newest, NoNewerValid, NotOurs, Superseded, Young};
         use State::{Exempt, Invalid, Valid};

@@ -44,7 +44,7 @@ fn a_unit_is_started_once_and_stopped_once() {
     let again = again.unchanged();
     assert_eq!((&again.result()["skipped"], &again.result()["requested_at"]), (&json!("already_so"), &Value::Null));
 
-    let stopped = unit.tool("stop").run().ok().changed();
+    let stopped = unit.tool("stop").env("POSIXLY_CORRECT", "1").run().ok().changed();
     assert_eq!(stopped.result()["before"]["main_pid"].to_string(), pid);
     assert_eq!(after(&stopped, "active_state"), "inactive");
     assert!(!unit.is_active());
