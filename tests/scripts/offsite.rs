@@ -169,6 +169,8 @@ fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, Strin
     // The later of two of one name is the product's own.
     let mut settings: BTreeMap<String, String> = product.env().into_iter().chain(offsite(product)).collect();
     settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
+    // The throw-away host's own are no settings.
+    settings.retain(|key, _| !key.starts_with("SVC_TEST"));
     let lines: String = settings.iter().map(|(key, value)| format!("{key}=\"{value}\"\n")).collect();
     let file = product.path("environment");
     fs::write(&file, lines).unwrap();

@@ -85,7 +85,7 @@ fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback
         looked.display(),
         product.install_dir().join("bin/svc-uninstall").display()
     );
-    let environment = file("environment", "SVC_MAIL_PASS=S3CR-file\nSVC_MAIL=S3CR-mail\n");
+    let environment = file("environment", "MAIL_PASS=S3CR-file\nMAIL=S3CR-mail\n");
     let secret = file("secret", "S3CR-in-a-file\n");
     // Both roles of the database have the same password, and the repository a setting that is one.
     let (sql, admin) = (|sql: &str| product.host.postgres.sql("postgres", sql).unwrap(), "rbsecret_admin");

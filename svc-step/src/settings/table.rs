@@ -246,7 +246,8 @@ mod tests {
     /// `docs/configuration.md`.
     fn page() -> String {
         let mut text = "# Settings\n\nEach is a line `KEY=value` of `/etc/svc-tools/environment` (or of the file that `SVC_ENVIRONMENT_FILE` names), a variable of the \
-            environment, which wins, or an option of a tool, which wins over both. `svc-run setting` prints the file with every default; \
+            environment, which wins, or an option of a tool, which wins over both. In the file, a \
+            name of `SVC_` that is no setting and a path that is not absolute are refused. `svc-run setting` prints the file with every default; \
             `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
             .to_owned();
         for (title, settings) in GROUPS {
