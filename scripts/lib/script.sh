@@ -15,7 +15,7 @@ step() { svc-run step "$@"; }                  # has an effect
 external() { svc-run step --external "$@"; }   # an installer, an uninstaller, a hook: no document of its own
 start() { svc-run start "$@"; }                # in parallel to what follows, until `finish` waits for it
 finish() { svc-run wait "$@"; }
-undo() { svc-run undo "$@"; } # what the run does if it fails before `svc-run commit`
+undo() { svc-run undo "$@"; } # what the run does if it fails, up to `svc-run commit` or, registered behind it, after it
 verdict() { svc-run verdict; }
 fail() { svc-run fail "$@"; }
 note() { svc-run note "$@"; }

@@ -279,7 +279,8 @@ fn what_a_run_with_a_wrong_setting_has_left_is_undone_with_the_current_settings(
     assert_eq!(ran.result()["undone"], json!([id]), "{ran}");
     // Whatever the wrong one has led to.
     let (plan, id) = (json!({"script": "svc-backup", "settings": {"SVC_REPOSITORY": "a b"}}), "20260101t000001z-backup-manual");
-    let fails = undo("a", &["bash", "-c", "[[ ${SVC_REPOSITORY-} != 'a b' ]]"]);
+    let works = format!("[[ ${{SVC_REPOSITORY-}} != 'a b' ]] && echo '{}'", changed());
+    let fails = undo("a", &["bash", "-c", &works]);
     bare.run_left(id, &[("plan.json", plan), ("notes.json", fails)]);
     assert_eq!(bare.tool("svc-run", &["recover"]).run().ok().result()["undone"], json!([id]));
 

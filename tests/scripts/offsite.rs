@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
-use svc_tests::installed::PRODUCTS_OWN;
+use svc_tests::installed::{PRODUCTS_OWN, may_stand_in_a_file};
 use svc_tests::journey::{
     assert_back, count_in, id_of, installed, json_of, once_free, point_of, running, runs, signal_at, still,
 };
@@ -169,9 +169,8 @@ fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, Strin
     // The later of two of one name is the product's own.
     let mut settings: BTreeMap<String, String> = product.env().into_iter().chain(offsite(product)).collect();
     settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-    // The throw-away host's own are no settings.
-    settings.retain(|key, _| !key.starts_with("SVC_TEST"));
-    let lines: String = settings.iter().map(|(key, value)| format!("{key}=\"{value}\"\n")).collect();
+    let of_file = settings.iter().filter(|(key, _)| may_stand_in_a_file(key));
+    let lines: String = of_file.map(|(key, value)| format!("{key}=\"{value}\"\n")).collect();
     let file = product.path("environment");
     fs::write(&file, lines).unwrap();
     let own = settings.into_iter().filter(|(key, _)| PRODUCTS_OWN.contains(&key.as_str()));

@@ -18,7 +18,7 @@ use svc_tests::{os, wait};
 const A_WHILE: Duration = svc_tests::wait::HANG;
 
 #[test]
-fn an_installer_that_fails_half_way_is_run_again_only_with_the_option_and_the_rollback_brings_everything_back() {
+fn an_installer_that_fails_half_way_is_run_again_only_with_the_option_and_the_rollback_puts_everything_back() {
     let (product, before) = installed("rbhalf");
     let upgrade = product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
     // What a failed command changed is not known.

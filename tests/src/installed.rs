@@ -25,6 +25,11 @@ pub const PRODUCTS_OWN: [&str; 9] = [
     "PGPASSFILE",
 ];
 
+/// Whether it is a setting, and not what the sample installer or the throw-away host reads.
+pub fn may_stand_in_a_file(name: &str) -> bool {
+    !["SVC_INTERVAL_MS", "SVC_UNIT_SCOPE", "SVC_TESTHOST"].contains(&name)
+}
+
 #[derive(Debug)]
 pub struct Installed {
     folders: [PathBuf; 3],
@@ -46,7 +51,8 @@ impl Installed {
         }
         // The later of two of one name is the product's own.
         let settings: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let lines: String = settings.into_iter().flat_map(|(key, value)| [key, "='", value, "'\n"]).collect();
+        let of_file = settings.into_iter().filter(|(key, _)| may_stand_in_a_file(key));
+        let lines: String = of_file.flat_map(|(key, value)| [key, "='", value, "'\n"]).collect();
         os::file(&etc.join("svc-tools/environment"), &lines, 0o600, None)?;
         let block = page::transcripts("README.md")?.into_iter().find(|block| block.contains("install.sh"));
         let block = block.context("README.md does not say how it is installed")?;

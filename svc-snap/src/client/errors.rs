@@ -53,12 +53,14 @@ impl Rule {
     }
 }
 
+/// Something else is under way; the request had no effect.
 const BUSY: Rule = Rule::new(
     Status::Unavailable,
     "server_busy",
     "The server is busy with something that cannot run in parallel with this.",
     "Try again in a while; svc-snap list shows snapshots under way.",
 );
+/// It restarts, or has no master; whether the request had an effect is for the table to say.
 const UNAVAILABLE: Rule = Rule::new(
     Status::Unavailable,
     "server_busy",

@@ -69,7 +69,7 @@ enum Verb {
         #[arg(required = true)]
         steps: Vec<String>,
     },
-    /// Register what is run where the run fails before `commit`, in reverse order
+    /// Register what is run where the run fails before `commit`, in reverse order; behind `commit`, where it fails after it
     Undo {
         name: String,
         /// Not where this step is ok

@@ -1,5 +1,5 @@
-//! What a run does where it fails before its point of no return: registered before the step that it belongs to, and run in reverse order,
-//! by the run itself or by the next call of any script.
+//! What a run does where it fails: registered before the step that it belongs to, and run in reverse order, by the run itself or by the
+//! next call of any script. What is registered before the point of no return holds no longer than to there.
 
 use std::ffi::OsString;
 
