@@ -113,7 +113,7 @@ fn a_document_that_is_invalid_or_of_another_cluster_or_snapshot_is_refused() {
             ("failed", failed.to_string(), "out_of_space", "Full."),
             ("another tool's", text.replacen("svc-snap.", "svc-pgdump.", 1), "from_invalid", "cannot resume from"),
             ("another step's", listed.text(), "from_invalid", "cannot resume from"),
-            ("a dry run's", dry.text(), "from_invalid", "dry run"),
+            ("a dry run's", dry.text(), "from_invalid", if is_snapshots { "dry run" } else { "cannot resume from" }),
         ] {
             let ran = sandbox.from_text(&[step], &input);
             assert_eq!((ran.status, &ran.doc()["error"]["code"]), (2, &json!(code)), "{step}, {name}\n{ran}");
