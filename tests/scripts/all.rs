@@ -457,6 +457,14 @@ fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it()
         let ran = ran.env("SVC_BACKUP_DIR", folder.path().join("backups")).run();
         assert!(ran.status == 3 && ran.stderr.contains("cannot be read"), "{ran}");
     }
+    // Nor is a disk that is read-only a fault of the machine's.
+    let _disk = SmallDisk::at(&folder.path().join("state"), 1).unwrap();
+    fs::create_dir(folder.path().join("state/runs")).unwrap();
+    fs::write(folder.path().join("state/lock"), "").unwrap();
+    svc_tests::os::run(Command::new("mount").args(["-o", "remount,ro"]).arg(folder.path().join("state"))).unwrap();
+    let prune = Tool::script("svc-backup").arg("--prune").env("SVC_ENVIRONMENT_FILE", folder.path().join("none"));
+    let prune = prune.env("SVC_STATE_DIR", folder.path().join("state")).run().refused("permission_denied");
+    assert!(prune.stderr.contains("is read-only"), "{prune}");
 }
 
 #[test]
