@@ -419,8 +419,31 @@ fn a_secret_of_an_operators_command_is_in_no_log() {
     let folder = tempfile::tempdir().unwrap();
     own_script(folder.path(), "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n")
         .run()
-        .fails(2, "no_document");
+        .fails(2, "options_invalid");
     assert!(!holds(&folder.path().join("state"), "s3cr3t"));
+}
+
+#[test]
+fn what_is_wrong_of_an_option_or_a_setting_that_a_tool_is_given_is_told_and_nothing_was_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (script, words, setting, code, says) in [
+        (
+            "svc-backup",
+            &["--prune", "--max-age", "forever"][..],
+            ("SVC_NAME", "svc"),
+            "options_invalid",
+            "Invalid value 'forever'",
+        ),
+        ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
+        ("svc-backup", &["--delete", "-x"], ("SVC_NAME", "svc"), "options_invalid", "Unexpected argument '-x'"),
+        ("svc-upgrade", &["--dry-run", "--to", "v2"], ("SVC_NAME", "svc"), "options_invalid", "Invalid value 'v2'"),
+    ] {
+        let tool = Tool::script(script).args(words.iter().copied()).env(setting.0, setting.1);
+        let tool = tool.env("SVC_ENVIRONMENT_FILE", folder.path().join("none")).env("SVC_STATE_DIR", folder.path().join("state"));
+        let ran = tool.env("SVC_BACKUP_DIR", folder.path()).run().fails(2, code).unchanged();
+        let helps = if code == "settings_invalid" { setting.0.to_owned() } else { format!("Its options:\n  {script} --help") };
+        assert!(ran.doc()["error"]["message"].to_string().contains(says) && ran.hint().contains(&helps), "{ran}");
+    }
 }
 
 #[test]
