@@ -193,6 +193,9 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
         ("mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "failed"),
         // The holder has come further when the disk takes no more.
         ("mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "failed"),
+        // One that the system does not take: without the right, without an interpreter.
+        ("external installer -- \"$SVC_INSTALL_DIR/current-version\"", 1, "failed"),
+        ("external installer -- /no/such", 1, "failed"),
         ("exit 1", 1, "failed"),
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -323,10 +323,14 @@ fn discarding_what_is_replaced_keeps_nothing_and_an_installer_that_failed_is_run
     fs::create_dir_all(installer.parent().unwrap()).unwrap();
     let real = product.installer("1.15.5");
     let text = format!("#!/bin/sh\n[ -e '{}' ] && exec '{}'\nexit 1\n", product.path("go").display(), real.display());
-    os::write_program(&installer, text).unwrap();
-    let failed = product.tool("svc-rollback").arg("--discard-current").arg("--installer").arg(installer).run();
-    failed.fails(1, "command_failed").changed();
     let again = || product.tool("svc-rollback").arg("--resume");
+    // One that the system does not take, which nobody can see before.
+    os::write_program(&installer, "\x7fELF\0").unwrap();
+    let not_begun = product.tool("svc-rollback").arg("--discard-current").arg("--installer").arg(&installer).run();
+    assert!(not_begun.hint().contains(" --installer FILE") && !not_begun.hint().contains("rerun"), "{not_begun}");
+    not_begun.fails(1, "failed").changed();
+    os::write_program(&installer, text).unwrap();
+    again().arg("--installer").arg(installer).run().fails(1, "command_failed");
     again().run().refused("command_failed");
     fs::write(product.path("go"), "").unwrap();
     let ran = again().arg("--rerun-installer").run().ok();
