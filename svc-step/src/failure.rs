@@ -108,6 +108,10 @@ impl Failure {
                 Self::refused("permission_denied", format!("Cannot {action}: no rights to {path}."))
                     .hint("Run the command as root (sudo), or as the owner of that path.")
             }
+            io::ErrorKind::ReadOnlyFilesystem => {
+                Self::refused("permission_denied", format!("Cannot {action}: the disk that holds {path} is read-only."))
+                    .hint("Mount it writable, or name another directory.")
+            }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::failed("out_of_space", format!("Cannot {action}: the disk that holds {path} is full."))
                     .hint("Free disk space there, or name another directory, and run the same command again.")

@@ -355,6 +355,14 @@ pub fn free_bytes(folder: &Path) -> Option<u64> {
     Some(u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size())))
 }
 
+/// Whether the system lets the caller execute a file; not on a disk that is mounted noexec, whatever the mode of the file is.
+///
+/// # Errors
+/// Why it does not.
+pub fn executable(path: &Path) -> io::Result<()> {
+    Ok(nix::unistd::access(path, nix::unistd::AccessFlags::X_OK)?)
+}
+
 /// The path made absolute without resolving links, as documents have it.
 ///
 /// # Errors

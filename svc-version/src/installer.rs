@@ -1,16 +1,22 @@
 //! `installer`: the version of an installer, from its name `svc-x.y.z.run` (procedure, 9.1).
 
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::progress::Unit;
+use svc_step::reporter::shell_quoted;
 use svc_step::settings::Product;
 use svc_step::{Call, Failure, StepResult, Stopped, file};
 
 use crate::checksum;
 use crate::version::Version;
+
+/// How much of an installer holds its line `#!`, as the kernel has it.
+const HEAD: u64 = 256;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-version installer /srv/installers/svc-2.0.1.run")]
@@ -35,7 +41,7 @@ pub(crate) struct Installer {
     pub(crate) sha256: String,
     /// Its sum is that of the `.sha256` file beside it; `false`: there is no such file.
     pub(crate) checksum_verified: bool,
-    /// Whether the file's mode lets anybody run it; `false` comes with the refusal `file_invalid` (3).
+    /// Whether the system will execute it, by its mode, its disk and its interpreter; `false` comes with `file_invalid` (3).
     pub(crate) executable: bool,
 }
 
@@ -61,15 +67,50 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
     if !checksum_verified {
         call.reporter().detail("there is no .sha256 file beside the installer, so nothing was compared");
     }
-    let executable = meta.permissions().mode() & 0o111 != 0;
-    let installer = Installer { path: path.display().to_string(), version, size_bytes, sha256, checksum_verified, executable };
-    if executable { Ok(installer) } else { Err(Stopped::with(not_executable(path), installer)) }
+    let executable = may_execute(path, meta.permissions().mode());
+    let installer = Installer {
+        path: path.display().to_string(),
+        version,
+        size_bytes,
+        sha256,
+        checksum_verified,
+        executable: executable.is_ok(),
+    };
+    match executable {
+        Ok(()) => Ok(installer),
+        Err(failure) => Err(Stopped::with(failure, installer)),
+    }
 }
 
 /// Found out before the service is stopped for it.
-fn not_executable(path: &Path) -> Failure {
-    Failure::refused("file_invalid", format!("Nobody may execute the installer {}.", path.display()))
-        .hint(format!("When it is the right file: chmod +x '{}'", path.display()))
+fn may_execute(path: &Path, mode: u32) -> Result<(), Failure> {
+    let shown = path.display();
+    let refused = |message: String, hint: &str| Failure::refused("file_invalid", message).hint(hint);
+    if mode & 0o111 == 0 {
+        let chmod = shell_quoted(&["chmod", "+x", &path.to_string_lossy()]);
+        let hint = format!("When it is the right file: {chmod}");
+        return Err(refused(format!("Nobody may execute the installer {shown}."), &hint));
+    }
+    file::executable(path).map_err(|error| {
+        let hint = "Copy it to a disk that is not mounted noexec, or run the command as its owner.";
+        refused(format!("The installer {shown} may not be executed here."), hint).cause(error.to_string())
+    })?;
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(HEAD).read_to_end(&mut head));
+    read.map_err(|error| Failure::io("read the installer", path, &error))?;
+    let text = String::from_utf8_lossy(&head);
+    let Some(line) = text.strip_prefix("#!") else {
+        let is_text = !head.contains(&0);
+        let message = format!("The installer {shown} is a text that does not begin with `#!`.");
+        return if is_text { Err(refused(message, "Fetch the installer again.")) } else { Ok(()) };
+    };
+    let line = line.split('\n').next().unwrap_or_default().trim_matches([' ', '\t']);
+    let interpreter = line.split([' ', '\t']).next().unwrap_or_default();
+    file::executable(Path::new(interpreter)).map_err(|error| {
+        // Of a file with CRLF the CR is a part of the name.
+        let message = format!("The installer {shown} is run by {interpreter:?}, which cannot be executed.");
+        refused(message, "Install that, or fetch the installer again.").cause(error.to_string())
+    })
 }
 
 fn hash(call: &Call, path: &Path, size: u64) -> Result<(u64, String), Failure> {

@@ -145,6 +145,9 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
         ("mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "failed"),
         // The holder has come further when the disk takes no more.
         ("mkdir \"$SVC_RUN_DIR/02-installer.process\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "failed"),
+        // One that the system does not take: without the right, without an interpreter.
+        ("external installer -- \"$SVC_INSTALL_DIR/current-version\"", 1, "failed"),
+        ("external installer -- /no/such", 1, "failed"),
         ("exit 1", 1, "failed"),
     ] {
         let bare = Bare::default();
@@ -330,6 +333,22 @@ fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repa
 }
 
 #[test]
+fn what_is_wrong_of_an_option_or_a_setting_that_a_tool_is_given_is_told_and_nothing_was_changed() {
+    let bare = Bare::default();
+    let no_setting = ("SVC_NAME", "svc");
+    for (script, words, setting, code, says) in [
+        ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
+        ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
+        ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
+        ("svc-upgrade", &["--dry-run", "--to", "v2"], no_setting, "options_invalid", "Invalid value 'v2'"),
+    ] {
+        let ran = bare.tool(script, words).env(setting.0, setting.1).run().fails(2, code).unchanged();
+        let helps = if code == "settings_invalid" { setting.0.to_owned() } else { format!("Its options:\n  {script} --help") };
+        assert!(ran.doc()["error"]["message"].to_string().contains(says) && ran.hint().contains(&helps), "{ran}");
+    }
+}
+
+#[test]
 fn a_dry_run_of_the_setup_needs_no_cluster_that_is_up() {
     let bare = Bare::default();
     let setup = bare.tool("svc-setup-snapshots", &["--dry-run"]).talks().env("SVC_SEARCH_URL", "http://127.0.0.1:1");
@@ -352,6 +371,14 @@ fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it()
         let ran = bare.tool(script, words).as_user("daemon").run();
         assert!(ran.status == 3 && ran.stderr.contains("cannot be read"), "{ran}");
     }
+    // Nor is a disk that is read-only a fault of the machine's.
+    let state = bare.path("state");
+    let _disk = SmallDisk::at(&state, 1).unwrap();
+    fs::create_dir(state.join("runs")).unwrap();
+    fs::write(state.join("lock"), "").unwrap();
+    svc_tests::os::run(Command::new("mount").args(["-o", "remount,ro"]).arg(state)).unwrap();
+    let prune = bare.tool("svc-backup", &["--prune"]).run().refused("permission_denied");
+    assert!(prune.stderr.contains("is read-only"), "{prune}");
 }
 
 #[test]

@@ -598,7 +598,16 @@ fn hooks_are_told_of_a_run_that_failed_and_of_no_other() {
     assert!(ran.status == 5 && ran.stderr.contains("is not run") && !told.exists(), "{ran}");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(&hook, "#!/bin/sh\nexit 4\n").unwrap();
-    fs::copy(&hook, hook.with_file_name("20-tell")).unwrap();
+    // What an editor leaves is none.
+    for name in ["20-tell", ".10-tell", "10-tell~", "10-tell.swp", "10-tell.bak", "10-tell.dpkg-old"] {
+        fs::copy(&hook, hook.with_file_name(name)).unwrap();
+    }
     let ran = night().env(DOWN.0, DOWN.1).run();
     assert!(ran.status == 5 && ran.stderr.contains("10-tell failed") && ran.stderr.contains("20-tell failed"), "{ran}");
+    assert_eq!(ran.stderr.matches("The hook").count(), 2, "{ran}");
+    // A run that it starts itself tells nobody.
+    let again = svc_tests::tool::root().join("scripts/svc-nightly");
+    fs::write(&hook, format!("#!/bin/sh\necho >>'{}'\nexec '{}'\n", told.display(), again.display())).unwrap();
+    assert_eq!(night().env(DOWN.0, DOWN.1).run().status, 5);
+    assert_eq!(fs::read_to_string(&told).unwrap(), "\n");
 }

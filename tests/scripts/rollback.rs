@@ -327,9 +327,15 @@ fn what_cannot_be_kept_is_given_up_only_with_the_option_and_an_installer_that_fa
 
     let (go, real) = (product.path("go"), product.installer("1.15.5"));
     let does = format!("[ -e '{}' ] && exec '{}'\nexit 1", go.display(), real.display());
-    let installer = product.script("odd/rbdiscard-1.15.5.run", &does);
-    rollback().arg("--discard-current").arg("--installer").arg(installer).run().fails(1, "command_failed").changed();
+    let installer = product.path("odd/rbdiscard-1.15.5.run");
     let again = || product.tool("svc-rollback").arg("--resume");
+    // One that the system does not take, which nobody can see before.
+    os::write_program(&installer, "\x7fELF\0").unwrap();
+    let not_begun = rollback().arg("--discard-current").arg("--installer").arg(&installer).run();
+    assert!(not_begun.hint().contains(" --installer FILE") && !not_begun.hint().contains("rerun"), "{not_begun}");
+    not_begun.fails(1, "failed").changed();
+    let installer = product.script("odd/rbdiscard-1.15.5.run", &does);
+    again().arg("--installer").arg(installer).run().fails(1, "command_failed");
     again().run().refused("command_failed");
     fs::write(go, "").unwrap();
     let ran = again().arg("--rerun-installer").run().review("content_differs");

@@ -184,6 +184,21 @@ fn what_cannot_be_upgraded_is_refused_before_the_stop_and_every_check_is_made() 
     product.upgrade().run().fails(8, "locked").unchanged();
     product.tool("svc-backup").run().fails(8, "locked").unchanged();
     lock.unlock().unwrap();
+    // Installers that the system would not execute, whatever their mode is.
+    let installer = product.installer("2.0.1");
+    let folder = installer.parent().unwrap();
+    os::run(Command::new("mount").arg("--bind").args([folder, folder])).unwrap();
+    os::run(Command::new("mount").args(["-o", "remount,bind,noexec"]).arg(folder)).unwrap();
+    let noexec = product.upgrade().run();
+    os::run(Command::new("umount").arg(folder)).unwrap();
+    assert_eq!(noexec.failed_checks(), ["new", "previous-installer"], "{noexec}");
+    noexec.refused("file_invalid").unchanged();
+    // A wrong value is told in the words of the tool that gets it.
+    let wrong = product.upgrade().args(["--dry-run", "--last-minor", "1.15.5", "--layout", "json"]);
+    let wrong = wrong.env("SVC_REPOSITORY", "a b").env("SVC_DUMP_COMPRESS", "lz4").run();
+    assert_eq!(wrong.failed_checks(), ["path", "search", "repository", "database", "configuration-present"], "{wrong}");
+    assert!(wrong.check("database")["message"].as_str().unwrap().starts_with("SVC_DUMP_COMPRESS: "), "{wrong}");
+    wrong.fails(2, "options_invalid").error_has(&["'1.15.5'"]);
 
     checks_and_plan_are_shown(&product);
     assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));

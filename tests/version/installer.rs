@@ -35,10 +35,25 @@ fn an_installer_that_is_empty_a_folder_or_not_executable_is_found_out_before_the
     place.tool("installer").arg(place.file("svc-1.0.0.run", "")).run().fails(7, "file_invalid");
     fs::create_dir(place.path("svc-1.0.1.run")).unwrap();
     place.tool("installer").arg(place.path("svc-1.0.1.run")).run().fails(7, "file_invalid");
-    let plain = place.file("svc-1.0.2.run", "#!/bin/sh\n");
+    fs::create_dir(place.path("a'b")).unwrap();
+    let plain = place.file("a'b/svc-1.0.2.run", "#!/bin/sh\n");
     let ran = place.tool("installer").arg(&plain).run().refused("file_invalid");
-    assert!(hint(&ran).contains(&format!("chmod +x '{}'", plain.display())), "{ran}");
+    assert!(hint(&ran).ends_with(&format!("chmod +x \"{}\"", plain.display())), "{ran}");
     assert_eq!(ran.result()["executable"], false);
+    // What the system would not begin.
+    let installer = place.installer("svc-2.0.1.run");
+    for (content, taken) in [
+        ("#!/no/such\n", false),
+        ("#!/bin/sh\r\n", false),
+        ("exit 0\n", false),
+        ("#! /bin/sh -e\nexit 0\n", true),
+        ("\x7fELF\0", true),
+    ] {
+        fs::write(&installer, content).unwrap();
+        let ran = place.tool("installer").arg(&installer).run();
+        let ran = if taken { ran.ok() } else { ran.refused("file_invalid") };
+        assert_eq!(ran.result()["executable"], taken, "{content}: {ran}");
+    }
 }
 
 #[test]

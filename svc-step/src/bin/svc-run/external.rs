@@ -2,12 +2,13 @@
 //! output and its exit status come into the journal whatever becomes of the script and of its supervisor.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,6 +25,7 @@ use svc_step::steps;
 use svc_step::work::{Lost, Work};
 
 use super::begin::SHORTLY;
+use super::hold::NOT_BEGUN;
 use super::protocol::Step;
 use super::redact;
 use super::run::{Run, with_ending};
@@ -73,7 +75,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     super::step::tell_begin(run, &files);
-    let ended = hold(run, step, &files, lock).and_then(|()| outcome(run, step, &files));
+    let ended = hold(run, step, &files, lock).and_then(|holder| outcome(run, step, &files, holder));
     ended.map_err(|stop| {
         if !stop.begun {
             let _ = fs::remove_file(with_ending(&files, "started"));
@@ -96,7 +98,7 @@ impl From<Failure> for Stop {
 }
 
 /// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
-fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Stop> {
+fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<ExitStatus, Stop> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(run.dir().join("log"));
     let log = log.map_err(|error| run.journal_full(&Failure::io("write the log", &run.dir().join("log"), &error)))?;
     let private = if step.name == steps::INSTALLER { run.private.len() } else { 0 };
@@ -110,19 +112,19 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<(), Stop> {
         holder.arg("--terminal");
     }
     if run.signal().is_some() {
-        return Err(not_begun(step, &std::io::Error::other("a signal came before")));
+        return Err(not_begun(run, step, "a signal came before"));
     }
     holder.arg("--").args(&step.command).current_dir(&step.directory).env_clear().envs(run.caller.environment.iter().cloned());
     // The lock is the holder's standard input: it is taken before the holder exists, and nobody else inherits it.
     let mut holder =
-        holder.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(log).spawn().map_err(|error| not_begun(step, &error))?;
+        holder.stdin(Stdio::from(lock)).stdout(Stdio::null()).stderr(log).spawn().map_err(|error| not_begun(run, step, error))?;
     let holder = Work::begin(move || holder.wait());
     loop {
         match holder.ended(Duration::from_millis(50)) {
-            Ok(Some(ended)) => return ended.map(drop).map_err(|error| not_begun(step, &error)),
+            Ok(Some(ended)) => return ended.map_err(|error| not_begun(run, step, error)),
             Ok(None) if run.signal().is_some() => return Err(still_running(step, files).into()),
             Ok(None) => {}
-            Err(Lost) => return Err(not_begun(step, &std::io::Error::other("nobody waited for its holder"))),
+            Err(Lost) => return Err(not_begun(run, step, "nobody waited for its holder")),
         }
     }
 }
@@ -132,13 +134,17 @@ fn still_running(step: &Step, files: &Path) -> Failure {
         .hint(format!("Wait until it has ended; it prints to {}.", with_ending(files, "out").display()))
 }
 
-fn not_begun(step: &Step, error: &std::io::Error) -> Stop {
-    let message = format!("The command of the step {} was not begun.", step.name);
-    Stop { failure: Failure::fault(message).cause(error.to_string()), begun: false }
+fn not_begun(run: &Run, step: &Step, why: impl Display) -> Stop {
+    let mut failure = Failure::fault(format!("The command of the step {} was not begun: {why}.", step.name));
+    // Before the point of no return the whole run is undone.
+    if run.script == "svc-rollback" && step.name == steps::INSTALLER {
+        failure = failure.hint(format!("With another installer:\n  {} --installer FILE", resume(run)));
+    }
+    Stop { failure, begun: false }
 }
 
 /// What became of the command, by what its holder has written.
-fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Stop> {
+fn outcome(run: &Run, step: &Step, files: &Path, holder: ExitStatus) -> Result<(), Stop> {
     let status = fs::read_to_string(with_ending(files, "rc")).ok().and_then(|text| text.trim().parse::<i32>().ok());
     match status {
         Some(status) => {
@@ -151,7 +157,10 @@ fn outcome(run: &Run, step: &Step, files: &Path) -> Result<(), Stop> {
             remove_unredacted(run.journal());
             Err(unknown(run, step).into())
         }
-        None => Err(not_begun(step, &std::io::Error::other("its holder ended before it"))),
+        None => match holder.code().filter(|code| *code != i32::from(NOT_BEGUN)) {
+            Some(number) => Err(not_begun(run, step, std::io::Error::from_raw_os_error(number))),
+            None => Err(not_begun(run, step, "its holder ended before it")),
+        },
     }
 }
 

@@ -17,7 +17,7 @@ use clap::Args;
 use nix::fcntl::{FallocateFlags, fallocate};
 use svc_step::file;
 
-use super::external::{append, started_at};
+use super::external::started_at;
 use super::redact;
 use super::run::with_ending;
 
@@ -26,8 +26,8 @@ use super::run::with_ending;
 const RESERVED: i64 = 1024 * 1024;
 /// How much of what the command prints is shown at a time.
 const SHOWN: u64 = 1024 * 1024;
-/// The status of a holder that did not begin its command.
-const NOT_BEGUN: u8 = 8;
+/// The status of a holder that did not begin its command; where the system has a number for why, that.
+pub const NOT_BEGUN: u8 = 255;
 
 /// How the command is held.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ pub fn run(args: &HoldArgs) -> ExitCode {
         Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(error) => {
             super::console::plain(&format!("svc-run hold: {error}"));
-            ExitCode::from(NOT_BEGUN)
+            ExitCode::from(error.raw_os_error().and_then(|number| u8::try_from(number).ok()).unwrap_or(NOT_BEGUN))
         }
     }
 }
@@ -88,7 +88,9 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
         output.sync_all().and_then(|()| file::sync_folder_of(&args.files).map_err(|failure| io::Error::other(failure.message)));
     recorded.inspect_err(|_| drop(fs::remove_file(path("out"))))?;
 
-    let status = run_command(args, &output, &process_file)?;
+    // One that the system does not take has changed nothing, and is not begun either.
+    let (child, terminal) = begin(args, &output).inspect_err(|_| drop(fs::remove_file(path("out"))))?;
+    let status = end_of(args, child, terminal, &process_file)?;
     // Installers sync nothing: what this one has laid, wherever that is, must not be lost with the power once it counts as done.
     nix::unistd::sync();
     if args.private > 0 {
@@ -119,21 +121,19 @@ fn reserve_space(output: &File) -> io::Result<()> {
     }
 }
 
-/// Its exit status as a shell gives it.
-fn run_command(args: &HoldArgs, output: &File, process_file: &File) -> io::Result<i32> {
+/// The command, and the terminal that it reads from.
+fn begin(args: &HoldArgs, output: &File) -> io::Result<(Child, Option<File>)> {
     let Some((program, arguments)) = args.command.split_first() else { return Err(io::Error::other("no command")) };
     let mut command = Command::new(program);
     command.args(arguments);
     let terminal = if args.terminal { OpenOptions::new().read(true).write(true).open("/dev/tty").ok() } else { None };
     command.stdin(terminal.as_ref().map_or(Ok(Stdio::null()), |terminal| terminal.try_clone().map(Stdio::from))?);
     command.stdout(output.try_clone()?).stderr(output.try_clone()?);
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            append(&with_ending(&args.files, "out"), &format!("{}: {error}\n", program.to_string_lossy()));
-            return Ok(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 });
-        }
-    };
+    Ok((command.spawn()?, terminal))
+}
+
+/// Its exit status as a shell gives it.
+fn end_of(args: &HoldArgs, mut child: Child, terminal: Option<File>, process_file: &File) -> io::Result<i32> {
     let process = child.id().to_string();
     if let Some(started) = started_at(&process) {
         let _ = process_file.write_all_at(format!("{process} {started}\n").as_bytes(), 0);

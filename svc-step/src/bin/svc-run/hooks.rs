@@ -14,11 +14,14 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use svc_step::Failure;
 use svc_step::document::Document;
+use svc_step::reporter::shell_quoted;
 use svc_step::settings::setting;
 
 use super::console;
 use super::report::RunResult;
 
+/// Set in the environment of a hook that is told of a failure: a run that it starts, or one below that, tells nobody.
+const TOLD: &str = "SVC_ON_FAILURE";
 /// How long a hook may take that is told of a failure.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -31,6 +34,8 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let event = folder.join(event);
     let mut hooks: Vec<PathBuf> = fs::read_dir(&event).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     hooks.retain(|hook| fs::metadata(hook).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0));
+    // What an editor or a package has put aside.
+    hooks.retain(|hook| !is_put_aside(&hook.file_name().unwrap_or_default().to_string_lossy()));
     hooks.sort();
     for hook in &hooks {
         [hook.as_path(), event.as_path(), folder].into_iter().try_for_each(|path| refuse_unsafe(hook, path))?;
@@ -48,17 +53,22 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(hooks)
 }
 
+fn is_put_aside(name: &str) -> bool {
+    name.starts_with('.') || ["~", ".bak", ".swp"].iter().any(|end| name.ends_with(end)) || name.contains(".dpkg-")
+}
+
 fn refuse_unsafe(hook: &Path, path: &Path) -> Result<(), Failure> {
     let data = fs::metadata(path).map_err(|error| Failure::io("inspect the hook", path, &error))?;
     if data.uid() == nix::unistd::Uid::effective().as_raw() && data.mode() & 0o022 == 0 {
         return Ok(());
     }
     let shown = path.display();
+    let quoted = shell_quoted(&[path.to_string_lossy()]);
     Err(Failure::refused(
         "permission_denied",
         format!("The hook {} is not run: others can write to {shown}, or it is not yours.", hook.display()),
     )
-    .hint(format!("chown {} '{shown}' && chmod go-w '{shown}'", nix::unistd::Uid::effective())))
+    .hint(format!("chown {} {quoted} && chmod go-w {quoted}", nix::unistd::Uid::effective())))
 }
 
 /// The step that a hook is: a step's name has no dots.
@@ -71,6 +81,9 @@ pub fn step_of(hook: &Path) -> String {
 /// Tells the hooks of `on-failure` of a run that has not ended well: each gets the last document on stdin, and the caller's environment.
 /// What is wrong with one changes nothing of the run.
 pub fn on_failure(document: &Document<RunResult>, environment: &[(OsString, OsString)]) {
+    if std::env::var_os(TOLD).is_some() {
+        return;
+    }
     let failures = match of("on-failure") {
         Ok(hooks) => hooks.iter().filter_map(|hook| tell(hook, document, environment).err()).collect(),
         Err(failure) => vec![failure],
@@ -87,7 +100,8 @@ fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, O
     let mut input = tempfile::tempfile().map_err(fault)?;
     input.write_all(&serde_json::to_vec(document).unwrap_or_default()).and_then(|()| input.rewind()).map_err(fault)?;
     let mut command = Command::new(hook);
-    command.env_clear().envs(environment.iter().cloned()).stdin(Stdio::from(input)).process_group(0);
+    command.env_clear().envs(environment.iter().cloned()).env(TOLD, "1");
+    command.stdin(Stdio::from(input)).process_group(0);
     let output = log_of(document).map_err(fault)?;
     command.stdout(output.try_clone().map_err(fault)?).stderr(output);
     let mut child = command.spawn().map_err(fault)?;

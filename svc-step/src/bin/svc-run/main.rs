@@ -10,6 +10,7 @@ mod external;
 mod guess;
 mod hold;
 mod hooks;
+mod misuse;
 mod protocol;
 mod query;
 mod recover;

@@ -13,6 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use svc_step::document::Document;
+use svc_step::file::Existing;
 use svc_step::journal::{self, Journal, Kind};
 use svc_step::reporter::shell_quoted;
 use svc_step::work::{Lost, Work};
@@ -20,6 +21,7 @@ use svc_step::{Failure, Status, file};
 
 use super::console;
 use super::external;
+use super::misuse::{self, Printed};
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
@@ -142,12 +144,12 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     run.log(&format!("{} {}: {shown}", if reads { "check" } else { "step" }, step.name));
     run.note_started(&files, if reads { Kind::Check } else { Kind::Step })?;
     tell_begin(run, &files);
-    let status = wait(run, step, &command, &files)?;
+    let (status, printed) = wait(run, step, &command, &files)?;
     if run.dry_run {
         let document = with_ending(&files, "json").file_name().unwrap_or_default().into();
         run.state().checked.insert(document, (format!("{}.json", step.name), command_line(run, step, &command)));
     }
-    check_outcome(run, step, &files, status)
+    check_outcome(run, step, &files, status, &printed)
 }
 
 /// A command in which the argument `@STEP` is the file of that step's document. (What an external command is given is its own.)
@@ -209,8 +211,8 @@ fn command_line(run: &Run, step: &Step, command: &[OsString]) -> String {
     line
 }
 
-/// Starts the tool with its document under `.partial`, and waits; the exit status as a shell gives it.
-fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i32, Failure> {
+/// Starts the tool with its document under `.partial`, and waits; the exit status as a shell gives it, and what it has printed.
+fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<(i32, Printed), Failure> {
     let partial = with_ending(files, "json.partial");
     let open = |path: &Path, append: bool| {
         let mut options = OpenOptions::new();
@@ -226,12 +228,16 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
     // A script keeps a log of its own.
     let is_script = command.first().is_some_and(|program| SCRIPTS.iter().any(|script| Path::new(program).ends_with(script)));
     let told = svc_step::reporter::is_watched() || (is_script && run.verbose);
-    let stderr = if told { Stdio::inherit() } else { open(&run.dir().join("log"), true)?.into() };
+    let log = run.dir().join("log");
+    let stderr = if told { Stdio::inherit() } else { open(&log, true)?.into() };
+    let printed = Printed::from_here(if told { "/proc/self/fd/2".into() } else { log });
     let mut child = child_of(run, step, command)?.stdout(stdout).stderr(stderr).spawn().map_err(|error| {
         let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
-        Failure::not_found("file_not_found", format!("The program {program} of the step {} cannot be started.", step.name))
-            .hint("Install it where the PATH leads to.")
-            .cause(error.to_string())
+        let message = format!("The program {program} of the step {} cannot be started: {error}.", step.name);
+        match error.kind() {
+            io::ErrorKind::NotFound => Failure::not_found("file_not_found", message).hint("Install it where the PATH leads to."),
+            _ => Failure::fault(message),
+        }
     })?;
     let process = child.id();
     run.register(process, &step.name);
@@ -241,7 +247,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<i3
         Failure::fault(format!("The end of the step {} was lost: {error}.", step.name))
             .hint(format!("Find out what keeps its process {process} from ending:\n  ps -o pid,stat,wchan,args {process}"))
     })?;
-    Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+    Ok((ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1), printed))
 }
 
 /// Waits for a tool. One that was told to end and does not is killed, and what no signal ends (it waits for a disk that is away) is left
@@ -288,9 +294,17 @@ pub fn undo_unrecorded(run: &Run, step: &Step) -> bool {
 }
 
 /// By its document; without one its outcome is unknown.
-fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32) -> Result<(), Failure> {
+fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32, printed: &Printed) -> Result<(), Failure> {
     let kept = run.keep_document(files);
-    let document = journal::document_in(&with_ending(files, "json"));
+    let path = with_ending(files, "json");
+    let mut document = journal::document_in(&path);
+    if document.is_none() && status == i32::from(Status::Usage.code()) && !is_disk_full(run) {
+        document = misuse::document(run, step, &printed.text());
+        if let Some(document) = &document {
+            let text = serde_json::to_vec(document).unwrap_or_default();
+            let _ = file::write_whole(&path, &text, 0o600, Existing::Replace);
+        }
+    }
     let outcome = match &document {
         Some(document) if document.ok && (status == 0 || status == i32::from(Status::Review.code())) => {
             if status != 0 {
@@ -312,24 +326,30 @@ fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32) -> Result<()
 fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status: i32) -> Failure {
     let status = u8::try_from(status).ok().filter(|code| (1..=9).contains(code)).map_or(Status::Failed, super::run::status_of);
     let Some(error) = document.and_then(|document| document.error.as_ref()) else {
-        let log = run.dir().join("log");
-        if file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED_FOR_A_DOCUMENT) {
+        if is_disk_full(run) {
             let message =
                 format!("The step {} ended, and there was no disk space for its document in {}.", step.name, run.dir().display());
             return Failure::failed("journal_full", message).hint(disk_space_hint(&run.state_dir));
         }
-        return Failure::new(
-            status,
-            "no_document",
-            format!("The step {} ended and left no document; see {}.", step.name, log.display()),
-        )
-        .hint(format!("Read {}, then run the same command again.", log.display()));
+        let message = format!("The step {} ended and left no document", step.name);
+        // What a dry run has written is gone when this is read.
+        if run.dry_run {
+            return Failure::new(status, "no_document", format!("{message}."));
+        }
+        let log = run.dir().join("log");
+        return Failure::new(status, "no_document", format!("{message}; see {}.", log.display()))
+            .hint(format!("Read {}, then run the same command again.", log.display()));
     };
     let mut failure = Failure::new(status, &error.code, error.message.clone());
     failure.hint = console::hint_of(&run.script, document).or_else(|| error.hint.clone());
     failure.retryable = error.retryable;
     failure.causes.clone_from(&error.causes);
     failure
+}
+
+/// Whether a document that is not there may be lost of that.
+fn is_disk_full(run: &Run) -> bool {
+    file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED_FOR_A_DOCUMENT)
 }
 
 /// The newest run that an earlier attempt of this step has made, where the step is a script: it was called for the same thing.
