@@ -180,7 +180,7 @@ fn an_operators_own_script_names_the_document_of_an_earlier_step_by_that_step_an
 fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed_and_no_secret_of_its_commands_is_in_a_log() {
     let bare = Bare::default();
     let secret = "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n";
-    bare.own_script(secret).run().fails(2, "no_document");
+    bare.own_script(secret).run().fails(2, "options_invalid");
     assert!(!holds(&bare.path("state"), "s3cr3t"));
     let ran = bare.own_script("svc-run commit --hint 'Look.'\nexternal installer -- false\n").run().fails(1, "command_failed");
     let script = bare.path("own scripts/mine");
