@@ -9,7 +9,6 @@ mod migrate;
 mod plan;
 mod releases;
 mod rows;
-mod search;
 mod serve;
 mod settings;
 mod shapes;
@@ -36,7 +35,7 @@ enum Command {
         place: Place,
         /// How many
         #[arg(long)]
-        items: u32,
+        items: i64,
     },
     /// Prints what installing a version would be (fresh, adopt, upgrade, again), or refuses; changes nothing
     Plan(Target),
