@@ -1,8 +1,9 @@
-//! `svc-testhost suite`, which runs all the others.
+//! `svc-testhost suite`, which runs all the others; and the sample service's installers.
 
 use std::fs;
 use std::process::Command;
 
+use svc_tests::host::Host;
 use svc_tests::os;
 use svc_tests::tool::{bin_dir, root};
 
@@ -26,4 +27,10 @@ fn a_search_database_that_cannot_be_had_is_skipped_by_name_and_not_passed() {
         std::str::from_utf8(&suite.stdout).unwrap().lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(told, [["opensearch-2", "skipped"], ["elasticsearch-8", "skipped"]]);
     assert!(said.contains("cannot fetch org.opensearch.distribution"), "{said}");
+}
+
+#[test]
+fn the_installers_of_the_sample_service_do_what_its_page_says() {
+    let checked = Command::new(root().join("tests/service/check")).envs(Host::shared().unwrap().command_env()).output().unwrap();
+    assert!(checked.status.success(), "{}{}", String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
 }

@@ -1,43 +1,33 @@
-//! One command run to its end, and what it took; and the machine on which it ran.
+//! One command run to its end, and what it took; and the servers and the machine on which it ran.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde_json::Value;
-use svc_tests::tool::bin_dir;
+use svc_tests::host::{Host, OwnPostgres, OwnSearch};
+use svc_tests::postgres::Postgres;
+use svc_tests::sandbox::Sandbox;
+use svc_tests::search::{BENCHMARK_JVM_OPTIONS, Search, Settings};
+use svc_tests::tool::search_path;
+use svc_tests::{os, wait};
 use tempfile::TempDir;
 
-/// GNU time: the kernel's account of one process. A child that this program starts itself would be charged with the memory of
-/// this program, from which it was split off.
-const TIME: &str = "/usr/bin/time";
-
-/// A command line and the variables beside it.
-#[derive(Debug, Clone)]
+/// What is measured of one side, as an operator types it in a shell; `%N` is another number each time.
+#[derive(Debug, Clone, Default)]
 pub struct Line {
-    words: Vec<OsString>,
-    env: Vec<(String, OsString)>,
-}
-
-impl Line {
-    pub fn new<W: Into<OsString>>(words: impl IntoIterator<Item = W>) -> Self {
-        Self { words: words.into_iter().map(Into::into).collect(), env: Vec::new() }
-    }
-
-    /// One of our programs.
-    pub fn tool(name: &str, args: &[&str]) -> Self {
-        Self::new([bin_dir().join(name).into_os_string()].into_iter().chain(args.iter().map(Into::into)))
-    }
-
-    pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
-        self.env.push((name.to_owned(), value.into()));
-        self
-    }
+    pub before: String,
+    pub timed: String,
+    /// What `jq` finds in what it has printed.
+    pub holds: String,
+    pub after: String,
 }
 
 /// What a call took.
@@ -45,101 +35,137 @@ impl Line {
 pub struct Cost {
     /// From its start to its end.
     pub seconds: f64,
-    /// The most memory that it held.
+    /// The most memory that it held, without that of what it starts.
     pub memory_bytes: u64,
-    /// What it computed, in user and system mode.
+    /// What it and what it starts computed, in user and system mode.
     pub cpu_seconds: f64,
 }
 
 /// A folder of the benchmark's own, in which the output of measured commands goes.
 #[derive(Debug)]
-pub struct Scratch(pub TempDir);
+pub struct Scratch {
+    pub folder: TempDir,
+    /// What the lines have in their environment, beside our programs in their `PATH`.
+    pub env: Vec<(&'static str, String)>,
+    number: AtomicUsize,
+}
 
 impl Scratch {
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+    pub fn new(env: Vec<(&'static str, String)>) -> Result<Self> {
+        Ok(Self { folder: tempfile::tempdir_in("/var/tmp")?, env, number: AtomicUsize::new(0) })
     }
 
-    /// What the last command has printed, as JSON.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.file(name).display().to_string()
+    }
+
+    /// What the last command has printed.
+    pub fn output(&self) -> Result<String> {
+        Ok(fs::read_to_string(self.file("output"))?)
+    }
+
+    /// The same as JSON.
     pub fn printed(&self) -> Result<Value> {
-        let text = fs::read_to_string(self.file("output"))?;
+        let text = self.output()?;
         serde_json::from_str(&text).with_context(|| text)
     }
 
+    /// The same as the document of a call that must have ended well.
+    pub fn ok(&self) -> Result<Value> {
+        let printed = self.printed()?;
+        ensure!(printed["ok"] == true, "ours is not ok: {printed}");
+        Ok(printed)
+    }
+
+    /// A shell that runs that, in the folder.
+    fn shell(&self, script: &str) -> Command {
+        let mut sh = Command::new("sh");
+        sh.args(["-ec", script]).current_dir(self.folder.path()).env("PATH", search_path([]));
+        sh.envs(self.env.iter().map(|(name, value)| (name, value)));
+        sh
+    }
+
+    /// Runs one program, with its arguments.
+    pub fn call(&self, words: &str) -> Result<Cost> {
+        self.weigh(&mut self.shell(&format!("exec {words}")))
+    }
+
+    /// Measures each of them, in `rounds` rounds; who comes first changes from round to round, as whatever drifts must favour nobody.
+    pub fn in_turn<const N: usize>(&self, rounds: usize, each: [&Line; N]) -> Result<[Vec<Cost>; N]> {
+        let mut costs = [const { Vec::new() }; N];
+        for round in 0..rounds {
+            for turn in 0..N {
+                let which = (round + turn) % N;
+                costs[which].push(self.run(each[which])?);
+            }
+        }
+        Ok(costs)
+    }
+
+    pub fn run(&self, Line { before, timed, holds, after }: &Line) -> Result<Cost> {
+        let number = self.number.fetch_add(1, Ordering::Relaxed).to_string();
+        let fill = |text: &str| text.replace("%N", &number);
+        let beside = |script: &str| os::run(&mut self.shell(&fill(script))).map(drop);
+        beside(before)?;
+        let is_one = !timed.contains(['&', ';', '|', '>']);
+        let cost = self.weigh(&mut self.shell(&format!("{}{}", if is_one { "exec " } else { "" }, fill(timed))))?;
+        if !holds.is_empty() {
+            os::run(Command::new("jq").args(["-e", holds]).arg(self.file("output")))
+                .with_context(|| self.output().unwrap_or_default())?;
+        }
+        beside(after)?;
+        Ok(cost)
+    }
     /// Keeps what the last command has printed, and gives the file.
     pub fn keep(&self, name: &str) -> Result<String> {
         fs::copy(self.file("output"), self.file(name))?;
-        Ok(self.file(name).display().to_string())
+        Ok(self.path(name))
     }
 
     /// Runs it, and gives its time in seconds.
-    pub fn time(&self, line: &Line) -> Result<f64> {
-        let (mut command, errors) = self.prepared(line)?;
-        let started = Instant::now();
-        let status = command.status().with_context(|| format!("cannot run {:?}", line.words))?;
-        let seconds = started.elapsed().as_secs_f64();
-        ensure!(status.success(), "{:?}: {status}\n{}", line.words, fs::read_to_string(&errors)?);
-        Ok(seconds)
+    pub fn time(&self, command: &mut Command) -> Result<f64> {
+        self.weigh(command).map(|cost| cost.seconds)
     }
 
-    /// Runs a program that starts no other.
-    pub fn weigh(&self, line: &Line) -> Result<Cost> {
-        ensure!(Path::new(TIME).exists(), "{TIME} is not there: tests/packages installs it");
-        let account = self.file("time");
-        let before = [TIME.into(), "--format=%M %U %S".into(), "--output".into(), account.clone().into_os_string()];
-        let words = before.into_iter().chain(line.words.iter().cloned()).collect();
-        let seconds = self.time(&Line { words, env: line.env.clone() })?;
-        let text = fs::read_to_string(&account)?;
-        let numbers: Vec<f64> =
-            text.split_whitespace().map(str::parse).collect::<Result<_, _>>().with_context(|| text.clone())?;
-        ensure!(numbers.len() == 3, "{TIME} says {text:?}");
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let memory_bytes = numbers[0] as u64 * 1024;
-        Ok(Cost { seconds, memory_bytes, cpu_seconds: numbers[1] + numbers[2] })
-    }
-
-    /// Runs a program that starts others: its memory is without theirs, its computing is with it.
-    pub fn watch(&self, line: &Line) -> Result<Cost> {
-        let (mut command, errors) = self.prepared(line)?;
-        let before = computed()?;
-        let started = Instant::now();
-        let mut child = command.spawn().with_context(|| format!("cannot run {:?}", line.words))?;
-        let status = PathBuf::from(format!("/proc/{}/status", child.id()));
-        let mut memory_bytes = 0;
-        let ended = loop {
-            // The kernel keeps the most that there was; it is gone with the process, so its last moment may be missed.
-            memory_bytes = memory_bytes.max(peak(&status).unwrap_or_default());
-            match child.try_wait()? {
-                Some(ended) => break ended,
-                None => std::thread::sleep(Duration::from_millis(5)),
-            }
-        };
-        let seconds = started.elapsed().as_secs_f64();
-        ensure!(ended.success(), "{:?}: {ended}\n{}", line.words, fs::read_to_string(&errors)?);
-        Ok(Cost { seconds, memory_bytes, cpu_seconds: computed()? - before })
-    }
-
-    fn prepared(&self, line: &Line) -> Result<(Command, PathBuf)> {
-        let (program, arguments) = line.words.split_first().context("an empty command")?;
+    /// Runs it.
+    pub fn weigh(&self, command: &mut Command) -> Result<Cost> {
         let errors = self.file("errors");
-        let mut command = Command::new(program);
-        command.args(arguments).envs(line.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(File::create(self.file("output"))?).stderr(File::create(&errors)?);
-        Ok((command, errors))
+        let (before, started) = (computed()?, Instant::now());
+        let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+        let status = PathBuf::from(format!("/proc/{}/status", child.id()));
+        let (running, ended) = mpsc::channel::<()>();
+        // The kernel keeps the most that there was; it is gone with the process, so its last moment may be missed.
+        let watch = thread::spawn(move || {
+            let mut most = 0;
+            loop {
+                most = most.max(peak(&status).unwrap_or_default());
+                if ended.recv_timeout((started.elapsed() / 50).min(Duration::from_millis(5)))
+                    != Err(mpsc::RecvTimeoutError::Timeout)
+                {
+                    return most;
+                }
+            }
+        });
+        let ended = child.wait()?;
+        let seconds = started.elapsed().as_secs_f64();
+        drop(running);
+        ensure!(ended.success(), "{command:?}: {ended}\n{}", fs::read_to_string(&errors)?);
+        Ok(Cost { seconds, memory_bytes: watch.join().unwrap_or_default(), cpu_seconds: computed()? - before })
     }
 }
 
-/// Measures each of them in seconds, in `rounds` rounds; who comes first changes from round to round, as whatever drifts must
-/// favour nobody.
-pub fn in_turn<const N: usize>(rounds: usize, each: [&mut dyn FnMut() -> Result<f64>; N]) -> Result<[Vec<f64>; N]> {
-    let mut seconds = [const { Vec::new() }; N];
-    for round in 0..rounds {
-        for turn in 0..N {
-            let which = (round + turn) % N;
-            seconds[which].push(each[which]()?);
-        }
-    }
-    Ok(seconds)
+pub fn seconds(costs: &[Cost]) -> Vec<f64> {
+    costs.iter().map(|cost| cost.seconds).collect()
+}
+
+/// The most memory of them all, in MB.
+pub fn megabytes<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> f64 {
+    costs.into_iter().map(|cost| cost.memory_bytes).max().unwrap_or_default() as f64 / 1e6
 }
 
 /// What all programs that have ended have computed, in seconds.
@@ -160,21 +186,71 @@ pub fn settle_disk() {
     nix::unistd::sync();
 }
 
-/// The machine as a report names it: its processors, its memory, and the file system at a place.
+/// The same of a server, too.
+pub fn settle(postgres: &Postgres) -> Result<()> {
+    postgres.sql("postgres", "CHECKPOINT")?;
+    settle_disk();
+    Ok(())
+}
+
+/// A search database of the benchmark's own, with the options that a real one has.
+pub fn search_server(host: &Host, key: &str, extra: &[(&str, &str)]) -> Result<OwnSearch> {
+    let extra = extra.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let server = host.prepare_search_server(key, &Settings { extra, ..Settings::default() })?;
+    fs::write(server.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
+    server.search.start(&host.systemd)?;
+    Ok(server)
+}
+
+/// A PostgreSQL that waits for its disk, as Debian sets it up: nothing of the tests has to survive.
+pub fn durable(host: &Host) -> Result<OwnPostgres> {
+    let postgres = host.postgres_server()?;
+    for name in ["fsync", "synchronous_commit", "full_page_writes", "dynamic_shared_memory_type", "max_connections"] {
+        postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
+    }
+    host.systemd.stop(&postgres.unit)?;
+    host.systemd.start(&postgres.unit)?;
+    wait::until("PostgreSQL", wait::HANG, || postgres.sql("postgres", "SELECT 1").ok())?;
+    Ok(postgres)
+}
+
+/// Fills an index with so many documents of 100 KB, in one segment a shard: nothing is merged while something is measured.
+pub fn fill_index(sandbox: &Sandbox, name: &str, documents: usize) {
+    sandbox.fill_noise(name, documents);
+    sandbox.ask("POST", &format!("/{name}/_forcemerge?max_num_segments=1"), None);
+    sandbox.ask("POST", &format!("/{name}/_flush"), None);
+}
+
+/// Rows of each table for one MB of the database, as it was seen to come out.
+const ROWS: [(&str, usize); 4] = [("%USERS%", 54), ("%PROJECTS%", 11), ("%DOCUMENTS%", 436), ("%EVENTS%", 2720)];
+
+/// Makes a service's four tables in each of the schemas, again where they are there: with keys, foreign keys and indices, of about
+/// that size together on the server's disk.
+pub fn fill_tables(postgres: &Postgres, database: &str, schemas: &[String], megabytes: usize) -> Result<()> {
+    let each = megabytes / schemas.len();
+    let sql = include_str!("rows.sql").to_owned();
+    let sql = ROWS.iter().fold(sql, |sql, (name, rows)| sql.replace(name, &(rows * each).to_string()));
+    for schema in schemas {
+        postgres.sql(database, &sql.replace("%SCHEMA%", schema))?;
+    }
+    postgres.sql(database, "VACUUM (ANALYZE, FREEZE)").map(drop)
+}
+
+/// A server as a report names it.
+pub fn search(search: &Search) -> String {
+    format!("{} {} with 1 GB of heap", search.product, search.version)
+}
+
+/// The same of PostgreSQL.
+pub fn postgresql(postgres: &Postgres) -> Result<String> {
+    let version = postgres.sql("postgres", "SELECT current_setting('server_version')")?;
+    Ok(format!("PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on)"))
+}
+
+/// The machine: its processors, its memory, and the file system at a place.
 pub fn machine(place: &Path) -> Result<String> {
-    let (cpu, memory) = (fs::read_to_string("/proc/cpuinfo")?, fs::read_to_string("/proc/meminfo")?);
-    let field = |text: &str, name: &str| {
-        let line = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
-        line.map_or("?".to_owned(), |(_, value)| value.trim().to_owned())
-    };
-    let kilobytes: f64 = field(&memory, "MemTotal").split(' ').next().unwrap_or_default().parse().unwrap_or_default();
-    let mount = Command::new("findmnt").args(["--noheadings", "--output=FSTYPE", "--target"]).arg(place).output()?;
-    Ok(format!(
-        "{} cores of {}, {:.0} GB of memory, {} on {}",
-        std::thread::available_parallelism()?,
-        field(&cpu, "model name"),
-        kilobytes / 1e6,
-        String::from_utf8_lossy(&mount.stdout).trim(),
-        fs::read_to_string("/proc/sys/kernel/osrelease")?.trim()
-    ))
+    let script = r#"printf '%s cores of %s, %.0f GB of memory, %s on %s' "$(nproc)" \
+        "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(awk '/^MemTotal:/ { print $2 / 1e6 }' /proc/meminfo)" \
+        "$(findmnt --noheadings --output=FSTYPE --target "$0")" "$(uname -r)""#;
+    os::run(Command::new("sh").args(["-c", script]).arg(place))
 }

@@ -1,30 +1,20 @@
 //! svc-pgdump and svc-pgrestore beside pg_dump, psql and pg_restore, on a server of the benchmark's own in a throw-away host.
 
-use std::cell::Cell;
 use std::fs;
 
-use anyhow::{Result, ensure};
-use clap::{Args, ValueEnum};
+use anyhow::Result;
+use clap::Args;
 use svc_tests::host::{Host, OwnPostgres};
+use svc_tests::os;
 use svc_tests::postgres::ADMINISTRATOR;
-use svc_tests::{os, wait};
 
-use crate::measure::{Line, Scratch, in_turn, machine, settle_disk};
+use crate::Frame;
+use crate::measure::{Line, Scratch, durable, fill_tables, machine, megabytes, postgresql, seconds, settle};
 use crate::report::{Point, Report};
-use crate::{Frame, rows};
 
-/// What can be measured by itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Part {
-    /// The dump, beside pg_dump and sync
-    Dump,
-    /// The restore, beside psql -f and pg_restore -Fd -j2
-    Restore,
-    /// The same with a database that one large table dominates
-    Dominated,
-    /// Many tables
-    Tables,
-}
+/// What can be measured by itself: the dump, beside pg_dump and sync; the restore, beside psql -f and pg_restore -Fd -j2; the same with
+/// a database that one large table dominates; many tables.
+const PARTS: [&str; 4] = ["dump", "restore", "dominated", "tables"];
 
 /// What is measured, and on how much.
 #[derive(Debug, Args)]
@@ -36,7 +26,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "1250,2500,5000")]
     tables: Vec<usize>,
     #[command(flatten)]
-    frame: Frame<Part>,
+    frame: Frame,
 }
 
 /// The database that is dumped and restored, its owner, and where the plain commands restore to.
@@ -49,38 +39,26 @@ const MEMORY: f64 = 64.0;
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let (server, pairs) = (&Server::start()?, arguments.frame.pairs(10)?);
-    arguments.frame.measure(server.described()?, |report, wanted| {
-        if wanted(Part::Dump) || wanted(Part::Restore) {
+    arguments.frame.measure(&PARTS, server.described()?, |report, wanted| {
+        if wanted("dump") || wanted("restore") {
             let schemas: Vec<String> = (0..10).map(|n| format!("part{n}")).collect();
-            server.fill(|| rows::fill(&server.postgres, DATABASE, &schemas, arguments.megabytes))?;
-            if wanted(Part::Dump) {
+            server.fill(|| fill_tables(&server.postgres, DATABASE, &schemas, arguments.megabytes))?;
+            if wanted("dump") {
                 dump(server, report, pairs)?;
             }
-            if wanted(Part::Restore) {
+            if wanted("restore") {
                 restore(server, report, pairs, "", 0.85)?;
             }
         }
-        if wanted(Part::Dominated) {
+        if wanted("dominated") {
             server.fill(|| dominated(server, arguments.megabytes / 3))?;
             restore(server, report, pairs, ", one large table", 1.0)?;
         }
-        if wanted(Part::Tables) {
+        if wanted("tables") {
             many_tables(server, report, &arguments.tables)?;
         }
         Ok(())
     })
-}
-
-/// Makes a server of the tests wait for its disk, as Debian sets it up: nothing of the tests has to survive.
-pub fn durable(host: &Host) -> Result<OwnPostgres> {
-    let postgres = host.postgres_server()?;
-    for name in ["fsync", "synchronous_commit", "full_page_writes", "dynamic_shared_memory_type", "max_connections"] {
-        postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
-    }
-    host.systemd.stop(&postgres.unit)?;
-    host.systemd.start(&postgres.unit)?;
-    wait::until("PostgreSQL", wait::HANG, || postgres.sql("postgres", "SELECT 1").ok())?;
-    Ok(postgres)
 }
 
 /// A server of the benchmark's own, beside which nothing else runs.
@@ -94,35 +72,25 @@ impl Server {
     fn start() -> Result<Self> {
         let host = Host::shared()?;
         host.systemd.stop(&host.search.unit)?;
-        let server = Self { postgres: durable(&host)?, scratch: Scratch(tempfile::tempdir_in("/var/tmp")?) };
-        os::folder(server.scratch.0.path(), 0o755, Some(&os::system_user(ADMINISTRATOR)?))?;
-        server.postgres.create_role(OWNER, "secret")?;
-        Ok(server)
+        let postgres = durable(&host)?;
+        let mut scratch =
+            Scratch::new(vec![("PGHOST", postgres.socket_dir.display().to_string()), ("PGPORT", postgres.port.to_string())])?;
+        scratch.env.push(("SVC_STATE_DIR", scratch.path("state")));
+        os::folder(scratch.folder.path(), 0o755, Some(&os::system_user(ADMINISTRATOR)?))?;
+        postgres.create_role(OWNER, "secret")?;
+        Ok(Self { postgres, scratch })
     }
 
-    fn path(&self, name: &str) -> String {
-        self.scratch.file(name).display().to_string()
-    }
-
-    fn connected(&self, line: Line) -> Line {
-        line.env("PGHOST", &self.postgres.socket_dir).env("PGPORT", self.postgres.port.to_string())
-    }
-
-    /// `svc-pgdump` as root types it.
-    fn dump(&self, path: &str, more: &[&str]) -> Line {
-        let args = [&["--as", "postgres", "--force", "--dbname", DATABASE, "--output", path], more].concat();
-        self.connected(Line::tool("svc-pgdump", &args)).env("SVC_STATE_DIR", self.path("state"))
-    }
-
-    /// `svc-pgrestore` likewise.
-    fn restore(&self, args: &[&str]) -> Line {
-        self.connected(Line::tool("svc-pgrestore", args)).env("SVC_STATE_DIR", self.path("state"))
+    /// A line that is measured when all is written that the server and the system have not written yet.
+    fn line(&self, before: &str, timed: String, holds: &str, after: &str) -> Line {
+        let settle = self.plain("psql -Xqc CHECKPOINT postgres");
+        let before = if before.is_empty() { String::new() } else { self.plain(before) + "; " };
+        Line { before: format!("{before}{settle}; sync"), timed, holds: holds.to_owned(), after: after.to_owned() }
     }
 
     /// Plain commands, as the administrator types them.
-    fn plain(&self, script: &str) -> Line {
-        let script = format!("set -e; PATH={}:$PATH; {script}", self.postgres.bin_dir.display());
-        self.connected(Line::new(["runuser", "-u", ADMINISTRATOR, "--", "sh", "-c", &script]))
+    fn plain(&self, script: &str) -> String {
+        format!("runuser -u {ADMINISTRATOR} -- sh -ec 'PATH={}:$PATH; {script}'", self.postgres.bin_dir.display())
     }
 
     /// Fills the database again, from the start.
@@ -130,7 +98,7 @@ impl Server {
         self.postgres.drop_database(DATABASE)?;
         self.postgres.create_database(DATABASE, OWNER)?;
         fill()?;
-        self.settle()?;
+        settle(&self.postgres)?;
         let size = self.postgres.sql(DATABASE, "SELECT pg_database_size(current_database()) / 1000000")?;
         eprintln!("the database has {size} MB");
         Ok(())
@@ -141,22 +109,11 @@ impl Server {
         self.postgres.sql(DATABASE, &format!("SET ROLE {OWNER}; {sql}")).map(drop)
     }
 
-    /// Writes all that the server and the system have not written yet, so that what is measured next does not pay for it.
-    fn settle(&self) -> Result<()> {
-        self.postgres.sql("postgres", "CHECKPOINT")?;
-        settle_disk();
-        Ok(())
-    }
-
     /// The machine and the server, as a report names them.
     fn described(&self) -> Result<String> {
-        let version = self.postgres.sql("postgres", "SELECT current_setting('server_version')")?;
         let checksums = self.postgres.sql("postgres", "SELECT current_setting('data_checksums')")?;
         let with = if checksums == "on" { "with" } else { "without" };
-        Ok(format!(
-            "{}; PostgreSQL {version} as Debian sets it up (128 MB of shared buffers, fsync on), {with} page checksums",
-            machine(self.scratch.0.path())?
-        ))
+        Ok(format!("{}; {}, {with} page checksums", machine(self.scratch.folder.path())?, postgresql(&self.postgres)?))
     }
 }
 
@@ -188,103 +145,78 @@ fn small_tables(server: &Server, count: usize) -> Result<()> {
     })
 }
 
+/// `svc-pgdump` as root types it.
+const DUMP: &str = "svc-pgdump --as postgres --force --dbname svc_db --output";
+
 /// `svc-pgdump` beside `pg_dump > file` and `sync`; the compressed one beside the same, with no target.
 fn dump(server: &Server, report: &mut Report, pairs: usize) -> Result<()> {
-    let memory = Cell::new(0);
-    let ours = |more: &[&str]| {
-        server.settle()?;
-        let path = server.path("ours.sql");
-        let cost = server.scratch.watch(&server.dump(&path, more))?;
-        memory.set(memory.get().max(cost.memory_bytes));
-        ensure!(server.scratch.printed()?["ok"] == true, "ours is not ok");
-        fs::remove_file(path)?;
-        Ok(cost.seconds)
-    };
-    let theirs = || {
-        server.settle()?;
-        let path = server.path("theirs.sql");
-        let seconds = server.scratch.time(&server.plain(&format!("pg_dump --dbname={DATABASE} > {path}; sync {path}")))?;
-        fs::remove_file(path)?;
-        Ok(seconds)
-    };
-    // Nobody's first call is measured.
-    ours(&[])?;
-    theirs()?;
-    for (options, pairs, target) in [(&[][..], pairs, Some(1.05)), (&["--compress", "zstd"], pairs.div_ceil(3), None)] {
-        let [ours, theirs] = in_turn(pairs, [&mut || ours(options), &mut || theirs()])?;
-        let what = format!("`{}`", [&["svc-pgdump"], options].concat().join(" "));
-        report.ratio(&what, "`pg_dump > file` and `sync`", target, (&ours, &theirs));
+    let theirs = server.plain(&format!("pg_dump --dbname={DATABASE} > theirs.sql; sync theirs.sql"));
+    let theirs = server.line("", theirs, "", "rm theirs.sql");
+    let mut all = Vec::new();
+    for (options, pairs, target) in [("", pairs, Some(1.05)), (" --compress zstd", pairs.div_ceil(3), None)] {
+        let ours = server.line("", format!("{DUMP} ours.sql{options}"), ".ok", "rm ours.sql");
+        // Nobody's first call is measured.
+        server.scratch.in_turn(1, [&ours, &theirs])?;
+        let [ours, theirs] = server.scratch.in_turn(pairs, [&ours, &theirs])?;
+        let sides = (seconds(&ours), seconds(&theirs));
+        report.ratio(&format!("`svc-pgdump{options}`"), "`pg_dump > file` and `sync`", target, (&sides.0, &sides.1));
+        all.extend(ours);
     }
-    report.quantity("`svc-pgdump`, MB of memory", memory.get() as f64 / 1e6, MEMORY, pairs);
+    report.quantity("`svc-pgdump`, MB of memory", megabytes(&all), MEMORY, pairs);
     Ok(())
 }
 
 /// `svc-pgrestore` (verify, stage, verify, swap) beside `psql -f` and `pg_restore -Fd -j2`, each with the statistics at the end. `of`:
 /// what the database is like; `limit`: the ratio to `pg_restore`.
 fn restore(server: &Server, report: &mut Report, rounds: usize, of: &str, limit: f64) -> Result<()> {
-    let (plain, folder) = (server.path("svc_db.backup.sql"), server.path("folder"));
-    server.scratch.time(&server.dump(&plain, &[]))?;
-    let from = server.scratch.keep("pgdump.json")?;
+    server.scratch.call(&format!("{DUMP} svc_db.backup.sql"))?;
+    server.scratch.keep("pgdump.json")?;
     // The plain commands' administrator reads it too.
-    std::os::unix::fs::chown(&plain, Some(os::system_user(ADMINISTRATOR)?.uid.as_raw()), None)?;
-    server.scratch.time(&server.plain(&format!("pg_dump --format=directory --jobs=2 --file={folder} {DATABASE}")))?;
-    let (mut memory_bytes, mut round) = (0, 0);
-    let mut ours = || {
-        server.settle()?;
-        round += 1;
-        let run = format!("20260101t000000z-bench{}-{round}", of.len());
-        let cost = server.scratch.watch(&server.restore(&["--from", &from, "--owner", OWNER, "--run-id", &run]))?;
-        memory_bytes = cost.memory_bytes.max(memory_bytes);
-        let printed = server.scratch.printed()?;
-        ensure!(printed["ok"] == true, "ours is not ok: {printed}");
-        server.scratch.time(&server.restore(&["discard", "--run", &run]))?;
-        anyhow::Ok(cost.seconds)
-    };
+    let dump = server.scratch.file("svc_db.backup.sql");
+    std::os::unix::fs::chown(&dump, Some(os::system_user(ADMINISTRATOR)?.uid.as_raw()), None)?;
+    server.scratch.call(&server.plain(&format!("pg_dump --format=directory --jobs=2 --file=folder {DATABASE}")))?;
+    let run = format!("20260101t000000z-bench{}-%N", of.len());
+    let restored = format!("svc-pgrestore --from pgdump.json --owner {OWNER} --run-id {run}");
+    let ours = server.line("", restored, ".ok", &format!("svc-pgrestore discard --run {run}"));
     let theirs = |load: &str| {
-        server.postgres.drop_database(BESIDE)?;
-        server.settle()?;
         let script = format!("createdb --owner={OWNER} --template=template0 {BESIDE}; {load}; psql -Xqd {BESIDE} -c ANALYZE");
-        let seconds = server.scratch.time(&server.plain(&script))?;
-        server.postgres.drop_database(BESIDE)?;
-        anyhow::Ok(seconds)
+        let drop = format!("dropdb --if-exists --force {BESIDE}");
+        server.line(&drop, server.plain(&script), "", &server.plain(&drop))
     };
-    let by_psql = format!("psql -Xqd {BESIDE} -v ON_ERROR_STOP=1 -f {plain} > /dev/null");
-    let by_pg_restore = format!("pg_restore --format=directory --jobs=2 --dbname={BESIDE} {folder}");
-    ours()?;
-    let [ours, psql, pg_restore] = in_turn(rounds, [&mut ours, &mut || theirs(&by_psql), &mut || theirs(&by_pg_restore)])?;
+    let by_psql = theirs(&format!("psql -Xqd {BESIDE} -v ON_ERROR_STOP=1 -f svc_db.backup.sql > /dev/null"));
+    let by_pg_restore = theirs(&format!("pg_restore --format=directory --jobs=2 --dbname={BESIDE} folder"));
+    server.scratch.run(&ours)?;
+    let costs = server.scratch.in_turn(rounds, [&ours, &by_psql, &by_pg_restore])?;
+    let memory = megabytes(&costs[0]);
+    let [ours, psql, pg_restore] = costs.map(|costs| seconds(&costs));
     let what = format!("`svc-pgrestore`: check, stage, verify, swap{of}");
     report.ratio(&what, "`createdb`, `psql -f`, `ANALYZE`", Some(0.60), (&ours, &psql));
     report.ratio(&what, "`createdb`, `pg_restore -Fd -j2`, `ANALYZE`", Some(limit), (&ours, &pg_restore));
-    report.quantity(&format!("`svc-pgrestore`{of}, MB of memory"), memory_bytes as f64 / 1e6, MEMORY, rounds);
-    fs::remove_file(&plain)?;
-    Ok(fs::remove_dir_all(&folder)?)
+    report.quantity(&format!("`svc-pgrestore`{of}, MB of memory"), memory, MEMORY, rounds);
+    fs::remove_file(dump)?;
+    Ok(fs::remove_dir_all(server.scratch.file("folder"))?)
 }
 
 /// So many tables, dumped and restored.
 fn many_tables(server: &Server, report: &mut Report, sizes: &[usize]) -> Result<()> {
-    let (mut dumped, mut restored) = (Vec::new(), Vec::new());
-    let point = |size: usize, line: &Line| {
-        server.settle()?;
-        // Our own memory is the question, not that of pg_dump; our computing includes it.
-        let cost = server.scratch.watch(line)?;
-        eprintln!("{size}: {cost:?}");
-        anyhow::Ok(Point { size, cost, curl_seconds: None })
-    };
+    let mut points: [Vec<Point>; 2] = Default::default();
     for &size in sizes {
         server.fill(|| small_tables(server, size))?;
-        let plain = server.path("grown.sql");
-        dumped.push(point(size, &server.dump(&plain, &[]))?);
-        let from = server.scratch.keep("grown.json")?;
+        let dump = format!("{DUMP} grown.sql");
         let run = format!("20260101t000000z-tables-{size}");
-        restored.push(point(size, &server.restore(&["--from", &from, "--owner", OWNER, "--run-id", &run, "--drop-old"]))?);
-        ensure!(server.scratch.printed()?["ok"] == true, "the restore is not ok");
-        fs::remove_file(&plain)?;
+        let restore = format!("svc-pgrestore --from output.json --owner {OWNER} --run-id {run} --drop-old");
+        for (points, timed) in points.iter_mut().zip([dump, restore]) {
+            let cost = server.scratch.run(&server.line("", timed, ".ok", "cp output output.json"))?;
+            eprintln!("{size}: {cost:?}");
+            points.push((size, cost, None));
+        }
+        fs::remove_file(server.scratch.file("grown.sql"))?;
     }
     server.postgres.drop_database(DATABASE)?;
-    for (tool, points) in [("svc-pgdump", dumped), ("svc-pgrestore", restored)] {
+    for (tool, points) in ["svc-pgdump", "svc-pgrestore"].into_iter().zip(points) {
         let what = format!("`{tool}` of n small tables");
-        let most = points.iter().map(|point| point.cost.memory_bytes).max().unwrap_or_default();
-        report.quantity(&format!("{what}, MB of memory"), most as f64 / 1e6, MEMORY, points.len());
+        let most = megabytes(points.iter().map(|(_, cost, _)| cost));
+        report.quantity(&format!("{what}, MB of memory"), most, MEMORY, points.len());
         report.growth(&what, &points);
     }
     Ok(())

@@ -17,22 +17,27 @@ const LINEAR: f64 = 1.15;
 /// Memory that grows by at most this power is flat: a document names everything that it is about, and so grows a little.
 const FLAT: f64 = 0.5;
 
+/// How the tables begin: of one thing beside another, of one thing at several sizes; what the parts of a run took has a table of its own
+/// for each run.
+const HEADS: [&str; 3] = [
+    "\n| | against | ratio | at most | medians | pairs |\n|---|---|---|---|---|---|\n",
+    "\n| | size: seconds, memory | time | computing | memory |\n|---|---|---|---|---|\n",
+    "",
+];
+
 /// All that was measured on one machine and server.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The machine and the server.
     measured_on: String,
-    /// One thing beside another.
-    ratios: Vec<Row>,
-    /// One thing at several sizes.
-    growth: Vec<Row>,
-    /// What the parts of a run took, each a table of its own.
-    accounts: Vec<Row>,
+    rows: Vec<Row>,
 }
 
 /// A part of a table, as the page has it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Row {
+    /// Which of the tables.
+    table: usize,
     /// What it is about, which is how it begins.
     what: String,
     figures: String,
@@ -45,31 +50,19 @@ impl Row {
     }
 }
 
-/// What a call took at one size.
-#[derive(Debug)]
-pub struct Point {
-    pub size: usize,
-    pub cost: Cost,
-    /// What `curl` took for the same requests, where it was measured beside it.
-    pub curl_seconds: Option<f64>,
-}
+/// What a call took at one size, and `curl` for the same requests, where it was measured beside it.
+pub type Point = (usize, Cost, Option<f64>);
 
 /// One part of a run.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// When: while the service runs, or is down.
-    phase: &'static str,
+    pub phase: &'static str,
     /// The step, or the command.
-    step: String,
+    pub step: String,
     pub seconds: f64,
     /// Whether it is the installer's or the unit's own time, which no ratio counts.
     pub is_own: bool,
-}
-
-impl Entry {
-    pub fn new(phase: &'static str, step: impl Into<String>, seconds: f64, is_own: bool) -> Self {
-        Self { phase, step: step.into(), seconds, is_own }
-    }
 }
 
 impl Report {
@@ -95,14 +88,13 @@ impl Report {
     fn add_ratio(&mut self, (what, against): (&str, &str), value: f64, target: Option<f64>, medians: &str, count: usize) {
         let missed = target.is_some_and(|target| value > target);
         let target = target.map_or("–".to_owned(), |target| format!("{target:.2}{}", mark(missed)));
-        let figures = format!(" {value:.2} | {target} | {medians} | {count} |");
-        add(&mut self.ratios, Row { what: format!("| {what} | {against} |"), figures, missed });
+        self.add(0, format!("| {what} | {against} |"), format!(" {value:.2} | {target} | {medians} | {count} |"), missed);
     }
 
     /// Adds one thing at several sizes, and by which power of the size it grows: 1 is linear, 0 flat.
     pub fn growth(&mut self, what: &str, points: &[Point]) {
         let power =
-            |value: fn(&Cost) -> f64| exponent(&points.iter().map(|one| (one.size as f64, value(&one.cost))).collect::<Vec<_>>());
+            |value: fn(&Cost) -> f64| exponent(&points.iter().map(|(n, cost, _)| (*n as f64, value(cost))).collect::<Vec<_>>());
         let powers = [
             (power(|cost| cost.seconds), LINEAR),
             // Less than the clock's 10 ms is none.
@@ -110,14 +102,13 @@ impl Report {
             (power(|cost| cost.memory_bytes as f64), FLAT),
         ];
         let [time, cpu, memory] = powers.map(|(power, most)| format!("n^{power:.2}{}", mark(power > most)));
-        let point = |one: &Point| {
-            let curl = one.curl_seconds.map_or(String::new(), |curl| format!(" (curl {})", seconds(curl)));
-            format!("{}: {}{curl}, {:.1} MB", one.size, seconds(one.cost.seconds), one.cost.memory_bytes as f64 / 1e6)
+        let point = |(size, cost, curl): &Point| {
+            let curl = curl.map_or(String::new(), |curl| format!(" (curl {})", seconds(curl)));
+            format!("{size}: {}{curl}, {:.1} MB", seconds(cost.seconds), cost.memory_bytes as f64 / 1e6)
         };
         let points: Vec<String> = points.iter().map(point).collect();
         let figures = format!(" {} | {time} | {cpu} | {memory} |", points.join("; "));
-        let missed = powers.iter().any(|(power, most)| power > most);
-        add(&mut self.growth, Row { what: format!("| {what} |"), figures, missed });
+        self.add(1, format!("| {what} |"), figures, powers.iter().any(|(power, most)| power > most));
     }
 
     /// Adds what runs took in their parts, as medians; the parts are those of the first run.
@@ -133,24 +124,30 @@ impl Report {
             figures.push_str(&format!("\n| {shown} | {step}{own} | {} |", seconds(middle)));
             last = phase;
         }
-        add(&mut self.accounts, Row { what: format!("\n**{what}**"), figures, missed: false });
+        self.add(2, format!("\n**{what}**"), figures, false);
+    }
+
+    /// What is measured again takes its place.
+    fn add(&mut self, table: usize, what: String, figures: String, missed: bool) {
+        let row = Row { table, what, figures, missed };
+        eprintln!("{}", row.text());
+        match self.rows.iter_mut().find(|other| other.what == row.what) {
+            Some(other) => *other = row,
+            None => self.rows.push(row),
+        }
     }
 
     /// What missed its target.
     pub fn missed(&self) -> Vec<String> {
-        self.ratios.iter().chain(&self.growth).filter(|row| row.missed).map(Row::text).collect()
+        self.rows.iter().filter(|row| row.missed).map(Row::text).collect()
     }
 
     /// The tables, in Markdown.
     pub fn table(&self) -> String {
         let mut text = format!("Measured on {}.\n", self.measured_on);
-        for (head, rows) in [
-            ("\n| | against | ratio | at most | medians | pairs |\n|---|---|---|---|---|---|\n", &self.ratios),
-            ("\n| | size: seconds, memory | time | computing | memory |\n|---|---|---|---|---|\n", &self.growth),
-            ("", &self.accounts),
-        ] {
-            text.push_str(if rows.is_empty() { "" } else { head });
-            text.extend(rows.iter().map(|row| row.text() + "\n"));
+        for (table, head) in HEADS.iter().enumerate() {
+            let rows: String = self.rows.iter().filter(|row| row.table == table).map(|row| row.text() + "\n").collect();
+            text.extend((!rows.is_empty()).then(|| format!("{head}{rows}")));
         }
         text
     }
@@ -166,15 +163,6 @@ impl Report {
         let (head, tail) = parts.with_context(|| format!("{} has no lines {BEGIN} and {END}", path.display()))?;
         ensure!(!tail.contains(BEGIN), "{} has two places for the table", path.display());
         Ok(fs::write(path, format!("{head}{BEGIN}\n{}{END}{tail}", self.table()))?)
-    }
-}
-
-/// What is measured again takes its place.
-fn add(rows: &mut Vec<Row>, row: Row) {
-    eprintln!("{}", row.text());
-    match rows.iter_mut().find(|other| other.what == row.what) {
-        Some(other) => *other = row,
-        None => rows.push(row),
     }
 }
 

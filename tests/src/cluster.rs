@@ -57,7 +57,6 @@ impl Share {
 }
 
 impl Cluster {
-    /// Starts a cluster of that distribution.
     pub fn start(host: &Host, key: &str) -> Result<Self> {
         let distribution = distribution(key)?;
         let repos = tempfile::Builder::new().prefix("repos-").tempdir_in(host.dir.join("own"))?;
@@ -101,12 +100,10 @@ impl Cluster {
         self.nodes[0].repo_root.clone()
     }
 
-    /// Ends a node at once, as a power cut would.
     pub fn kill(&self, number: usize) -> Result<()> {
         self.systemd.kill(&self.node(number).unit)
     }
 
-    /// Stops a node as an administrator would.
     pub fn stop(&self, number: usize) -> Result<()> {
         self.systemd.stop(&self.node(number).unit)
     }
@@ -147,7 +144,6 @@ impl Cluster {
         self.node(1).ask("DELETE", &format!("{EXCLUSIONS}?wait_for_removal=false"), None).map(drop)
     }
 
-    /// The name of the elected manager, as that node sees it.
     pub fn manager(&self, number: usize) -> Result<String> {
         let state =
             self.node(number).ask("GET", "/_cluster/state/master_node,nodes?filter_path=master_node,nodes.*.name", None)?;

@@ -12,10 +12,8 @@ const PAGE: usize = 5_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
-    /// Every document's source by its id.
     pub documents: BTreeMap<String, Value>,
     pub mappings: Value,
-    /// The aliases with their filters and routing.
     pub aliases: Value,
 }
 

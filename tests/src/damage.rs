@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Flips a byte in the middle of a file.
 pub fn flip_a_byte(file: &Path) -> Result<()> {
     let mut bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let middle = bytes.len() / 2;

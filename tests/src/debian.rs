@@ -4,9 +4,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -18,8 +17,6 @@ const TOOLS: &str = "/opt/svc-tools";
 
 const PROGRAMS: [&str; 2] = ["debootstrap", "systemd-nspawn"];
 
-const LONG: Duration = crate::wait::HANG;
-
 /// A container that runs; it halts when this is dropped. What is written in it is forgotten.
 #[derive(Debug)]
 pub struct Debian {
@@ -29,7 +26,6 @@ pub struct Debian {
 }
 
 impl Debian {
-    /// Which of the programs that it takes are not installed.
     pub fn missing() -> Option<&'static str> {
         let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
         PROGRAMS.into_iter().find(|program| !is_there(program))
@@ -51,9 +47,7 @@ impl Debian {
             os::file(&dir.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n", 0o755, None)?;
             let within = |words: &[&str]| {
                 let mut nspawn = Command::new("systemd-nspawn");
-                nspawn
-                    .args(["--quiet", "--register=no", "--keep-unit", "--pipe", "--suppress-sync=yes"])
-                    .arg(format!("--directory={}", dir.display()));
+                nspawn.args(["--quiet", "--register=no", "--keep-unit", "--pipe", "--suppress-sync=yes", "--directory"]).arg(dir);
                 os::run(nspawn.args(["--setenv=DEBIAN_FRONTEND=noninteractive", "--setenv=LANG=C.UTF-8"]).args(words)).map(drop)
             };
             within(&["apt-get", "update", "-q"])?;
@@ -80,22 +74,22 @@ impl Debian {
         let mut child = children::grouped("sh")
             .args(group.entered())
             .args(["systemd-nspawn", "--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
-            .arg(format!("--directory={}", root.display()))
+            .arg("--directory")
+            .arg(root)
             .args(options)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()
             .context("cannot run systemd-nspawn")?;
-        let init = wait::until("the container's process 1", LONG, || {
-            if let Ok(Some(status)) = child.try_wait() {
-                return Some(Err(status));
-            }
-            init_of(child.id()).map(Ok)
+        let nspawn = Pid::from_raw(child.id().cast_signed());
+        let init = wait::until("the container's process 1", wait::HANG, || match child.try_wait() {
+            Ok(Some(status)) => Some(Err(status)),
+            _ => os::child(nspawn, "systemd").map(Ok),
         })?;
-        ensure!(init.is_ok(), "systemd-nspawn ended ({init:?}):\n{}", os::tail(log, 20));
-        let debian = Self { child, init: Pid::from_raw(init.unwrap_or_default()), group };
-        wait::until("the container to be up", LONG, || {
+        let init = init.map_err(|status| anyhow!("systemd-nspawn ended ({status}):\n{}", os::tail(log, 20)))?;
+        let debian = Self { child, init, group };
+        wait::until("the container to be up", wait::HANG, || {
             let state = Command::new("nsenter").args(debian.enter()).args(["systemctl", "is-system-running"]).output().ok()?;
             matches!(state.stdout.trim_ascii(), b"running" | b"degraded").then_some(())
         })
@@ -123,23 +117,14 @@ impl Debian {
         Ok(command.output()?)
     }
 
-    /// Runs a command in it, as root.
     pub fn run(&self, argv: &[&str]) -> Result<String> {
         os::run(Command::new("nsenter").args(self.enter()).args(argv))
     }
 
-    /// A tool in it; `user` runs it.
     pub fn tool(&self, user: &str, name: &str) -> Tool {
         let tool = Tool::program("/usr/bin/nsenter").args(self.enter());
         tool.args(["runuser", "-u", user, "--"]).arg(format!("{TOOLS}/{name}"))
     }
-}
-
-/// The process 1 of a container, as it is called outside of it.
-fn init_of(nspawn: u32) -> Option<i32> {
-    let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children")).ok()?;
-    let is_init = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "systemd");
-    children.split_whitespace().find(is_init)?.parse().ok()
 }
 
 impl Drop for Debian {
@@ -147,7 +132,7 @@ impl Drop for Debian {
         let nspawn = Pid::from_raw(self.child.id().cast_signed());
         // It passes the order to halt on to the container.
         let _ = kill(nspawn, Signal::SIGTERM);
-        if !wait::gone(LONG, || !matches!(self.child.try_wait(), Ok(None))) {
+        if !wait::gone(wait::HANG, || !matches!(self.child.try_wait(), Ok(None))) {
             self.group.signal(Signal::SIGKILL);
             let _ = self.child.wait();
         }

@@ -28,7 +28,6 @@ pub fn cache() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Whether anybody can pass the folder and all its parents.
 pub fn is_passable(folder: &Path) -> bool {
     folder.ancestors().all(|part| fs::metadata(part).is_ok_and(|data| data.permissions().mode() & 0o001 != 0))
 }
@@ -54,7 +53,6 @@ pub fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<Path
     Ok(ready)
 }
 
-/// Lets everybody read what is in a folder.
 pub fn readable(folder: &Path) -> Result<()> {
     os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
 }
@@ -117,7 +115,6 @@ fn unzip(archive: &Path, folder: &Path) -> Result<()> {
     readable(folder)
 }
 
-/// The one thing that lies in a folder.
 pub fn only_entry(folder: &Path) -> Result<PathBuf> {
     let mut entries: Vec<_> = fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
     ensure!(entries.len() == 1, "{} holds {} entries, not one", folder.display(), entries.len());

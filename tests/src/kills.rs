@@ -36,7 +36,6 @@ fn traced(tool: Tool, options: [&str; 2], output: &Path) -> Tool {
     tool.through("/usr/bin/strace", args.into_iter().chain([output.display().to_string(), "--".to_owned()]))
 }
 
-/// Runs a tool to its end and gives the moments that it has.
 #[track_caller]
 pub fn moments(tool: Tool, scratch: &Path) -> (Ran, Vec<Moment>) {
     let trace = scratch.join("trace");
@@ -44,17 +43,16 @@ pub fn moments(tool: Tool, scratch: &Path) -> (Ran, Vec<Moment>) {
     let text = fs::read_to_string(&trace).unwrap_or_default();
     // A line is `<thread> <call>(…`; each thread has a count of its own, and so has strace.
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for line in text.lines() {
-        let Some((thread, rest)) = line.split_once(' ') else { continue };
+    let mut most: BTreeMap<&str, usize> = BTreeMap::new();
+    for (thread, rest) in text.lines().filter_map(|line| line.split_once(' ')) {
         if let Some((call, _)) = rest.trim_start().split_once('(')
             && call.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'_')
         {
-            *counts.entry((call, thread)).or_default() += 1;
+            let count = counts.entry((call, thread)).or_default();
+            *count += 1;
+            let most = most.entry(call).or_default();
+            *most = (*most).max(*count);
         }
-    }
-    let mut most: BTreeMap<&str, usize> = BTreeMap::new();
-    for ((call, _), count) in &counts {
-        most.entry(call).and_modify(|most| *most = (*most).max(*count)).or_insert(*count);
     }
     let all = most.iter().flat_map(|(call, count)| (1..=*count).map(|number| Moment { call: (*call).to_owned(), number }));
     (ran, all.collect())

@@ -3,10 +3,8 @@
 use std::fs::{self, File};
 use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
@@ -18,8 +16,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use svc_tests::host::{Host, Running};
 use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
-use svc_tests::suite::{self, Filter, Lists, Plan, Queue};
-use svc_tests::{children, download, wait};
+use svc_tests::suite::{self, Filter, Lists, Suite};
+use svc_tests::{children, download, os, wait};
 
 /// A search database, a PostgreSQL and a systemd user manager in one folder, for as long as a command runs.
 #[derive(Parser)]
@@ -83,8 +81,7 @@ fn main() -> ExitCode {
             Ok(0)
         }
         Arguments::Suite { hosts, watchdog, everywhere, deep, keys, filter } => Filter::of(&filter, deep).and_then(|filter| {
-            let watchdog = Duration::from_secs(60 * watchdog);
-            run_suite(&Plan { hosts: hosts.unwrap_or_else(suite::hosts), watchdog, filter: &filter }, everywhere, &keys)
+            run_suite(hosts.unwrap_or_else(suite::hosts), Duration::from_secs(60 * watchdog), filter, everywhere, &keys)
         }),
     };
     outcome.map_or_else(
@@ -96,7 +93,7 @@ fn main() -> ExitCode {
     )
 }
 
-fn run_suite(plan: &Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
+fn run_suite(hosts: usize, watchdog: Duration, filter: Filter, everywhere: bool, keys: &[String]) -> Result<u8> {
     forward_signals()?;
     sweep();
     let lists = Lists::read()?;
@@ -107,11 +104,11 @@ fn run_suite(plan: &Plan<'_>, everywhere: bool, keys: &[String]) -> Result<u8> {
     let (ready, skipped): (Vec<&'static Distribution>, Vec<_>) = wanted.into_iter().partition(had);
     skipped.iter().for_each(|one| println!("{:16} skipped", one.key));
     ensure!(!ready.is_empty(), "no search database could be had");
-    let queue = Mutex::new(Queue::of(&ready, &lists, plan.filter, everywhere)?);
-    let parent = in_memory(plan.hosts).unwrap_or(FOLDERS);
-    let outcomes = plan.run(&queue, || new_folder(parent));
+    let suite = Suite::of(&ready, lists, filter, everywhere)?;
+    let parent = in_memory(hosts).unwrap_or(FOLDERS);
+    let outcomes = suite.run(hosts, watchdog, || new_folder(parent));
     outcomes.iter().for_each(|(key, outcome)| println!("{key:16} {outcome}"));
-    suite::left_out(&outcomes, &lists).iter().for_each(|one| println!("note: {one}"));
+    suite.left_out(&outcomes).iter().for_each(|one| println!("note: {one}"));
     ensure!(!wait::is_cancelled(), "interrupted");
     let passed = outcomes.values().all(|one| one.failed.is_empty());
     let count: usize = outcomes.values().map(|one| one.tests[0]).sum();
@@ -124,9 +121,9 @@ fn run(search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
     sweep();
     let (dir, _lock) = new_folder(FOLDERS)?;
     let outcome = Running::start(&dir, search, settings).and_then(|running| {
-        let done = if wait::is_cancelled() { Err(anyhow::anyhow!("interrupted")) } else { run_command(running.host(), command) };
+        let done = if wait::is_cancelled() { Err(anyhow::anyhow!("interrupted")) } else { run_command(&running.host, command) };
         running.stop()?;
-        Ok(status(done?))
+        Ok(u8::try_from(os::status(done?)).unwrap_or(1))
     });
     fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     outcome
@@ -137,12 +134,6 @@ fn run_command(host: &Host, command: &[String]) -> Result<ExitStatus> {
     let mut command = Command::new(program);
     command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
     Ok(children::wait(&mut command.spawn().with_context(|| format!("cannot run {program}"))?)?)
-}
-
-/// The status as a shell has it: 128 and the signal's number for a command that a signal ended.
-fn status(status: ExitStatus) -> u8 {
-    let number = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-    u8::try_from(number).unwrap_or(1)
 }
 
 /// Sends INT, TERM and HUP on to what runs; before there is something, they end the start. The host is taken away either way.

@@ -4,29 +4,20 @@ use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::unistd::{Uid, User};
+use nix::unistd::{Pid, User};
 
 /// Ports are taken from below the range that Linux gives to outgoing connections, which could otherwise sit on one between
 /// the look and the start of the server.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Fails unless the program runs as root: the servers refuse root, and only root can start them as somebody else.
-pub fn require_root() -> Result<()> {
-    ensure!(
-        Uid::effective().is_root(),
-        "the throw-away host starts servers as other users, which only root can do: run this as root"
-    );
-    Ok(())
-}
-
-/// The system user of that name, made if there is none.
 pub fn system_user(name: &str) -> Result<User> {
     if let Some(user) = User::from_name(name)? {
         return Ok(user);
@@ -43,7 +34,6 @@ pub fn system_user(name: &str) -> Result<User> {
     User::from_name(name)?.with_context(|| format!("useradd made no user {name}"))
 }
 
-/// `count` different ports of 127.0.0.1 on which nobody listens.
 pub fn free_ports(count: usize) -> Result<Vec<u16>> {
     let span = PORTS.end - PORTS.start;
     let mut listeners = Vec::new();
@@ -62,21 +52,18 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>> {
 /// Makes a folder with its parents, of that mode, owned by `owner` (by root when there is none).
 pub fn folder(path: &Path, mode: u32, owner: Option<&User>) -> Result<()> {
     fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    if let Some(user) = owner {
-        chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
-    }
-    Ok(())
+    give(path, mode, owner)
 }
 
 /// Writes a text file of that mode, owned by `owner` (by root when there is none).
 pub fn file(path: &Path, text: &str, mode: u32, owner: Option<&User>) -> Result<()> {
     fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    give(path, mode, owner)
+}
+
+fn give(path: &Path, mode: u32, owner: Option<&User>) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-    if let Some(user) = owner {
-        chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
-    }
-    Ok(())
+    Ok(owner.map_or(Ok(()), |user| chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())))?)
 }
 
 /// Copies a program that is run at once, by a process of its own: where a thread of this one starts a child meanwhile, that child has the
@@ -87,13 +74,7 @@ pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
 
 /// Writes a program that is run at once, in the same way, and makes its folder.
 pub fn write_program(path: impl AsRef<Path>, text: impl AsRef<[u8]>) -> Result<()> {
-    let mut install = Command::new("install");
-    install.args(["-D", "--mode=755", "/dev/stdin"]).arg(path.as_ref()).stdin(Stdio::piped());
-    let mut install = install.spawn().context("cannot run install")?;
-    install.stdin.take().context("no pipe")?.write_all(text.as_ref())?;
-    let ended = install.wait()?;
-    ensure!(ended.success(), "{} could not be written: {ended}", path.as_ref().display());
-    Ok(())
+    fed(Command::new("install").args(["-D", "--mode=755", "/dev/stdin"]).arg(path.as_ref()), text).map(drop)
 }
 
 /// `program` to be run as another user, without that user's login shell and in a folder that anybody can pass.
@@ -116,6 +97,30 @@ pub fn run(command: &mut Command) -> Result<String> {
         bail!("{command:?} failed ({}):\n{stdout}{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
     Ok(stdout)
+}
+
+/// The same for a program that reads that.
+pub fn fed(command: &mut Command, input: impl AsRef<[u8]>) -> Result<String> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(input.as_ref())?;
+    file.rewind()?;
+    run(command.stdin(file))
+}
+
+/// A program that a process has started and that is running now.
+pub fn child(of: Pid, name: &str) -> Option<Pid> {
+    let (name, parent) = (format!("Name:\t{name}\n"), format!("PPid:\t{of}\n"));
+    let is_it = |pid: &i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.starts_with(&name) && status.contains(&parent)
+    };
+    let all = fs::read_dir("/proc").ok()?.flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(is_it).map(Pid::from_raw)
+}
+
+/// A status as a shell has it: 128 and the signal's number for a program that a signal ended.
+pub fn status(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
 
 /// The last lines of a text file, or a sentence about why there are none.

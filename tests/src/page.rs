@@ -1,22 +1,17 @@
 //! The commands that a page shows, so that a test can run them as they stand there.
 
 use std::fs;
-use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::children;
 use crate::tool::{root, search_path};
-
-const LIMIT: Duration = crate::wait::HANG;
+use crate::{children, wait};
 
 /// The block of commands of a page (its path in the workspace) that stands behind `<!-- recipe: NAME -->`.
 pub fn recipe(page: &str, name: &str) -> Result<String> {
-    let file = root().join(page);
-    let text = fs::read_to_string(&file).with_context(|| format!("no page {}", file.display()))?;
+    let text = text(page)?;
     let block = text.split_once(&format!("<!-- recipe: {name} -->\n```bash\n")).and_then(|(_, rest)| rest.split_once("\n```\n"));
     Ok(block.with_context(|| format!("{page} has no recipe {name}"))?.0.to_owned())
 }
@@ -24,23 +19,14 @@ pub fn recipe(page: &str, name: &str) -> Result<String> {
 /// Runs commands by bash, in a folder, with the tools first in `PATH` and nothing else in the environment; they end at the
 /// first that fails. Gives what they wrote to stdout.
 pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<String> {
-    // Files, since a server that the commands started would hold pipes open.
-    let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    let status = run("-euxo", commands, env, dir, [&stdout, &stderr])?;
-    let (stdout, stderr) = (said(&mut stdout)?, said(&mut stderr)?);
-    let status = status.with_context(|| format!("the commands did not end within {LIMIT:?}\n{stderr}\n{stdout}"))?;
+    let (status, [stdout, stderr]) = run("-euxo", commands, env, dir)?;
     ensure!(status.success(), "the commands ended with {status}\n{stderr}\n{stdout}");
     Ok(stdout)
 }
 
-/// Runs commands; `None`: they did not end in time.
-fn run(
-    flags: &str,
-    commands: &str,
-    env: &[(String, String)],
-    dir: &Path,
-    [stdout, stderr]: [&fs::File; 2],
-) -> Result<Option<ExitStatus>> {
+/// Runs commands, and gives what they wrote to stdout and to stderr: into files, since a server that they started would hold pipes open.
+fn run(flags: &str, commands: &str, env: &[(String, String)], dir: &Path) -> Result<(ExitStatus, [String; 2])> {
+    let files = [tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?];
     let mut child = children::grouped("bash")
         .args([flags, "pipefail", "-c", commands])
         .env_clear()
@@ -49,18 +35,13 @@ fn run(
         .envs(env.iter().map(|(name, value)| (name, value)))
         .current_dir(dir)
         .stdin(Stdio::null())
-        .stdout(stdout.try_clone()?)
-        .stderr(stderr.try_clone()?)
+        .stdout(files[0].reopen()?)
+        .stderr(files[1].reopen()?)
         .spawn()
         .context("cannot run bash")?;
-    Ok(children::while_it_progresses(&mut child, LIMIT, || ())?)
-}
-
-fn said(file: &mut fs::File) -> Result<String> {
-    let mut text = Vec::new();
-    file.rewind()?;
-    file.read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let status = children::while_it_progresses(&mut child, wait::HANG, || ())?;
+    let said = files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).unwrap_or_default()).into_owned());
+    Ok((status.with_context(|| format!("`{commands}` did not end\n{}\n{}", said[1], said[0]))?, said))
 }
 
 /// A command of a page's transcripts, and what the page says that it prints.
@@ -68,7 +49,6 @@ fn said(file: &mut fs::File) -> Result<String> {
 pub struct Example {
     /// In which of the page's blocks it stands.
     pub block: usize,
-    /// What is typed, behind the prompt.
     pub command: String,
     /// Both its stdout and its stderr; `…` stands for anything in a line.
     pub shown: String,
@@ -99,12 +79,9 @@ impl Example {
 
     /// Runs it in a folder, and holds what it prints against the page; gives how it ended.
     pub fn holds(&self, env: &[(String, String)], dir: &Path) -> Result<ExitStatus> {
-        let mut both = tempfile::tempfile()?;
-        // One file for both, in the order of the page: what is written to people comes first.
-        let mut stderr = tempfile::tempfile()?;
-        let status = run("-uo", &self.command, env, dir, [&both, &stderr])?;
-        let status = status.with_context(|| format!("`{}` did not end", self.command))?;
-        let printed = format!("{}{}", said(&mut stderr)?, said(&mut both)?);
+        let (status, [stdout, stderr]) = run("-uo", &self.command, env, dir)?;
+        // What is written to people comes first.
+        let printed = stderr + &stdout;
         let (found, wanted) = (printed.trim_end_matches('\n'), self.shown.trim_end_matches('\n'));
         let alike = found.lines().count() == wanted.lines().count()
             && wanted.lines().zip(found.lines()).all(|(shown, printed)| is_like(printed, shown));
@@ -139,10 +116,12 @@ fn typed(line: &str) -> Option<&str> {
     line.strip_prefix("$ ").or_else(|| line.strip_prefix("# "))
 }
 
+fn text(page: &str) -> Result<String> {
+    fs::read_to_string(root().join(page)).with_context(|| format!("no page {page}"))
+}
+
 fn blocks(page: &str) -> Result<Vec<String>> {
-    let file = root().join(page);
-    let text = fs::read_to_string(&file).with_context(|| format!("no page {}", file.display()))?;
-    Ok(text.split("\n```").skip(1).step_by(2).map(str::to_owned).collect())
+    Ok(text(page)?.split("\n```").skip(1).step_by(2).map(str::to_owned).collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! One test's own database on the shared PostgreSQL, with its owner, and `svc-pgdump` and `svc-pgrestore` set up for it.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +16,6 @@ use crate::tool::{Ran, Spawned, Tool, search_path};
 use crate::wait;
 
 pub const SOON: Duration = crate::wait::HANG;
-/// The password of every role of a case.
 pub const PASSWORD: &str = "secret";
 /// The rights to one function are one row of the server's: of two tests that change them at once, one would fail.
 const ALONE: &str = "SELECT pg_advisory_xact_lock(1);";
@@ -48,7 +46,6 @@ pub struct Case {
 }
 
 impl Case {
-    /// An empty database, owned by a role of its own.
     pub fn new(name: &str) -> Self {
         Self::on(Host::shared().unwrap().postgres, own_name(name))
     }
@@ -91,9 +88,7 @@ impl Case {
     pub fn script(&self, text: &str) {
         let mut psql = self.pg.administrator("psql");
         psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &self.database, "-v", &format!("owner={}", self.owner), "-f", "-"]);
-        let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success());
+        os::fed(&mut psql, text).unwrap();
     }
 
     pub fn admin(&self, sql: &str) -> String {
@@ -123,7 +118,6 @@ impl Case {
         self.write("changed.sql", format!("{}\n{statement}\n\n{}", &text[..at], &text[at..]))
     }
 
-    /// The very bytes of `pg_dump`, with a key that is always the same.
     pub fn bytes(&self) -> Vec<u8> {
         postgres_bytes(&self.pg, &self.database).unwrap()
     }
@@ -179,12 +173,10 @@ impl Case {
         self.admin(&format!("SELECT datname FROM pg_database WHERE starts_with(datname, {beside}) ORDER BY 1"))
     }
 
-    /// A database's OID; empty where there is none.
     pub fn oid(&self, database: &str) -> String {
         self.admin(&format!("SELECT oid FROM pg_database WHERE datname = {}", literal(database)))
     }
 
-    /// How many connections the database takes; -1 is no limit.
     pub fn connection_limit(&self) -> String {
         self.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&self.database)))
     }
@@ -193,23 +185,19 @@ impl Case {
         self.write(name, ran.text())
     }
 
-    /// How many sessions of the server are like that.
     pub fn sessions(&self, condition: &str) -> usize {
         let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}");
         self.admin(&sql).parse().unwrap()
     }
 
-    /// Waits until one is.
     pub fn wait_for(&self, what: &str, condition: &str) {
         wait::until(what, SOON, || (self.sessions(condition) > 0).then_some(())).unwrap();
     }
 
-    /// Waits until none is any more.
     pub fn wait_for_end(&self, what: &str, condition: &str) {
         wait::until(what, SOON, || (self.sessions(condition) == 0).then_some(())).unwrap();
     }
 
-    /// Ends the sessions that are like that.
     pub fn end(&self, condition: &str) {
         self.admin(&format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}"
@@ -244,7 +232,6 @@ impl Case {
         self.hold("postgres", &format!("COMMENT ON DATABASE {} IS 'held'", identifier(&self.database)))
     }
 
-    /// Waits until a swap waits for the lock of a blocker.
     pub fn wait_for_rename(&self) {
         let like = literal(&format!("ALTER DATABASE%{}%", self.database));
         self.wait_for("the rename", &format!("query LIKE {like} AND wait_event_type = 'Lock'"));
@@ -256,11 +243,9 @@ impl Case {
     }
 }
 
-/// A transaction that stays open until this is dropped.
 #[derive(Debug)]
 pub struct Held<'a> {
     case: &'a Case,
-    /// Which session it is.
     sleeps: String,
     psql: Child,
 }

@@ -17,7 +17,6 @@ pub const ADMINISTRATOR: &str = "postgres";
 /// A language that Debian's server speaks where `lc_messages` says so.
 pub const GERMAN: &str = "de_DE.UTF-8";
 
-/// A server, as tools and tests reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Postgres {
     pub version: u32,
@@ -53,11 +52,9 @@ impl Postgres {
         let socket = this.socket_dir.join(format!(".s.PGSQL.{}", this.port));
         ensure!(socket.as_os_str().len() < 107, "{} is too long for a socket: use a shorter folder", socket.display());
         os::folder(&this.socket_dir, 0o755, Some(&user))?;
-        let initdb = os::command_as(ADMINISTRATOR, this.server_dir.join("initdb"))
-            .args(["--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--auth=peer", "--no-sync", "-D"])
-            .arg(&this.data_dir)
-            .output()?;
-        ensure!(initdb.status.success(), "initdb failed:\n{}", String::from_utf8_lossy(&initdb.stderr));
+        let mut initdb = os::command_as(ADMINISTRATOR, this.server_dir.join("initdb"));
+        initdb.args(["--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--auth=peer", "--no-sync", "-D"]);
+        os::run(initdb.arg(&this.data_dir))?;
         let hba = "local all postgres peer\nlocal all all scram-sha-256\nhost all all 127.0.0.1/32 scram-sha-256\n";
         os::file(&this.data_dir.join("pg_hba.conf"), hba, 0o600, Some(&user))?;
         os::file(&this.data_dir.join("postgresql.auto.conf"), &this.settings(), 0o600, Some(&user))?;

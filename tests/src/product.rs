@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
@@ -25,7 +25,6 @@ pub struct Product {
     folder: TempDir,
 }
 
-/// All that both databases hold of it.
 #[derive(Debug, PartialEq)]
 pub struct Content {
     pub dump: String,
@@ -99,7 +98,6 @@ impl Product {
         self.host.search.repo_root.join(format!("{}_repo", self.name))
     }
 
-    /// All settings, in the product's own variables.
     pub fn env(&self) -> Vec<(String, String)> {
         let text = |path: &Path| path.display().to_string();
         let mut env = self.host.env();
@@ -209,26 +207,19 @@ impl Product {
 
     /// Runs an installer (or another program of the product's) as an operator would.
     pub fn run(&self, program: &Path) -> Result<()> {
-        let out = Command::new(program)
-            .envs(self.env())
-            // What an installer that was killed has left in /tmp has the name that another one takes.
-            .env("TMPDIR", self.folder.path())
-            .stdin(Stdio::null())
-            .output()
-            .with_context(|| format!("cannot run {}", program.display()))?;
-        ensure!(
-            out.status.success(),
-            "{} ended with {}: {}",
-            program.display(),
-            out.status,
-            String::from_utf8_lossy(&out.stderr)
-        );
-        Ok(())
+        let mut command = Command::new(program);
+        // What an installer that was killed has left in /tmp has the name that another one takes.
+        command.envs(self.env()).env("TMPDIR", self.folder.path()).stdin(Stdio::null());
+        os::run(&mut command).map(drop)
     }
 
     /// Installs a release, writes `items` items, starts the unit, and sets the repository up.
     pub fn install(&self, version: &str, items: u32) -> Result<()> {
         self.run(&self.installer(version))?;
+        self.begin(items)
+    }
+
+    fn begin(&self, items: u32) -> Result<()> {
         self.seed(items)?;
         self.tool("svc-setup-snapshots").run().ok();
         self.start();
@@ -241,33 +232,24 @@ impl Product {
         self.run(&self.installer(version))?;
         self.customise("interval_ms", "0")?;
         self.customise("bulk_size", "750")?;
-        self.seed(items)?;
-        self.tool("svc-setup-snapshots").run().ok();
-        self.start();
+        self.begin(items)?;
         self.tool("svc-unit").arg("stop").run().ok();
         self.content()
     }
 
-    /// Writes so many items more into both databases.
     pub fn seed(&self, items: u32) -> Result<()> {
-        let seeded = Command::new(bin_dir().join("svc-sample"))
-            .args(["seed", "--items", &items.to_string()])
-            .envs(self.env())
-            .output()
-            .context("cannot run svc-sample")?;
-        ensure!(seeded.status.success(), "seeding failed: {}", String::from_utf8_lossy(&seeded.stderr));
-        Ok(())
+        let mut sample = Command::new(bin_dir().join("svc-sample"));
+        os::run(sample.args(["seed", "--items", &items.to_string()]).envs(self.env())).map(drop)
     }
 
     /// Changes a setting of the 1.x configuration, as an operator would with an editor.
     pub fn customise(&self, key: &str, value: &str) -> Result<()> {
         let path = self.install_dir().join("conf").join(format!("{}.conf", self.name));
         let text = fs::read_to_string(&path)?;
-        let lines: Vec<String> = text
-            .lines()
-            .map(|line| if line.starts_with(&format!("{key} = ")) { format!("{key} = {value}") } else { line.to_owned() })
-            .collect();
-        ensure!(lines.contains(&format!("{key} = {value}")), "{} has no {key}", path.display());
+        let setting = format!("{key} = {value}");
+        let line = |line: &str| if line.starts_with(&format!("{key} = ")) { setting.clone() } else { line.to_owned() };
+        let lines: Vec<String> = text.lines().map(line).collect();
+        ensure!(lines.contains(&setting), "{} has no {key}", path.display());
         Ok(fs::write(path, lines.join("\n") + "\n")?)
     }
 
@@ -301,17 +283,14 @@ impl Product {
         let lock = fs::File::create(self.host.dir.join("installers.lock"))?;
         lock.lock()?;
         if !built.join("done").exists() {
-            let out = Command::new(root().join("tests/service/build-installers"))
-                .arg(&built)
-                .arg(bin_dir().join("svc-sample"))
-                .output()
-                .context("cannot run build-installers")?;
-            ensure!(out.status.success(), "build-installers failed: {}", String::from_utf8_lossy(&out.stderr));
+            let mut build = Command::new(root().join("tests/service/build-installers"));
+            os::run(build.arg(&built).arg(bin_dir().join("svc-sample")))?;
             fs::write(built.join("done"), "")?;
         }
         drop(lock);
-        fs::create_dir_all(self.path("installers/failing"))?;
-        fs::create_dir_all(self.path("installers/yaml"))?;
+        for folder in ["installers/failing", "installers/yaml"] {
+            fs::create_dir_all(self.path(folder))?;
+        }
         for release in RELEASES {
             os::copy_program(&built.join(format!("svc-{release}.run")), &self.installer(release))?;
         }

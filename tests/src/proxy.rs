@@ -58,16 +58,11 @@ fn with<S, T>(state: &Mutex<S>, change: impl FnOnce(&mut S) -> T) -> T {
     change(&mut state.lock().expect("nobody panics with the lock"))
 }
 
-fn is_pause(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
 /// The `host:port` of an `http://` address, or of one without a scheme.
 fn host_and_port(url: &str) -> String {
     url.trim_start_matches("http://").trim_end_matches('/').to_owned()
 }
 
-/// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Close,
@@ -117,6 +112,19 @@ struct Bytes {
     cuts: usize,
 }
 
+impl Bytes {
+    fn allow(&mut self, bytes: &[u8], carried: usize, is_answer: bool) -> Option<usize> {
+        let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        match self.mode {
+            Mode::CutAfter(limit) if is_answer && carried >= limit && !bytes.is_empty() => return None,
+            Mode::CutAfter(limit) if is_answer => return Some(bytes.len().min(limit.saturating_sub(carried))),
+            Mode::StallAt(text) if !is_answer && has(text) => self.mode = Mode::Stall,
+            _ => {}
+        }
+        Some(if self.mode == Mode::Stall { 0 } else { bytes.len() })
+    }
+}
+
 impl Proxy {
     /// For `host:port`, or for the server of an `http://host:port` address; everything passes at first.
     pub fn to(target: &str) -> Result<Self> {
@@ -128,9 +136,16 @@ impl Proxy {
                 state.cuts
             });
             let Ok(server) = TcpStream::connect(&target) else { return };
+            let pump = |from, to, is_answer| {
+                carry(from, to, |bytes, carried| {
+                    with(&serving, |state| (state.cuts == cuts).then(|| state.allow(bytes, carried, is_answer))?)
+                });
+                // Then both ways end.
+                End::Close.of([from, to]);
+            };
             thread::scope(|scope| {
-                scope.spawn(|| pump([&client, &server], &serving, cuts, false));
-                pump([&server, &client], &serving, cuts, true);
+                scope.spawn(|| pump(&client, &server, false));
+                pump(&server, &client, true);
             });
         };
         Ok(Self { listener: Listener::at(LOOPBACK, serve)?, state })
@@ -144,7 +159,6 @@ impl Proxy {
         with(&self.state, |state| state.mode == Mode::Stall)
     }
 
-    /// Closes the connections that are open now; new ones are carried.
     pub fn cut(&self) {
         with(&self.state, |state| state.cuts += 1);
     }
@@ -157,7 +171,6 @@ impl Proxy {
         self.listener.url()
     }
 
-    /// How many connections it has accepted.
     pub fn accepted(&self) -> usize {
         with(&self.state, |state| state.accepted)
     }
@@ -169,40 +182,29 @@ impl Drop for Proxy {
     }
 }
 
-/// Carries bytes one way until either side closes or the mode says so; then both ways end.
-fn pump([mut from, mut to]: [&TcpStream; 2], state: &Mutex<Bytes>, cuts: usize, is_answer: bool) {
+/// Carries bytes one way until either side closes, or until `allow` is `None`: of what has come it says how much may pass, where so much
+/// has been carried; what may not is left unread. Says whether `allow` was the end.
+fn carry(mut from: &TcpStream, mut to: &TcpStream, mut allow: impl FnMut(&[u8], usize) -> Option<usize>) -> bool {
     let _ = from.set_read_timeout(Some(PAUSE));
-    let mut buffer = [0; 16 * 1024];
-    let mut carried = 0;
-    while with(state, |state| state.cuts) == cuts {
-        // Bytes that must not pass are left unread.
+    let (mut buffer, mut carried) = ([0; 16 * 1024], 0);
+    loop {
         let ready = match from.peek(&mut buffer) {
-            Err(error) if is_pause(&error) => continue,
-            Err(_) | Ok(0) => break,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => 0,
+            Err(_) | Ok(0) => return allow(&[], carried).is_none(),
             Ok(ready) => ready,
         };
-        let has = |text: &str| buffer[..ready].windows(text.len()).any(|window| window == text.as_bytes());
-        let allowed = with(state, |state| {
-            match state.mode {
-                Mode::CutAfter(limit) if is_answer => return Some(ready.min(limit.saturating_sub(carried))),
-                Mode::StallAt(text) if !is_answer && has(text) => state.mode = Mode::Stall,
-                _ => {}
-            }
-            (state.mode != Mode::Stall).then_some(ready)
-        });
-        let Some(allowed) = allowed else {
-            thread::sleep(PAUSE);
-            continue;
-        };
-        match from.read(&mut buffer[..allowed]) {
-            Ok(taken @ 1..) if to.write_all(&buffer[..taken]).is_ok() => carried += taken,
-            _ => break,
+        match allow(&buffer[..ready], carried) {
+            None => return true,
+            Some(0) if ready == 0 => {}
+            Some(0) => thread::sleep(PAUSE),
+            Some(allowed) => match from.read(&mut buffer[..allowed]) {
+                Ok(taken @ 1..) if to.write_all(&buffer[..taken]).is_ok() => carried += taken,
+                _ => return false,
+            },
         }
     }
-    End::Close.of([from, to]);
 }
 
-/// An HTTP request.
 #[derive(Debug, Clone)]
 struct Request {
     head: String,
@@ -212,20 +214,19 @@ struct Request {
 impl Request {
     /// Reads it to its end, or what comes instead: the beginning of TLS, or of a request whose client leaves.
     fn read(client: &mut TcpStream) -> Self {
-        let mut bytes = Vec::new();
-        let mut buffer = [0; 16 * 1024];
-        while let Ok(count @ 1..) = client.read(&mut buffer) {
-            bytes.extend_from_slice(&buffer[..count]);
+        let (mut bytes, mut buffer) = (Vec::new(), [0; 16 * 1024]);
+        loop {
             let request = Self::of(&bytes);
             let length = request.field("content-length:").and_then(|length| length.parse().ok()).unwrap_or(0);
             let is_chunked = request.field("transfer-encoding:").is_some();
             let is_complete = if is_chunked { request.body.ends_with(b"0\r\n\r\n") } else { request.body.len() >= length };
             // No method begins with the first byte of TLS.
-            if bytes[0] == 0x16 || request.head.ends_with("\r\n\r\n") && is_complete {
-                break;
+            if bytes.first() == Some(&0x16) || request.head.ends_with("\r\n\r\n") && is_complete {
+                return request;
             }
+            let Ok(count @ 1..) = client.read(&mut buffer) else { return request };
+            bytes.extend_from_slice(&buffer[..count]);
         }
-        Self::of(&bytes)
     }
 
     fn of(bytes: &[u8]) -> Self {
@@ -237,7 +238,6 @@ impl Request {
         self.head.lines().find_map(|line| Some(line.to_lowercase().strip_prefix(name)?.trim().to_owned()))
     }
 
-    /// Its method and its path.
     fn line(&self) -> String {
         self.head.split(' ').take(2).collect::<Vec<_>>().join(" ")
     }
@@ -267,7 +267,6 @@ pub enum Side {
     After,
 }
 
-/// Where a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// When so many bytes of the request have reached the server, or all of them.
@@ -278,7 +277,6 @@ pub enum At {
     Time(Duration),
 }
 
-/// What a rule does to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
     Cut(At, End),
@@ -450,12 +448,10 @@ impl Gate {
         tool.via(self).spawn().interrupted("the chosen request", (Signal::SIGKILL, false), |_| self.is_closed())
     }
 
-    /// The gate as the address of a search database.
     pub fn url(&self) -> String {
         self.listener.url()
     }
 
-    /// Whether the chosen request has come.
     pub fn is_closed(&self) -> bool {
         with(&self.state, |state| state.closed)
     }
@@ -465,7 +461,6 @@ impl Gate {
         with(&self.state, |state| state.log.iter().map(Request::line).collect())
     }
 
-    /// Those of them that change something.
     pub fn changes(&self) -> Vec<String> {
         self.asked().into_iter().filter(|line| changes_something(line)).collect()
     }
@@ -491,7 +486,6 @@ impl Gate {
 }
 
 impl Tool {
-    /// With a gate as its search database.
     pub fn via(self, gate: &Gate) -> Self {
         self.env("SVC_SEARCH_URL", gate.url())
     }
@@ -555,37 +549,26 @@ fn carry_by_rules(request: &Request, client: &mut TcpStream, target: &str, state
         Some((At::Request(bytes), _)) => send(target, request.get(..bytes).unwrap_or(&request))?,
         _ => send(target, &request)?,
     };
-    server.set_read_timeout(Some(PAUSE))?;
-    let (mut answer, mut buffer, mut sent) = (Vec::new(), [0; 16 * 1024], 0);
-    loop {
-        let is_time = match cut {
-            Some((At::Request(_), _)) => true,
-            Some((At::Answer(bytes), _)) => !answer.is_empty() && sent >= bytes,
-            Some((At::Time(time), _)) => began.elapsed() >= time,
-            None => false,
-        };
-        if let (true, Some((at, end))) = (is_time, cut) {
+    if act == Some(Act::Close(Side::After)) {
+        let mut answer = Vec::new();
+        // It may hang up before its end.
+        let _ = server.read_to_end(&mut answer);
+        with(state, |state| state.closed = true);
+        hold(state)?;
+        client.write_all(&answer)?;
+    } else {
+        let is_cut = carry(&server, client, |bytes, sent| match cut {
+            Some((At::Request(_), _)) => None,
+            Some((At::Answer(limit), _)) if sent >= limit && sent + bytes.len() > 0 => None,
+            Some((At::Answer(limit), _)) => Some(bytes.len().min(limit - sent)),
+            Some((At::Time(time), _)) if began.elapsed() >= time => None,
+            _ => Some(bytes.len()),
+        });
+        if let (true, Some((at, end))) = (is_cut, cut) {
             done(&Act::Cut(at, end));
             end.of([client, &server]);
             return Ok(());
         }
-        match server.read(&mut buffer) {
-            Err(error) if is_pause(&error) => {}
-            Err(_) | Ok(0) => break,
-            Ok(count) => {
-                answer.extend_from_slice(&buffer[..count]);
-                if act != Some(Act::Close(Side::After)) {
-                    let end = if let Some((At::Answer(bytes), _)) = cut { answer.len().min(bytes) } else { answer.len() };
-                    client.write_all(&answer[sent..end])?;
-                    sent = end;
-                }
-            }
-        }
-    }
-    if act == Some(Act::Close(Side::After)) {
-        with(state, |state| state.closed = true);
-        hold(state)?;
-        client.write_all(&answer)?;
     }
     Ok(client.shutdown(Shutdown::Both)?)
 }

@@ -13,7 +13,6 @@ pub fn seed() -> u64 {
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of this seed.
     pub const fn of(seed: u64) -> Self {
         Self(seed)
     }
@@ -26,12 +25,10 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One below `bound`.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % u64::try_from(bound).expect("a size fits")).expect("what is below a size fits")
     }
 
-    /// One of them.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }

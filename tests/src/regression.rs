@@ -2,14 +2,12 @@
 //! package of Debian's server and are run as `pg_regress` would, except that nobody looks at what they print.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::download::{cached, only_entry};
+use crate::download::{cached, readable};
 use crate::os;
 use crate::postgres::{ADMINISTRATOR, Postgres};
 use crate::programs::Programs;
@@ -22,90 +20,39 @@ const SETTINGS: &str = "
     ALTER DATABASE regression SET lc_time TO 'C';
     ALTER DATABASE regression SET bytea_output TO 'hex';
     ALTER DATABASE regression SET timezone_abbreviations TO 'Default'";
-/// The modules of contrib that the scripts use.
-const MODULES: [&str; 2] = ["autoinc.so", "refint.so"];
+/// Fetches the scripts, and builds the library of functions in C that they use, in a folder that is given. What is installed may be older
+/// than what there is, and was made of the sources of its own release. Few machines list sources, and only Debian's are wanted.
+const FETCH: &str = r#"
+    folder=$1 version=$2 installed=$3 work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+    cd "$work"
+    mkdir -p lists/partial parts
+    for list in $(grep -ls debian.org /etc/apt/sources.list /etc/apt/sources.list.d/*); do
+        sed 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$list" >"parts/${list##*/}"
+    done
+    release=$(dpkg-query --show --showformat='${Version}' "postgresql-$version")
+    sources() {
+        apt-get -q -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$work/parts" -o Dir::State::Lists="$work/lists" "$@"
+    }
+    sources update
+    sources source --download-only "postgresql-$version=$release"
+    tar --wildcards --strip-components=4 -xf *.orig.tar.*[!c] -C "$folder" '*/src/test/regress/*'
+    apt-get -q download "postgresql-server-dev-$version=$release"
+    dpkg -x postgresql-server-dev-*.deb headers
+    mkdir "$folder/lib"
+    gcc -shared -fPIC -O1 -w -I "headers/usr/include/postgresql/$version/server" -o "$folder/lib/regress.so" "$folder/regress.c"
+    ln -s "$installed/autoinc.so" "$installed/refint.so" "$folder/lib"
+"#;
 
 /// The scripts, and the library of functions in C that they use, for Debian's server.
 pub fn fetch() -> Result<PathBuf> {
     let debian = Programs::debian()?;
-    cached(&format!("postgresql-{}-regress", debian.version), |folder| {
-        // What is installed may be older than what there is, and was made of these very sources.
-        let server = format!("postgresql-{}", debian.version);
-        let release = os::run(Command::new("dpkg-query").args(["--show", "--showformat=${Version}", &server]))?;
-        unpack_sources(&format!("{server}={release}"), folder)?;
-        let headers = tempfile::tempdir()?;
-        let package = format!("postgresql-server-dev-{}={release}", debian.version);
-        os::run(Command::new("apt-get").args(["-q", "download", &package]).current_dir(headers.path()))?;
-        let unpacked = tempfile::tempdir()?;
-        os::run(Command::new("dpkg").arg("-x").arg(only_entry(headers.path())?).arg(unpacked.path()))?;
-        let includes = unpacked.path().join(format!("usr/include/postgresql/{}/server", debian.version));
-        let library = folder.join("lib");
-        fs::create_dir(&library)?;
-        os::run(
-            Command::new("gcc")
-                .args(["-shared", "-fPIC", "-O1", "-w", "-I"])
-                .arg(includes)
-                .arg("-o")
-                .arg(library.join("regress.so"))
-                .arg(folder.join("regress.c")),
-        )?;
-        let installed = debian.server_dir.parent().context("the programs are in no folder")?.join("lib");
-        for module in MODULES {
-            symlink(installed.join(module), library.join(module))?;
-        }
-        os::run(Command::new("chmod").args(["-R", "a+rX"]).arg(folder)).map(drop)
+    let version = debian.version.to_string();
+    let installed = debian.server_dir.parent().context("the programs are in no folder")?.join("lib");
+    cached(&format!("postgresql-{version}-regress"), |folder| {
+        os::run(Command::new("bash").args(["-ec", FETCH, "fetch"]).arg(folder).arg(&version).arg(&installed))?;
+        readable(folder)
     })
-}
-
-/// The part of the source package that is the tests.
-fn unpack_sources(package: &str, folder: &Path) -> Result<()> {
-    let work = tempfile::tempdir()?;
-    let lists = work.path().join("lists");
-    fs::create_dir_all(lists.join("partial"))?;
-    let parts = work.path().join("parts");
-    fs::create_dir(&parts)?;
-    let known = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|entry| entry.path());
-    for path in known.chain([PathBuf::from("/etc/apt/sources.list")]) {
-        // Few machines list sources, and only Debian's are wanted.
-        let Ok(text) = fs::read_to_string(&path) else { continue };
-        if let Some(name) = path.file_name().filter(|_| text.contains("debian.org")) {
-            fs::write(parts.join(name), of_sources(&text))?;
-        }
-    }
-    let sources = work.path().join("sources");
-    fs::create_dir(&sources)?;
-    let apt = |args: &[&str]| {
-        let mut apt = Command::new("apt-get");
-        apt.args(["-q", "-o", "Dir::Etc::SourceList=/dev/null", "-o"]).arg(format!("Dir::Etc::SourceParts={}", parts.display()));
-        apt.arg("-o").arg(format!("Dir::State::Lists={}", lists.display()));
-        os::run(apt.args(args).current_dir(&sources))
-    };
-    apt(&["update"])?;
-    apt(&["source", "--download-only", package])?;
-    let downloaded = fs::read_dir(&sources)?.flatten().map(|entry| entry.path());
-    let archive = downloaded
-        .into_iter()
-        .find(|path| path.to_string_lossy().contains(".orig.tar.") && !path.to_string_lossy().ends_with(".asc"));
-    let archive = archive.context("the source package has no sources")?;
-    os::run(
-        Command::new("tar")
-            .args(["--wildcards", "--strip-components=4", "-xf"])
-            .arg(archive)
-            .arg("-C")
-            .arg(folder)
-            .arg("*/src/test/regress/*"),
-    )
-    .map(drop)
-}
-
-/// A list of packages as one of their sources.
-fn of_sources(text: &str) -> String {
-    let line = |line: &str| match line.split_once(' ') {
-        Some(("Types:", _)) => "Types: deb-src\n".to_owned(),
-        Some(("deb", rest)) => format!("deb-src {rest}\n"),
-        _ => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
 }
 
 /// Makes the database `regression` on a server that lets everybody in, by all scripts in the order of their schedule; returns
@@ -138,11 +85,7 @@ fn script(postgres: &Postgres, fetched: &Path, folder: &Path, test: &str) -> Res
         .env("PGTZ", "PST8PDT")
         .env("PGDATESTYLE", "Postgres, MDY")
         .env("PGOPTIONS", "-c intervalstyle=postgres_verbose");
-    let mut child = psql.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    // A script may leave the rest of itself unread.
-    let _ = child.stdin.take().context("psql has no stdin")?.write_all(&text);
-    let status = child.wait()?;
     // Statements that fail are what many of them are for; a lost connection is not.
-    ensure!(status.success(), "the script {test} did not run to its end: {status}");
+    os::fed(&mut psql, text).with_context(|| format!("the script {test} did not run to its end"))?;
     Ok(())
 }

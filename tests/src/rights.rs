@@ -14,7 +14,6 @@ const DEFAULT_ACL: &str = "system.posix_acl_default";
 /// Owner, group, mode and every extended attribute.
 pub type Rights = (u32, u32, u32, BTreeMap<OsString, Vec<u8>>);
 
-/// The rights of a file.
 pub fn of(path: &Path) -> Rights {
     let meta = fs::symlink_metadata(path).unwrap();
     let read = |name: OsString| xattr::get(path, &name).unwrap().map(|value| (name, value));

@@ -1,12 +1,11 @@
 //! An object store that speaks S3, on loopback, and an OpenSearch with the plugin for it.
 
 use std::fs;
-use std::io::Write;
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use tempfile::TempDir;
 
 use crate::download::{cached, maven_dependencies};
@@ -19,13 +18,11 @@ const SERVER: &str = "opensearch-3";
 const STORE: &str = "org.gaul:s3proxy:2.6.0";
 /// What both sides know.
 pub const KEY: [&str; 2] = ["sample-key", "sample-secret"];
-/// The store's bucket.
 pub const BUCKET: &str = "backups";
 
 #[derive(Debug)]
 pub struct S3 {
     pub own: OwnSearch,
-    /// The address of the store.
     pub url: String,
     store: Child,
     /// Where the store keeps its objects, as files.
@@ -48,11 +45,7 @@ impl S3 {
         let own = host.prepare_search_server(SERVER, &settings)?;
         os::run(own.program("opensearch-keystore").arg("create"))?;
         for (name, value) in ["access_key", "secret_key"].into_iter().zip(KEY) {
-            let mut add = own.program("opensearch-keystore");
-            add.args(["add", "--stdin", &format!("s3.client.default.{name}")]).stdin(Stdio::piped()).stdout(Stdio::null());
-            let mut add = add.spawn()?;
-            add.stdin.take().context("no stdin")?.write_all(value.as_bytes())?;
-            ensure!(add.wait()?.success(), "the key was not taken");
+            os::fed(own.program("opensearch-keystore").args(["add", "--stdin", &format!("s3.client.default.{name}")]), value)?;
         }
         let this = Self { own, url: format!("http://127.0.0.1:{port}"), store, objects };
         this.own.search.start(&host.systemd)?;

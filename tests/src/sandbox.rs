@@ -11,9 +11,12 @@ use crate::content::{self, Index};
 use crate::host::Host;
 use crate::http;
 use crate::proxy::Gate;
+use crate::random::Random;
 use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
+
+const LETTERS: [u8; 26] = *b"abcdefghijklmnopqrstuvwxyz";
 
 /// The body that makes an index which no node may hold.
 pub fn unallocatable() -> Value {
@@ -54,7 +57,6 @@ impl Sandbox {
         Self { search, prefix: format!("sb-{name}-{}", process::id()), state: tempfile::tempdir().unwrap() }
     }
 
-    /// Registers its repository, with further settings.
     #[must_use]
     pub fn registered(self, settings: &[(&str, &str)]) -> Self {
         let mut all: BTreeMap<&str, String> = settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
@@ -67,12 +69,10 @@ impl Sandbox {
         self.search.repo_root.join(&self.prefix)
     }
 
-    /// A name of its own.
     pub fn name(&self, suffix: &str) -> String {
         format!("{}-{suffix}", self.prefix)
     }
 
-    /// `svc-snap` with its settings.
     pub fn tool(&self, args: &[&str]) -> Tool {
         Tool::new("svc-snap")
             .env("SVC_SEARCH_URL", &self.search.url)
@@ -88,7 +88,7 @@ impl Sandbox {
 
     /// Runs a step that continues from the document of another.
     pub fn from(&self, args: &[&str], document: &Ran) -> Ran {
-        self.from_text(args, &document.text())
+        self.resuming(args, document).run()
     }
 
     pub fn from_text(&self, args: &[&str], document: &str) -> Ran {
@@ -183,15 +183,8 @@ impl Sandbox {
 
     /// Writes so many documents of 100 KB that cannot be compressed into an index, by its full name.
     pub fn fill_noise(&self, index: &str, count: usize) {
-        let mut seed = 1_u64;
-        let mut text = || -> String {
-            (0..100_000)
-                .map(|_| {
-                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    char::from(b'a' + u8::try_from(seed >> 59).unwrap() % 26)
-                })
-                .collect()
-        };
+        let mut random = Random::of(1);
+        let mut text = || -> String { (0..100_000).map(|_| char::from(random.pick(&LETTERS))).collect() };
         // A request of more than 100 MB is refused.
         for part in (0..count).collect::<Vec<_>>().chunks(200) {
             let lines: String = part.iter().map(|_| format!("{{\"index\":{{}}}}\n{{\"t\":\"{}\"}}\n", text())).collect();
@@ -302,7 +295,6 @@ impl Sandbox {
         (sandbox, docs, created)
     }
 
-    /// A gate before its server.
     pub fn gate(&self) -> Gate {
         Gate::to(&self.search.url).expect("a port is free")
     }

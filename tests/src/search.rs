@@ -98,7 +98,6 @@ pub const DISTRIBUTIONS: [Distribution; 6] = [
     Distribution::new("elasticsearch-9", Product::Elasticsearch, "9.2.0", 21, false),
 ];
 
-/// The distribution of that key.
 pub fn distribution(key: &str) -> Result<&'static Distribution> {
     let keys = || DISTRIBUTIONS.map(|one| one.key).join(", ");
     DISTRIBUTIONS.iter().find(|one| one.key == key).with_context(|| format!("no search database {key}; there are {}", keys()))
@@ -152,7 +151,6 @@ pub fn own_server(extra: &[(&str, &str)]) -> OwnSearch {
     host.search_server(&host.search.key, &Settings { extra, ..Settings::default() }).expect("a server of the test's own")
 }
 
-/// A server, as tools and tests reach it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Search {
     /// Which of the six, such as `opensearch-2`.
@@ -161,12 +159,9 @@ pub struct Search {
     pub version: String,
     /// The address, without a slash at its end.
     pub url: String,
-    /// The unit of the host's user manager.
     pub unit: String,
-    /// Such as `…/opensearch.yml`.
     pub config_file: PathBuf,
     pub config_dir: PathBuf,
-    /// The unpacked distribution.
     pub home: PathBuf,
     java_home: PathBuf,
     /// The folder in which repositories have their folders. With [`Settings::path_repo`] it is the server's own and its

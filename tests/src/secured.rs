@@ -70,16 +70,14 @@ impl Authority {
 
     /// A further certificate (`<as_name>.pem`) for the key of that name, valid for so many days; a negative number is one
     /// that has expired so many days ago.
-    pub fn sign(&self, name: &str, as_name: &str, san: &str, days: i32) -> Result<()> {
-        fs::write(self.file("extensions"), format!("subjectAltName={san}\nextendedKeyUsage=serverAuth,clientAuth\n"))?;
-        self.openssl(&format!(
-            "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days {days} -extfile extensions -out {as_name}.pem"
-        ))
+    pub fn sign(&self, name: &str, as_name: &str, san: &str, days: i64) -> Result<()> {
+        self.sign_for_seconds(name, as_name, san, days * 24 * 3600)
     }
 
     /// The same, valid for so many seconds from now.
     pub fn sign_for_seconds(&self, name: &str, as_name: &str, san: &str, seconds: i64) -> Result<()> {
-        let end = (Timestamp::now() + SignedDuration::from_secs(seconds)).strftime("%Y%m%d%H%M%SZ").to_string();
+        let time = |from_now| (Timestamp::now() + SignedDuration::from_secs(from_now)).strftime("%Y%m%d%H%M%SZ").to_string();
+        let (start, end) = (time(-30 * 24 * 3600), time(seconds));
         let config = format!(
             "[ca]\ndefault_ca = here\n[here]\ndatabase = index.txt\nnew_certs_dir = .\nrand_serial = yes\ncertificate = ca.pem\n\
              private_key = ca.key\ndefault_md = sha256\npolicy = any\nx509_extensions = leaf\n[any]\ncommonName = supplied\n\
@@ -87,7 +85,9 @@ impl Authority {
         );
         fs::write(self.file("ca.cnf"), config)?;
         fs::write(self.file("index.txt"), "")?;
-        self.openssl(&format!("ca -batch -notext -config ca.cnf -in {name}.csr -out {as_name}.pem -enddate {end}"))
+        self.openssl(&format!(
+            "ca -batch -notext -config ca.cnf -in {name}.csr -out {as_name}.pem -startdate {start} -enddate {end}"
+        ))
     }
 
     /// Runs `openssl` in its folder, with arguments that hold no space.
@@ -169,10 +169,9 @@ impl Secured {
         let this = Self::prepared(host, "opensearch-2", (extra, Some(opensearch_with_security()?)), false)?;
         let user = os::system_user(OS_USER)?;
         os::folder(&this.config_dir.join("opensearch-security"), 0o750, Some(&user))?;
-        for entry in fs::read_dir(this.home.join("config/opensearch-security"))? {
-            let entry = entry?;
-            let name = entry.file_name();
-            this.config(&format!("opensearch-security/{}", name.to_string_lossy()), &fs::read_to_string(entry.path())?)?;
+        for entry in fs::read_dir(this.home.join("config/opensearch-security"))?.flatten() {
+            let name = format!("opensearch-security/{}", entry.file_name().to_string_lossy());
+            this.config(&name, &fs::read_to_string(entry.path())?)?;
         }
         let meta = |kind: &str| format!("_meta:\n  type: {kind}\n  config_version: 2\n");
         let users = [ADMIN, LEAST, RATED, NOBODY].map(|user| format!("{user}:\n  hash: \"{HASH}\"\n")).concat();
@@ -211,30 +210,13 @@ impl Secured {
 }
 
 /// The plugin's ways to find out who calls: a certificate's name first, then a password.
-const AUTHENTICATION: &str = "config:
-  dynamic:
-    http:
-      anonymous_auth_enabled: false
-    authc:
-      certificate:
-        http_enabled: true
-        order: 0
-        http_authenticator:
-          type: clientcert
-          config:
-            username_attribute: cn
-          challenge: false
-        authentication_backend:
-          type: noop
-      password:
-        http_enabled: true
-        order: 1
-        http_authenticator:
-          type: basic
-          challenge: true
-        authentication_backend:
-          type: internal
-";
+const AUTHENTICATION: &str = r#"
+config: {dynamic: {http: {anonymous_auth_enabled: false}, authc: {
+  certificate: {http_enabled: true, order: 0, authentication_backend: {type: noop},
+    http_authenticator: {type: clientcert, challenge: false, config: {username_attribute: cn}}},
+  password: {http_enabled: true, order: 1, authentication_backend: {type: internal},
+    http_authenticator: {type: basic, challenge: true}}}}}
+"#;
 
 /// The role that the tool's page shows; and the same with the right that stands there for `--rate-limit`.
 fn roles(product: &str) -> Result<String> {

@@ -17,12 +17,13 @@ use crate::{DEEP, SKIPPED, children, os, wait};
 /// What a host takes: its servers, and those that its tests start.
 const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
 
+/// What is run where no target is asked for, beside all of them.
+const UNIT_TESTS: &str = "unit tests";
+
 /// What of the tests is wanted: the words after `--` on the command line of `tests/run`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Filter {
-    /// Those of `--test TARGET`; none means all.
     targets: Vec<String>,
-    /// Parts of a test's name.
     names: Vec<String>,
     /// What is for the test programs.
     options: Vec<String>,
@@ -53,25 +54,16 @@ impl Filter {
         }
         Ok(this)
     }
-
-    fn wants(&self, name: &str) -> bool {
-        self.targets.is_empty() || self.targets.iter().any(|target| target == name)
-    }
 }
 
-/// The test targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them: the longest of each list first.
+/// The test targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them, the longest of each list first,
+/// and their list: those in `search` run with each search database, those in `any` with one, and with each where it is `everywhere`; to
+/// those in `once` the search database is all one.
 #[derive(Debug, Clone, Default)]
-pub struct Lists {
-    /// Those that run with each search database.
-    search: Vec<String>,
-    /// Those that run with one, and with each where it is `everywhere`.
-    any: Vec<String>,
-    /// Those to which the search database is all one; those of other packages are among them.
-    once: Vec<String>,
-}
+pub struct Lists(Vec<(String, &'static str)>);
 
 impl Lists {
-    /// As cargo has them.
+    /// As cargo has them; the targets of other packages run once.
     ///
     /// # Errors
     /// A target is in no list, or in two; a list has one that is not there.
@@ -86,87 +78,42 @@ impl Lists {
                     ours.push(name);
                     lists = package["metadata"]["targets"].clone();
                 } else {
-                    others.insert(name);
+                    others.insert((name, "once"));
                 }
             }
         }
         let mut this = Self::of(&lists, &ours)?;
-        this.once.extend(others);
+        this.0.extend(others);
         Ok(this)
     }
 
     fn of(lists: &Value, ours: &[String]) -> Result<Self> {
-        let list = |name: &str| -> Vec<String> {
-            lists[name].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let this = Self { search: list("search"), any: list("any"), once: list("once") };
+        // What takes the longest is among those that run once, and begins first.
+        let names = ["once", "any", "search"].into_iter().flat_map(|list| {
+            let names = lists[list].as_array().into_iter().flatten().filter_map(Value::as_str);
+            names.map(move |name| (name.to_owned(), list))
+        });
+        let this = Self(names.collect());
         for name in ours {
-            let count = this.all().filter(|one| *one == name).count();
+            let count = this.0.iter().filter(|(one, _)| one == name).count();
             ensure!(count == 1, "{name} is in {count} lists of [package.metadata.targets] of tests/Cargo.toml, not in one");
         }
-        let unknown: Vec<&String> = this.all().filter(|name| !ours.contains(name)).collect();
+        let unknown: Vec<&String> = this.0.iter().map(|(name, _)| name).filter(|name| !ours.contains(name)).collect();
         ensure!(unknown.is_empty(), "[package.metadata.targets] of tests/Cargo.toml lists what is not there: {unknown:?}");
         Ok(this)
     }
-
-    fn all(&self) -> impl Iterator<Item = &String> {
-        [&self.search, &self.any, &self.once].into_iter().flatten()
-    }
 }
 
-/// What a host runs before it takes the next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Work {
-    name: String,
-    command: Vec<String>,
-}
-
-impl Work {
-    /// Tests that `cargo test` picks by these arguments.
-    fn tests(name: &str, picked: &[&str], filter: &Filter) -> Self {
-        let command = ["cargo", "test", "--workspace", "--no-fail-fast"].iter().chain(picked).map(|word| (*word).to_owned());
-        let options = (!filter.options.is_empty()).then(|| "--".to_owned()).into_iter().chain(filter.options.iter().cloned());
-        Self { name: name.to_owned(), command: command.chain(filter.names.iter().cloned()).chain(options).collect() }
-    }
-}
-
-/// What is left to be run, each with the search databases of which one is to run it.
+/// What is left to be run, each with the search databases of which one is to run it, and what came of each database.
 #[derive(Debug, Default)]
-pub struct Queue {
-    left: Vec<(Work, Vec<&'static str>)>,
+struct State {
+    left: Vec<(String, Vec<&'static str>)>,
     /// How many hosts each database has.
     hosts: BTreeMap<&'static str, usize>,
+    outcomes: BTreeMap<&'static str, Outcome>,
 }
 
-impl Queue {
-    /// What the filter wants of all that is run with these.
-    ///
-    /// # Errors
-    /// The filter names a target that is not there.
-    pub fn of(databases: &[&'static Distribution], lists: &Lists, filter: &Filter, everywhere: bool) -> Result<Self> {
-        for target in &filter.targets {
-            ensure!(lists.all().any(|one| one == target), "there is no test target {target}; tests/Cargo.toml names them");
-        }
-        let all: Vec<&'static str> = databases.iter().map(|one| one.key).collect();
-        let each: Vec<_> = all.iter().map(|key| vec![*key]).collect();
-        let one = vec![all.clone()];
-        let mut left = Vec::new();
-        if filter.targets.is_empty() {
-            left.push((Work::tests("unit tests", &["--lib", "--bins"], filter), all.clone()));
-            if filter.names.is_empty() {
-                let check = vec!["tests/service/check".to_owned()];
-                left.push((Work { name: "service/check".to_owned(), command: check }, all.clone()));
-            }
-        }
-        // What takes the longest is among those that run once, and begins first.
-        for (names, keys) in [(&lists.once, &one), (&lists.any, if everywhere { &each } else { &one }), (&lists.search, &each)] {
-            for name in names.iter().filter(|name| filter.wants(name)) {
-                left.extend(keys.iter().map(|keys| (Work::tests(name, &["--test", name], filter), keys.clone())));
-            }
-        }
-        Ok(Self { left, hosts: all.into_iter().map(|key| (key, 0)).collect() })
-    }
-
+impl State {
     /// The database of the next host: of those that something is left for the one with the fewest hosts.
     fn host(&mut self) -> Option<&'static str> {
         let wanted = |key: &str| self.left.iter().any(|(_, keys)| keys.contains(&key));
@@ -177,7 +124,7 @@ impl Queue {
 
     /// What that host runs next: first what no other database may. What others may run too waits until each database whose own
     /// work is left has a host.
-    fn next(&mut self, key: &str) -> Option<Work> {
+    fn next(&mut self, key: &str) -> Option<String> {
         let is_own = |keys: &[&str], of: &str| keys == [of];
         let waits = self.hosts.iter().any(|(other, hosts)| *hosts == 0 && self.left.iter().any(|(_, keys)| is_own(keys, other)));
         let own = self.left.iter().position(|(_, keys)| is_own(keys, key));
@@ -185,11 +132,12 @@ impl Queue {
         Some(self.left.remove(own.or_else(any)?).0)
     }
 
-    /// Nothing more runs on a database whose host does not start; gives what no other may run.
-    fn give_up(&mut self, key: &str) -> Vec<String> {
+    /// Nothing more runs on a database whose host does not start; what no other may run has failed.
+    fn give_up(&mut self, key: &'static str) {
         self.hosts.remove(key);
         self.left.iter_mut().for_each(|(_, keys)| keys.retain(|other| *other != key));
-        self.left.extract_if(.., |(_, keys)| keys.is_empty()).map(|(work, _)| work.name).collect()
+        let lost = self.left.extract_if(.., |(_, keys)| keys.is_empty()).map(|(name, _)| name);
+        self.outcomes.entry(key).or_default().failed.extend(["its host".to_owned()].into_iter().chain(lost));
     }
 }
 
@@ -244,89 +192,115 @@ fn ignored_tests(output: &str) -> impl Iterator<Item = String> {
     output.lines().filter_map(ignored).map(|one| format!("{one}, only with --deep"))
 }
 
-/// How a suite is run.
+/// All that is run with some search databases.
 #[derive(Debug)]
-pub struct Plan<'a> {
-    /// How many hosts at a time.
-    pub hosts: usize,
-    /// After how long in which no test and no tool has ended the work is stopped.
-    pub watchdog: Duration,
-    pub filter: &'a Filter,
+pub struct Suite {
+    filter: Filter,
+    lists: Lists,
+    state: Mutex<State>,
 }
 
-impl Plan<'_> {
-    /// Runs all of the queue, and prints the output of each piece of work when it ends. `folder` makes a host's folder, with what
-    /// keeps it. After a signal work is left in the queue.
+impl Suite {
+    /// What the filter wants of it.
+    ///
+    /// # Errors
+    /// The filter names a target that is not there.
+    pub fn of(databases: &[&'static Distribution], lists: Lists, filter: Filter, everywhere: bool) -> Result<Self> {
+        for target in &filter.targets {
+            ensure!(
+                lists.0.iter().any(|(one, _)| one == target),
+                "there is no test target {target}; tests/Cargo.toml names them"
+            );
+        }
+        let all: Vec<&'static str> = databases.iter().map(|one| one.key).collect();
+        let mut state = State { hosts: all.iter().map(|key| (*key, 0)).collect(), ..State::default() };
+        if filter.targets.is_empty() {
+            state.left.push((UNIT_TESTS.to_owned(), all.clone()));
+        }
+        for (name, list) in lists.0.iter().filter(|(name, _)| filter.targets.is_empty() || filter.targets.contains(name)) {
+            if *list == "search" || everywhere && *list == "any" {
+                state.left.extend(all.iter().map(|key| (name.clone(), vec![*key])));
+            } else {
+                state.left.push((name.clone(), all.clone()));
+            }
+        }
+        Ok(Self { filter, lists, state: Mutex::new(state) })
+    }
+
+    /// Runs it in so many hosts at a time, and prints the output of each target when it ends. One in which nothing has ended for
+    /// `watchdog` is stopped. `folder` makes a host's folder, with what keeps it. After a signal the rest is not run.
     pub fn run<K>(
         &self,
-        queue: &Mutex<Queue>,
+        hosts: usize,
+        watchdog: Duration,
         folder: impl Fn() -> Result<(PathBuf, K)> + Sync,
     ) -> BTreeMap<&'static str, Outcome> {
-        let outcomes = Mutex::new(BTreeMap::<&'static str, Outcome>::new());
-        let next = || locked(queue).host().filter(|_| !wait::is_cancelled());
+        // Not in the loop's head, where the lock would be held as long as the body runs.
+        let next = || self.state().host().filter(|_| !wait::is_cancelled());
         let one_host = || {
             while let Some(key) = next() {
                 let worked = folder().and_then(|(dir, _keeper)| {
-                    let worked = self.in_host(key, &dir, queue, &outcomes);
+                    let worked = self.in_host(key, &dir, watchdog);
                     fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
                     worked
                 });
                 if let Err(error) = worked {
                     eprintln!("\n== {key}: {error:#}");
-                    let mut outcomes = locked(&outcomes);
-                    let failed = &mut outcomes.entry(key).or_default().failed;
-                    failed.push("its host".to_owned());
-                    failed.extend(locked(queue).give_up(key));
+                    self.state().give_up(key);
                 }
             }
         };
-        thread::scope(|scope| (0..self.hosts.max(1)).for_each(|_| drop(scope.spawn(one_host))));
-        outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
+        thread::scope(|scope| (0..hosts.max(1)).for_each(|_| drop(scope.spawn(one_host))));
+        std::mem::take(&mut self.state().outcomes)
     }
 
-    fn in_host(
-        &self,
-        key: &'static str,
-        dir: &Path,
-        queue: &Mutex<Queue>,
-        outcomes: &Mutex<BTreeMap<&'static str, Outcome>>,
-    ) -> Result<()> {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn in_host(&self, key: &'static str, dir: &Path, watchdog: Duration) -> Result<()> {
         let running = Running::start(dir, key, &Settings::default())?;
-        let next = || locked(queue).next(key).filter(|_| !wait::is_cancelled());
-        while let Some(Work { name, command }) = next() {
+        let next = || self.state().next(key).filter(|_| !wait::is_cancelled());
+        while let Some(name) = next() {
             let begun = Instant::now();
-            let done = self.run_one(running.host(), &command);
+            let done = self.run_one(&running.host, &name, watchdog);
             let (why, output, skipped) = done.unwrap_or_else(|error| (Some("not run"), format!("{error:#}\n"), String::new()));
             let (tests, seconds) = (counts(&output), begun.elapsed().as_secs());
-            let mut outcomes = locked(outcomes);
-            let outcome = outcomes.entry(key).or_default();
+            let mut state = self.state();
+            let outcome = state.outcomes.entry(key).or_default();
             outcome.tests.iter_mut().zip(tests).for_each(|(all, more)| *all += more);
             outcome.left_out.extend(skipped.lines().map(str::to_owned).chain(ignored_tests(&output)));
             outcome.ran.insert(name.clone());
             outcome.failed.extend(why.map(|why| format!("{name} ({why})")));
             let why = why.unwrap_or("passed");
+            let [passed, failed, _] = tests;
             eprintln!(
-                "\n== {key}: {name}\n{output}== {key}: {name}: {why} after {seconds}s: {} tests passed, {} failed",
-                tests[0], tests[1]
+                "\n== {key}: {name}\n{output}== {key}: {name}: {why} after {seconds}s: {passed} tests passed, {failed} failed"
             );
         }
         running.stop()
     }
 
+    fn arguments(&self, name: &str) -> Vec<String> {
+        let picked = if name == UNIT_TESTS { ["--lib", "--bins"] } else { ["--test", name] };
+        let all = ["test", "--workspace", "--no-fail-fast"].into_iter().chain(picked).map(str::to_owned);
+        let options = (!self.filter.options.is_empty()).then(|| "--".to_owned()).into_iter().chain(self.filter.options.clone());
+        all.chain(self.filter.names.clone()).chain(options).collect()
+    }
+
     /// Why it did not pass, its output, and what it left out.
-    fn run_one(&self, host: &Host, command: &[String]) -> Result<(Option<&'static str>, String, String)> {
+    fn run_one(&self, host: &Host, name: &str, watchdog: Duration) -> Result<(Option<&'static str>, String, String)> {
         let (output, skipped) = (tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?);
-        let (program, arguments) = command.split_first().context("no command")?;
-        let mut command = children::grouped(program);
-        command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS").env(SKIPPED, skipped.path());
-        command.envs(self.filter.deep.then_some((DEEP, "1")));
+        let mut cargo = children::grouped("cargo");
+        cargo.args(self.arguments(name)).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
+        cargo.env(SKIPPED, skipped.path()).envs(self.filter.deep.then_some((DEEP, "1")));
         let file = fs::File::options().append(true).open(output.path())?;
-        command.stdout(file.try_clone()?).stderr(file).stdin(Stdio::null());
-        let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+        cargo.stdout(file.try_clone()?).stderr(file).stdin(Stdio::null());
+        let mut child = cargo.spawn().context("cannot run cargo")?;
         // Its output grows when a test ends; when a tool ends, the other file is touched.
         let changed = |path: &Path| fs::metadata(path).and_then(|meta| Ok((meta.len(), meta.modified()?))).ok();
         let progress = || (changed(output.path()), changed(skipped.path()));
-        let why = match children::while_it_progresses(&mut child, self.watchdog, progress)? {
+        let why = match children::while_it_progresses(&mut child, watchdog, progress)? {
             None => Some("stopped, since nothing ended any more"),
             Some(status) if status.success() => None,
             Some(_) => Some("FAILED"),
@@ -334,30 +308,26 @@ impl Plan<'_> {
         let output = String::from_utf8_lossy(&fs::read(output.path())?).into_owned();
         Ok((why, output, fs::read_to_string(skipped.path())?))
     }
-}
 
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What was left out, each with the search databases on which it was; and which targets of those that depend on the search database
-/// ran on some of them only.
-pub fn left_out(outcomes: &BTreeMap<&'static str, Outcome>, lists: &Lists) -> Vec<String> {
-    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (key, outcome) in outcomes {
-        outcome.left_out.iter().for_each(|one| places.entry(one).or_default().push(key));
-    }
-    let left_out = places.iter().map(|(what, places)| format!("left out on {}: {what}", places.join(", ")));
-    let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
-    for name in &lists.any {
-        let places: Vec<&str> = outcomes.iter().filter(|(_, one)| one.ran.contains(name)).map(|(key, _)| *key).collect();
-        if (1..outcomes.len()).contains(&places.len()) {
-            narrow.entry(places).or_default().push(name);
+    /// What was left out, each with the search databases on which it was; and which targets of those that depend on the search database
+    /// ran on some of them only.
+    pub fn left_out(&self, outcomes: &BTreeMap<&'static str, Outcome>) -> Vec<String> {
+        let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (key, outcome) in outcomes {
+            outcome.left_out.iter().for_each(|one| places.entry(one).or_default().push(key));
         }
+        let left_out = places.iter().map(|(what, places)| format!("left out on {}: {what}", places.join(", ")));
+        let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+        for (name, _) in self.lists.0.iter().filter(|(_, list)| *list == "any") {
+            let places: Vec<&str> = outcomes.iter().filter(|(_, one)| one.ran.contains(name)).map(|(key, _)| *key).collect();
+            if (1..outcomes.len()).contains(&places.len()) {
+                narrow.entry(places).or_default().push(name);
+            }
+        }
+        let told: Vec<String> =
+            narrow.iter().map(|(places, names)| format!("{} only on {}", names.join(", "), places.join(", "))).collect();
+        left_out.chain((!told.is_empty()).then(|| told.join("; "))).collect()
     }
-    let told: Vec<String> =
-        narrow.iter().map(|(places, names)| format!("{} only on {}", names.join(", "), places.join(", "))).collect();
-    left_out.chain((!told.is_empty()).then(|| told.join("; "))).collect()
 }
 
 #[cfg(test)]
@@ -371,25 +341,23 @@ mod tests {
         Filter::of(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>(), deep)
     }
 
-    fn lists() -> Lists {
-        let of = |name: &str| vec![name.to_owned()];
-        Lists { search: of("swap"), any: of("rate"), once: vec!["pg".to_owned(), "page".to_owned()] }
-    }
-
-    fn queue(keys: &[&str], words: &str, everywhere: bool) -> Result<Queue> {
+    fn suite(keys: &[&str], words: &str, everywhere: bool, deep: bool) -> Result<Suite> {
         let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
-        Queue::of(&all, &lists(), &filter(words, false)?, everywhere)
+        let lists = [("pg", "once"), ("page", "once"), ("rate", "any"), ("swap", "search")];
+        let lists = Lists(lists.map(|(name, list)| (name.to_owned(), list)).into());
+        Suite::of(&all, lists, filter(words, deep)?, everywhere)
     }
 
     /// What so many hosts run that take turns.
-    fn told(mut queue: Queue, hosts: usize) -> Vec<String> {
+    fn told(suite: Suite, hosts: usize) -> Vec<String> {
         let mut told = Vec::new();
+        let mut queue = suite.state.into_inner().unwrap();
         let mut keys: Vec<_> = (0..hosts).filter_map(|_| queue.host()).collect();
         while !keys.is_empty() {
             for key in std::mem::take(&mut keys) {
                 match queue.next(key) {
-                    Some(work) => {
-                        told.push(format!("{key} {}", work.name));
+                    Some(name) => {
+                        told.push(format!("{key} {name}"));
                         keys.push(key);
                     }
                     None => keys.extend(queue.host()),
@@ -407,19 +375,23 @@ mod tests {
             "elasticsearch-8 swap",
             "opensearch-2 swap",
             "elasticsearch-8 unit tests",
-            "opensearch-2 service/check",
-            "elasticsearch-8 pg",
-            "opensearch-2 page",
-            "elasticsearch-8 rate",
+            "opensearch-2 pg",
+            "elasticsearch-8 page",
+            "opensearch-2 rate",
         ];
-        assert_eq!(told(queue(&[os2, es8], "", false).unwrap(), 2), wanted);
+        assert_eq!(told(suite(&[os2, es8], "", false, false).unwrap(), 2), wanted);
         // Another database has to be seen before the rest is shared out.
-        let three = told(queue(&[os2, os3, es8], "--test swap --test pg", false).unwrap(), 1);
+        let three = told(suite(&[os2, os3, es8], "--test swap --test pg", false, false).unwrap(), 1);
         assert_eq!(three, ["elasticsearch-8 swap", "opensearch-2 swap", "opensearch-3 swap", "opensearch-3 pg"]);
-        assert_eq!(told(queue(&[os2, os3], "--test swap --test rate --test pg", true).unwrap(), 2).len(), 5, "everywhere");
-        assert_eq!(told(queue(&[os2], "--test pg --test page", false).unwrap(), 2).len(), 2, "a second host helps the first");
-        let mut given_up = queue(&[os2, es8], "--test swap --test pg", false).unwrap();
-        assert_eq!(given_up.give_up(os2), ["swap"]);
+        assert_eq!(told(suite(&[os2, os3], "--test swap --test rate --test pg", true, false).unwrap(), 2).len(), 5, "everywhere");
+        assert_eq!(
+            told(suite(&[os2], "--test pg --test page", false, false).unwrap(), 2).len(),
+            2,
+            "a second host helps the first"
+        );
+        let given_up = suite(&[os2, es8], "--test swap --test pg", false, false).unwrap();
+        given_up.state().give_up(os2);
+        assert_eq!(given_up.state().outcomes[os2].failed, ["its host", "swap"]);
         assert_eq!(told(given_up, 2), ["elasticsearch-8 pg", "elasticsearch-8 swap"]);
     }
 
@@ -430,11 +402,11 @@ mod tests {
             ("--test pg", true, "--test pg -- --include-ignored"),
             ("a_node", false, "--lib --bins a_node"),
         ] {
-            let queue = Queue::of(&[distribution("opensearch-2").unwrap()], &lists(), &filter(words, deep).unwrap(), false);
-            let first = queue.unwrap().left.remove(0).0.command.join(" ");
-            assert_eq!(first, format!("cargo test --workspace --no-fail-fast {command}"));
+            let suite = suite(&["opensearch-2"], words, false, deep).unwrap();
+            let first = suite.state().left.remove(0).0;
+            assert_eq!(suite.arguments(&first).join(" "), format!("test --workspace --no-fail-fast {command}"));
         }
-        assert!(queue(&["opensearch-2"], "--test dance", false).is_err());
+        assert!(suite(&["opensearch-2"], "--test dance", false, false).is_err());
         for wrong in ["-p svc-snap", "--lib", "--test"] {
             assert!(filter(wrong, false).is_err(), "{wrong}");
         }
@@ -471,7 +443,7 @@ mod tests {
             BTreeMap::from([("a", outcome(&["x: why", "y: so"], &["rate"], &[])), ("b", outcome(&["x: why"], &[], &["pg"]))]);
         let deep = "left out on a, b: b::c: takes minutes, only with --deep";
         let told = [deep, "left out on a, b: x: why", "left out on a: y: so", "rate only on a"];
-        assert_eq!(left_out(&outcomes, &lists()), told);
+        assert_eq!(suite(&[], "", false, false).unwrap().left_out(&outcomes), told);
         assert_eq!(outcomes["a"].to_string(), "passed, 42 tests, 1 ignored, 2 left out");
         assert_eq!(outcomes["b"].to_string(), "FAILED in pg: 42 tests passed, 2 failed, 1 ignored, 1 left out");
     }

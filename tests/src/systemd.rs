@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup::Group;
 use crate::{os, wait};
 
-/// How a user manager is reached.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Systemd {
     pub xdg_runtime_dir: PathBuf,
@@ -25,14 +24,11 @@ pub struct Systemd {
 impl Systemd {
     /// The variables that make `systemctl --user` speak to this manager.
     pub fn env(&self) -> Vec<(String, String)> {
-        vec![
-            ("HOME".to_owned(), self.home.display().to_string()),
-            ("XDG_CONFIG_HOME".to_owned(), self.home.join(".config").display().to_string()),
-            ("XDG_RUNTIME_DIR".to_owned(), self.xdg_runtime_dir.display().to_string()),
-        ]
+        let (home, config) = (self.home.clone(), self.home.join(".config"));
+        let all = [("HOME", home), ("XDG_CONFIG_HOME", config), ("XDG_RUNTIME_DIR", self.xdg_runtime_dir.clone())];
+        all.map(|(name, folder)| (name.to_owned(), folder.display().to_string())).into()
     }
 
-    /// `systemctl --user` of this manager, ready for arguments.
     pub fn systemctl(&self) -> Command {
         let mut command = Command::new("systemctl");
         command.arg("--user").envs(self.env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
@@ -42,22 +38,22 @@ impl Systemd {
     /// Writes a unit file and makes the manager read it.
     pub fn install(&self, unit: &str, text: &str) -> Result<()> {
         os::file(&self.unit_dir.join(unit), text, 0o644, None)?;
-        self.reload()
+        self.control(&["daemon-reload"])
     }
 
-    fn reload(&self) -> Result<()> {
-        os::run(self.systemctl().arg("daemon-reload")).map(drop)
+    fn control(&self, words: &[&str]) -> Result<()> {
+        os::run(self.systemctl().args(words)).map(drop)
     }
 
     /// Ends a unit whatever state it is in, and takes its file away; what it holds is no longer wanted, so it is not asked to
     /// put it in order.
     pub fn remove(&self, unit: &str) -> Result<()> {
         // Nothing to kill in a unit that is down is a failure for systemctl, and all right here.
-        let _ = os::run(self.systemctl().args(["kill", "--signal=KILL", "--kill-who=all", unit]));
+        let _ = self.control(&["kill", "--signal=KILL", "--kill-who=all", unit]);
         self.stop(unit)?;
-        let _ = os::run(self.systemctl().args(["reset-failed", unit]));
+        let _ = self.control(&["reset-failed", unit]);
         fs::remove_file(self.unit_dir.join(unit)).with_context(|| format!("cannot remove the unit file of {unit}"))?;
-        self.reload()
+        self.control(&["daemon-reload"])
     }
 
     /// Writes a line more into the section `[Service]` of a unit that is there, and lets the manager read it.
@@ -65,27 +61,24 @@ impl Systemd {
         let file = self.unit_dir.join(unit);
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         fs::write(&file, text.replace("[Service]\n", &format!("[Service]\n{line}\n")))?;
-        self.reload()
+        self.control(&["daemon-reload"])
     }
 
-    /// Starts a unit and waits until systemd calls it started.
     pub fn start(&self, unit: &str) -> Result<()> {
-        os::run(self.systemctl().args(["start", unit])).map(drop)
+        self.control(&["start", unit])
     }
 
-    /// Stops a unit and waits until it is down.
     pub fn stop(&self, unit: &str) -> Result<()> {
-        os::run(self.systemctl().args(["stop", unit])).map(drop)
+        self.control(&["stop", unit])
     }
 
     /// Ends every process of a unit at once, as a power cut would, and waits until the manager has seen it.
     pub fn kill(&self, unit: &str) -> Result<()> {
-        os::run(self.systemctl().args(["kill", "--signal=KILL", "--kill-who=all", unit]))?;
+        self.control(&["kill", "--signal=KILL", "--kill-who=all", unit])?;
         let ended = || (self.property(unit, "ActiveState").ok()? != "active").then_some(());
         wait::until(&format!("the end of {unit}"), wait::HANG, ended)
     }
 
-    /// One property of a unit, as `systemctl show` prints it.
     pub fn property(&self, unit: &str, name: &str) -> Result<String> {
         os::run(self.systemctl().args(["show", "--value", "--property", name, unit])).map(|text| text.trim_end().to_owned())
     }
@@ -98,7 +91,7 @@ impl Systemd {
 /// A running manager and all that it runs; both are gone when this is dropped.
 #[derive(Debug)]
 pub struct Manager {
-    systemd: Systemd,
+    pub systemd: Systemd,
     child: Child,
     group: Group,
     stopped: bool,
@@ -152,11 +145,6 @@ impl Manager {
         Ok(manager)
     }
 
-    /// How the manager is reached.
-    pub fn systemd(&self) -> &Systemd {
-        &self.systemd
-    }
-
     /// Stops every unit, then the manager. Fails, after having killed it, if anything had to be killed.
     pub fn stop(mut self) -> Result<()> {
         self.end()
@@ -178,15 +166,9 @@ impl Manager {
             let _ = self.child.try_wait();
             self.group.processes().is_empty()
         });
-        if !empty {
-            bail!("processes of the throw-away host could not be ended: {:?}", self.group.processes());
-        }
-        if !left {
-            bail!("systemd --user did not leave in time and was killed");
-        }
-        if !survivors.is_empty() {
-            bail!("processes had outlived systemd --user and were killed: {survivors:?}");
-        }
+        ensure!(empty, "processes of the throw-away host could not be ended: {:?}", self.group.processes());
+        ensure!(left, "systemd --user did not leave in time and was killed");
+        ensure!(survivors.is_empty(), "processes had outlived systemd --user and were killed: {survivors:?}");
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::product::Product;
 use crate::tool::{root, search_path};
 use crate::wait;
 
-pub const A_WHILE: Duration = crate::wait::HANG;
+pub const A_WHILE: Duration = wait::HANG;
 
 /// A command line with the tools first in `PATH`, to be typed on a terminal that is seen on stdout.
 pub fn on_terminal(typed: &str) -> Command {

@@ -16,7 +16,6 @@ pub use self::ran::{Ran, schema_file};
 pub use self::spawned::Spawned;
 use crate::{os, wait};
 
-/// The folder of the workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate is inside the workspace")
 }
@@ -64,7 +63,6 @@ impl Tool {
         Self::program(root().join("scripts").join(name))
     }
 
-    /// Any other program that keeps the contract.
     pub fn program(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         assert!(path.exists(), "{} is not there: `cargo build --workspace` builds it", path.display());
@@ -169,7 +167,6 @@ impl Tool {
         self.spawn().wait()
     }
 
-    /// Starts it, for a test that does something meanwhile.
     pub fn spawn(self) -> Spawned {
         let mut command = match &self.user {
             Some(user) => os::command_as(user, &self.program),

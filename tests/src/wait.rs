@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 
 /// How long a condition is left alone between the first two polls, and at most: most of what is waited for is a tool that ends
 /// within some milliseconds.
@@ -16,65 +16,40 @@ pub const HANG: Duration = Duration::from_secs(900);
 
 static CANCELLED: AtomicBool = AtomicBool::new(false);
 
-/// The polls of a condition: soon after each other at first, then less and less often.
-struct Polls {
-    deadline: Instant,
-    pause: Duration,
-    most: Duration,
-}
-
-impl Polls {
-    fn within(limit: Duration) -> Self {
-        Self { deadline: Instant::now() + limit, pause: PAUSES[0], most: PAUSES[1] }
-    }
-
-    /// Waits for the next poll; false when the time for polls is over.
-    fn again(&mut self) -> bool {
-        let in_time = Instant::now() < self.deadline;
-        if in_time {
-            thread::sleep(self.pause);
-            self.pause = self.most.min(self.pause * 2);
-        }
-        in_time
-    }
-}
-
 /// Asks `probe` until it has an answer. Fails after `limit`, or as soon as [`cancel`] was called; `what` completes the sentence
 /// "gave up waiting for …".
 pub fn until<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
-    ask(what, limit, Polls::within(limit), probe)
+    told(what, limit, PAUSES[1], probe)
 }
 
 /// The same for a moment that is soon over: the polls do not become fewer.
 pub fn promptly<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
-    ask(what, limit, Polls { most: PAUSES[0], ..Polls::within(limit) }, probe)
+    told(what, limit, PAUSES[0], probe)
 }
 
-fn ask<T>(what: &str, limit: Duration, mut polls: Polls, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
-    loop {
-        if let Some(answer) = probe() {
-            return Ok(answer);
-        }
-        if CANCELLED.load(Ordering::SeqCst) {
-            bail!("stopped waiting for {what}: interrupted");
-        }
-        if !polls.again() {
-            bail!("gave up waiting for {what} after {limit:?}");
-        }
-    }
+fn told<T>(what: &str, limit: Duration, most: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
+    ask(limit, most, || !is_cancelled(), probe).with_context(|| {
+        let why = if is_cancelled() { "interrupted".to_owned() } else { format!("not within {limit:?}") };
+        format!("gave up waiting for {what}: {why}")
+    })
 }
 
 /// Like [`until`], for a condition that has no answer but yes; also continues when the program was interrupted, since it is used
 /// for taking things away.
 pub fn gone(limit: Duration, mut is_gone: impl FnMut() -> bool) -> bool {
-    let mut polls = Polls::within(limit);
+    ask(limit, PAUSES[1], || true, || is_gone().then_some(())).is_some()
+}
+
+/// Asks soon after each other at first, then less and less often.
+fn ask<T>(limit: Duration, most: Duration, goes_on: impl Fn() -> bool, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let (deadline, mut pause) = (Instant::now() + limit, PAUSES[0]);
     loop {
-        if is_gone() {
-            return true;
+        let answer = probe();
+        if answer.is_some() || !goes_on() || Instant::now() >= deadline {
+            return answer;
         }
-        if !polls.again() {
-            return false;
-        }
+        thread::sleep(pause);
+        pause = most.min(pause * 2);
     }
 }
 

@@ -39,7 +39,6 @@ impl<'a> Witness<'a> {
         self.is_let_in(when);
     }
 
-    /// Asserts that a new session gets the answers of before.
     #[track_caller]
     pub fn is_let_in(&self, when: &str) {
         assert_eq!(answers(&mut connect(self.case)), self.before, "a new session, {when}");

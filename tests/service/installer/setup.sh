@@ -16,6 +16,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export SVC_NAME=${SVC_NAME:-svc}
 export SVC_INSTALL_DIR=${SVC_INSTALL_DIR:-/opt/$SVC_NAME}
 export SVC_UNIT_SCOPE=${SVC_UNIT_SCOPE:-system}
+if [[ -z ${PGPASSFILE:-} && -e ${HOME:-}/.pgpass ]]; then
+    export PGPASSFILE=$HOME/.pgpass
+fi
 export SAMPLE_UNIT=${SAMPLE_UNIT:-$SVC_NAME} SAMPLE_DATABASE=${SAMPLE_DATABASE:-${SVC_NAME}_db} SAMPLE_ROLE=${SAMPLE_ROLE:-$SVC_NAME}
 
 # shellcheck source-path=SCRIPTDIR source=unit.sh
@@ -99,15 +102,12 @@ lay_unit() {
 
 # The default, or the default beside the operator's file. A layout before is not read, only removed.
 lay_configuration() {
-    local file=$SVC_INSTALL_DIR/${CONFIGURATION//svc/$SVC_NAME} password_file=${PGPASSFILE:-}
-    if [[ -z $password_file && -n ${HOME:-} && -e $HOME/.pgpass ]]; then
-        password_file=$HOME/.pgpass
-    fi
+    local file=$SVC_INSTALL_DIR/${CONFIGURATION//svc/$SVC_NAME}
     [[ ! -e $file ]] || file+=.default
     fill "$here/$(basename "$CONFIGURATION").in" "$file" 640 \
         "NAME=$SVC_NAME" \
         "PG_HOST=$(as_value "${PGHOST:-localhost}")" "PG_PORT=${PGPORT:-5432}" \
-        "PG_PASSWORD_FILE=$(as_value "$password_file")" \
+        "PG_PASSWORD_FILE=$(as_value "${PGPASSFILE:-}")" \
         "SEARCH_URL=$(as_value "${SVC_SEARCH_URL:-http://localhost:9200}")" \
         "INTERVAL_MS=${SVC_INTERVAL_MS:-250}" "READY_PORT=${SVC_READY_PORT:-0}"
     rm -rf "${SVC_INSTALL_DIR:?}/${FORMER_LAYOUT:?}"

@@ -9,7 +9,6 @@ mod migrate;
 mod plan;
 mod releases;
 mod rows;
-mod search;
 mod serve;
 mod settings;
 mod shapes;
@@ -18,7 +17,7 @@ use std::io::{Write, stderr, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser};
+use clap::{Parser, Subcommand};
 use semver::Version;
 
 use self::releases::Refusal;
@@ -27,57 +26,47 @@ use self::settings::Settings;
 /// The sample service, its content and its migrations.
 #[derive(Parser)]
 #[command(name = "svc-sample", version)]
+struct Arguments {
+    /// The installation directory; its configuration names the databases
+    #[arg(long, env = "SVC_INSTALL_DIR", global = true, default_value = "/opt/svc")]
+    install_dir: PathBuf,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
 enum Command {
     /// Runs the service: appends an item every so often until TERM or INT
-    Serve(Place),
+    Serve,
     /// Writes many items at once, in both databases
     Seed {
-        #[command(flatten)]
-        place: Place,
-        /// How many
         #[arg(long)]
-        items: u32,
+        items: i64,
     },
     /// Prints what installing a version would be (fresh, adopt, upgrade, again), or refuses; changes nothing
-    Plan(Target),
+    Plan {
+        #[arg(long)]
+        to: Version,
+    },
     /// Migrates the content of both databases to a version's shape; reads the settings from the environment
     Migrate {
-        #[command(flatten)]
-        target: Target,
+        #[arg(long)]
+        to: Version,
         /// Fails after the relational half and a part of the search half, as a broken release does
         #[arg(long)]
         fail_half_way: bool,
     },
     /// Prints as JSON what both databases hold
     Content {
-        #[command(flatten)]
-        place: Place,
         /// Adds a checksum of each table and index
         #[arg(long)]
         digest: bool,
     },
 }
 
-#[derive(Args)]
-struct Place {
-    /// The installation directory; its configuration names the databases
-    #[arg(long, env = "SVC_INSTALL_DIR")]
-    install_dir: PathBuf,
-}
-
-#[derive(Args)]
-struct Target {
-    /// The installation directory, for the version marker
-    #[arg(long, env = "SVC_INSTALL_DIR")]
-    install_dir: PathBuf,
-    /// The version to install
-    #[arg(long)]
-    to: Version,
-}
-
 /// Exit status: 0 done, 1 failed, 2 a wrong command line, 3 refused with nothing changed.
 fn main() -> ExitCode {
-    match run(Command::parse()) {
+    match run(&Arguments::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody is left to tell when stderr itself is gone.
@@ -87,22 +76,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<()> {
+fn run(Arguments { install_dir, command }: &Arguments) -> anyhow::Result<()> {
+    let plan = |to| anyhow::Ok((Settings::from_environment()?, plan::plan(&Settings::from_environment()?, install_dir, to)?));
     match command {
-        Command::Serve(place) => serve::serve(&place.install_dir),
-        Command::Seed { place, items } => serve::seed(&place.install_dir, items),
-        Command::Plan(target) => {
-            let plan = plan::plan(&Settings::from_environment()?, &target.install_dir, &target.to)?;
-            Ok(writeln!(stdout(), "{plan}")?)
+        Command::Serve => serve::serve(install_dir),
+        Command::Seed { items } => serve::seed(install_dir, *items),
+        Command::Plan { to } => Ok(writeln!(stdout(), "{}", plan(to)?.1)?),
+        Command::Migrate { to, fail_half_way } => {
+            let (settings, plan) = plan(to)?;
+            migrate::migrate(&settings, &plan, to, *fail_half_way)
         }
-        Command::Migrate { target, fail_half_way } => {
-            let settings = Settings::from_environment()?;
-            let plan = plan::plan(&settings, &target.install_dir, &target.to)?;
-            migrate::migrate(&settings, &plan, &target.to, fail_half_way)
-        }
-        Command::Content { place, digest } => {
-            let content = content::read(&Settings::of_installation(&place.install_dir)?, digest)?;
-            Ok(writeln!(stdout(), "{content}")?)
+        Command::Content { digest } => {
+            Ok(writeln!(stdout(), "{}", content::read(&Settings::of_installation(install_dir)?, *digest)?)?)
         }
     }
 }

@@ -3,12 +3,14 @@
 use std::fmt::{self, Display, Formatter};
 use std::path::Path;
 
+use anyhow::Result;
 use semver::Version;
 
-use crate::releases::{self, Refusal, Shape};
-use crate::search::Search;
+use crate::documents::{Documents, Indices};
+use crate::releases::{self, Refusal};
+use crate::rows;
 use crate::settings::Settings;
-use crate::{documents, rows};
+use crate::shapes::Shape;
 
 /// What an installation does to the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub enum Plan {
     /// This very version is installed: nothing is changed.
     Again,
     /// A supported move; a half that an earlier, broken try has already moved is at the new shape.
-    Upgrade { from: Version, rows: Shape, documents: Shape },
+    Upgrade { from: Version, rows: u32, documents: u32 },
 }
 
 impl Display for Plan {
@@ -34,52 +36,45 @@ impl Display for Plan {
     }
 }
 
-/// One database's part of the content.
-#[derive(Clone, Copy, Debug)]
-struct Half {
-    recorded: Option<Shape>,
-    empty: bool,
-    /// Everything of the new version's shape is there, and nothing of another's.
-    exact: bool,
-}
+/// One database's part of the content: the shape that it records, if any, and whether all that is there is of the new version's
+/// shape, or nothing is there where none is recorded.
+type Half = (Option<u32>, bool);
 
 /// Changes nothing; refuses when the version path is not supported or the content does not fit.
-pub fn plan(settings: &Settings, install_dir: &Path, to: &Version) -> anyhow::Result<Plan> {
+pub fn plan(settings: &Settings, install_dir: &Path, to: &Version) -> Result<Plan> {
     let own = releases::shape_of(to)?;
     let marker = releases::installed(install_dir)?;
     if let Some(from) = marker.as_ref().filter(|from| *from != to && !releases::may_follow(from, to)) {
         return Err(Refusal::because(format!("The upgrade from {from} to {to} is not supported.")));
     }
-    let mut client = rows::connect(settings)?;
-    let (relations, recorded) = (rows::relations(&mut client)?, rows::recorded_shape(&mut client)?);
-    let exact = recorded == Some(own) && relations == rows::shape(own)?.relations;
-    let relational = Half { recorded, empty: relations.is_empty(), exact };
-    let search = Search::new(settings);
-    let (present, recorded) = (documents::present(&search, &settings.name)?, documents::recorded_shape(&search, &settings.name)?);
-    let exact = recorded == Some(own) && present == documents::expected(&settings.name, own);
-    decide(marker, to, own, relational, Half { recorded, empty: present.is_empty() && recorded.is_none(), exact })
+    let mut client = settings.connect()?;
+    let recorded = rows::recorded_shape(&mut client)?;
+    let expected = if recorded.is_some() { Shape::of(own)?.relations() } else { Vec::new() };
+    let relational = (recorded, rows::relations(&mut client)? == expected);
+    let search = Documents(settings);
+    let recorded = search.recorded_shape()?;
+    let expected = if recorded.is_some() { search.expected(own)? } else { Indices::new() };
+    decide(marker, to, own, relational, (recorded, search.present()? == expected))
 }
 
-fn decide(marker: Option<Version>, to: &Version, own: Shape, rows: Half, documents: Half) -> anyhow::Result<Plan> {
-    let complete = rows.exact && documents.exact;
-    match marker {
-        None if rows.empty && documents.empty => return Ok(Plan::Fresh),
-        None if complete => return Ok(Plan::Adopt),
-        Some(from) if from == *to && complete => return Ok(Plan::Again),
-        Some(from) if from != *to => {
-            let before = releases::shape_of(&from)?;
-            if let (Some(rows), Some(documents)) = (rows.recorded, documents.recorded)
-                && [rows, documents].iter().all(|half| [before, own].contains(half))
-            {
+fn decide(marker: Option<Version>, to: &Version, own: u32, rows: Half, documents: Half) -> Result<Plan> {
+    let both = |half: Half| rows == half && documents == half;
+    match (marker, rows.0, documents.0) {
+        (None, ..) if both((None, true)) => return Ok(Plan::Fresh),
+        (None, ..) if both((Some(own), true)) => return Ok(Plan::Adopt),
+        (Some(from), ..) if from == *to && both((Some(own), true)) => return Ok(Plan::Again),
+        (Some(from), Some(rows), Some(documents)) if from != *to => {
+            let known = [releases::shape_of(&from)?, own];
+            if known.contains(&rows) && known.contains(&documents) {
                 return Ok(Plan::Upgrade { from, rows, documents });
             }
         }
         _ => {}
     }
-    let described = |half: Half| match half.recorded {
-        Some(shape) => format!("shape {shape}{}", if half.exact { "" } else { " (not as this version has it)" }),
-        None if half.empty => "nothing".to_owned(),
-        None => "content without a record of its shape".to_owned(),
+    let described = |half: Half| match half {
+        (Some(shape), exact) => format!("shape {shape}{}", if exact { "" } else { " (not as this version has it)" }),
+        (None, true) => "nothing".to_owned(),
+        (None, false) => "content without a record of its shape".to_owned(),
     };
     let (rows, documents) = (described(rows), described(documents));
     Err(Refusal::because(format!(
@@ -92,28 +87,21 @@ fn decide(marker: Option<Version>, to: &Version, own: Shape, rows: Half, documen
 mod tests {
     use super::*;
 
-    const NOTHING: Half = Half { recorded: None, empty: true, exact: false };
-
-    fn half(shape: Shape, exact: bool) -> Half {
-        Half { recorded: Some(shape), empty: false, exact }
-    }
-
     #[test]
     fn the_marker_and_both_halves_decide() {
         for (marker, to, rows, documents, wanted) in [
-            (None, "1.15.5", NOTHING, NOTHING, Some("fresh")),
-            (None, "1.15.5", half(2, true), half(2, true), Some("adopt")),
-            (None, "1.15.5", half(3, false), half(3, false), None),
-            (None, "1.15.5", half(2, true), NOTHING, None),
-            (None, "1.15.5", half(2, true), half(2, false), None),
-            (Some("1.15.5"), "2.0.1", half(2, false), half(2, false), Some("upgrade 1.15.5")),
-            (Some("1.15.5"), "2.0.1", half(3, true), half(2, false), Some("upgrade 1.15.5")),
-            (Some("1.15.5"), "2.0.1", half(1, false), half(2, false), None),
+            (None, "1.15.5", (None, true), (None, true), Some("fresh")),
+            (None, "1.15.5", (Some(2), true), (Some(2), true), Some("adopt")),
+            (None, "1.15.5", (Some(3), false), (Some(3), false), None),
+            (None, "1.15.5", (Some(2), true), (None, true), None),
+            (None, "1.15.5", (Some(2), true), (Some(2), false), None),
+            (Some("1.15.5"), "2.0.1", (Some(2), false), (Some(2), false), Some("upgrade 1.15.5")),
+            (Some("1.15.5"), "2.0.1", (Some(3), true), (Some(2), false), Some("upgrade 1.15.5")),
+            (Some("1.15.5"), "2.0.1", (Some(1), false), (Some(2), false), None),
         ] {
             let to = Version::parse(to).unwrap();
-            let own = releases::shape_of(&to).unwrap();
             let marker = marker.map(|text| Version::parse(text).unwrap());
-            let found = decide(marker, &to, own, rows, documents).ok().map(|plan| plan.to_string());
+            let found = decide(marker, &to, releases::shape_of(&to).unwrap(), rows, documents).ok().map(|plan| plan.to_string());
             assert_eq!(found.as_deref(), wanted, "{to} {rows:?} {documents:?}");
         }
     }

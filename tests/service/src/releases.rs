@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use anyhow::{Error, anyhow};
+use anyhow::{Context, Error, Result};
 use semver::Version;
 
 /// A rule said no, and nothing was changed.
@@ -25,10 +25,8 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// A shape of the content: 1 for the releases 1.14, 2 for 1.15 and 3 for 2.0. Another product's releases 3.3 and 3.4 have 2 and 3.
-pub type Shape = u32;
-
-pub fn shape_of(version: &Version) -> anyhow::Result<Shape> {
+/// The shape of a version's content. Another product's releases 3.3 and 3.4 have 2 and 3.
+pub fn shape_of(version: &Version) -> Result<u32> {
     match (version.major, version.minor) {
         (1, 14) => Ok(1),
         (1, 15) | (3, 3) => Ok(2),
@@ -46,14 +44,12 @@ pub fn may_follow(from: &Version, to: &Version) -> bool {
 }
 
 /// The version that the marker of an installation records; `None` where there is no marker.
-pub fn installed(install_dir: &Path) -> anyhow::Result<Option<Version>> {
+pub fn installed(install_dir: &Path) -> Result<Option<Version>> {
     let marker = install_dir.join("current-version");
-    match fs::read_to_string(&marker) {
-        Ok(text) => match Version::parse(text.trim()) {
-            Ok(version) => Ok(Some(version)),
-            Err(_) => Err(Refusal::because(format!("The marker {} has no version.", marker.display()))),
-        },
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(anyhow!("cannot read {}: {error}", marker.display())),
-    }
+    let text = match fs::read_to_string(&marker) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.with_context(|| format!("cannot read {}", marker.display()))?,
+    };
+    let version = Version::parse(text.trim());
+    Ok(Some(version.map_err(|_| Refusal::because(format!("The marker {} has no version.", marker.display())))?))
 }

@@ -1,41 +1,43 @@
 //! The service: appends an item every so often, the row first, then its document.
 
 use std::io::{Read, Write, stderr};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use postgres::Client;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::documents::Documents;
 use crate::migrate::BATCH;
-use crate::releases::{self, Refusal, Shape};
-use crate::rows::Item;
-use crate::search::Search;
+use crate::releases::{self, Refusal};
+use crate::rows::{self, Item};
 use crate::settings::Settings;
-use crate::{documents, rows};
 
 /// How long to wait before another try, at least, while a database is away.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs until TERM or INT. A database that is away is waited for.
-pub fn serve(install_dir: &Path) -> anyhow::Result<()> {
-    let settings = Settings::of_installation(install_dir)?;
+pub fn serve(install_dir: &Path) -> Result<()> {
+    let settings = &Settings::of_installation(install_dir)?;
     let Some(version) = releases::installed(install_dir)? else {
         return Err(Refusal::because(format!("There is no version marker in {}.", install_dir.display())));
     };
-    let stop = stop_signal()?;
+    let (stop, stopped) = mpsc::channel();
+    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
+    // The receiver is gone only when the program ends anyway.
+    thread::spawn(move || signals.forever().next().map(|_| stop.send(())));
     let ready = Arc::new(AtomicBool::new(false));
     listen(settings.ready_port, Arc::clone(&ready))?;
     let interval = if settings.interval.is_zero() { PAUSE } else { settings.interval };
-    let (search, shape) = (Search::new(&settings), releases::shape_of(&version)?);
-    let mut writer = Writer { settings, shape, search, client: None, unstored: None };
+    let shape = releases::shape_of(&version)?;
+    let mut writer = Writer { settings, shape, search: Documents(settings), client: None, unstored: None };
     let mut complaint = None;
     tell(&format!("version {version} runs"));
     loop {
@@ -58,111 +60,88 @@ pub fn serve(install_dir: &Path) -> anyhow::Result<()> {
                 interval.max(PAUSE)
             }
         };
-        if stop.recv_timeout(pause) != Err(mpsc::RecvTimeoutError::Timeout) {
+        if stopped.recv_timeout(pause) != Err(mpsc::RecvTimeoutError::Timeout) {
             break;
         }
     }
-    let last = writer.finish();
-    tell(if last.is_ok() { "ends" } else { "ends with a row whose document comes at the next start" });
+    tell(if writer.store().is_ok() { "ends" } else { "ends with a row whose document comes at the next start" });
     Ok(())
 }
 
 /// Adds items to both databases, in batches; the shape is the one that the database records.
-pub fn seed(install_dir: &Path, items: u32) -> anyhow::Result<()> {
+pub fn seed(install_dir: &Path, items: i64) -> Result<()> {
     let settings = Settings::of_installation(install_dir)?;
-    let search = Search::new(&settings);
-    let mut client = rows::connect(&settings)?;
+    let mut client = settings.connect()?;
     let Some(shape) = rows::recorded_shape(&mut client)? else {
         return Err(Refusal::because("The database holds no content yet; run an installer first."));
     };
-    let mut left = i64::from(items);
-    while left > 0 {
-        let batch = left.min(BATCH);
-        let first = rows::insert(&mut client, shape, i32::try_from(batch)?)?;
-        let items = rows::documents(&mut client, shape, first - 1, batch)?;
-        documents::store_all(&search, &format!("{}-items", settings.name), &items)?;
-        left -= batch;
+    for first in (0..items).step_by(usize::try_from(BATCH)?) {
+        let added = rows::insert(&mut client, shape, BATCH.min(items - first))?;
+        Documents(&settings).store_all(&format!("{}-items", settings.name), &added)?;
     }
     Ok(())
 }
 
-/// A channel on which TERM or INT arrives.
-fn stop_signal() -> anyhow::Result<Receiver<()>> {
-    let (sender, receiver) = mpsc::channel();
-    let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
-    thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            // The receiver is gone only when the program ends anyway.
-            let _ = sender.send(());
-        }
-    });
-    Ok(receiver)
-}
-
 /// Answers 200 on a port of the loopback address while the last item could be stored in both databases, else 503; 0 is no port.
-fn listen(port: u16, ready: Arc<AtomicBool>) -> anyhow::Result<()> {
+fn listen(port: u16, ready: Arc<AtomicBool>) -> Result<()> {
     if port == 0 {
         return Ok(());
     }
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| format!("cannot listen on the ready port {port}"))?;
-    let answer = |mut stream: TcpStream, ready: bool| {
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-        let _ = stream.read(&mut [0; 1024])?;
-        let status = if ready { "200 OK" } else { "503 Service Unavailable" };
-        write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-    };
     thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
+        for mut stream in listener.incoming().flatten() {
             // A client that went away needs no answer.
-            let _ = answer(stream, ready.load(Ordering::Relaxed));
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+            let _ = stream.read(&mut [0; 1024]);
+            let status = if ready.load(Ordering::Relaxed) { "200 OK" } else { "503 Service Unavailable" };
+            let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
     });
     Ok(())
 }
 
-struct Writer {
-    settings: Settings,
-    shape: Shape,
-    search: Search,
+struct Writer<'a> {
+    settings: &'a Settings,
+    shape: u32,
+    search: Documents<'a>,
     client: Option<Client>,
     /// An item whose row is written and whose document is not.
     unstored: Option<Item>,
 }
 
-impl Writer {
+impl Writer<'_> {
     /// Appends one item, or only stores the document that an earlier call could not.
-    fn append(&mut self) -> anyhow::Result<()> {
+    fn append(&mut self) -> Result<()> {
         if self.unstored.is_none() {
             let mut client = self.client.take().map_or_else(|| self.connect(), Ok)?;
             // An interval of 0 keeps the content still: the service runs and adds nothing.
             if self.unstored.is_none() && !self.settings.interval.is_zero() {
-                let id = rows::insert(&mut client, self.shape, 1).context("PostgreSQL did not take an item")?;
-                self.unstored = rows::documents(&mut client, self.shape, id - 1, 1)?.pop();
+                self.unstored = rows::insert(&mut client, self.shape, 1).context("PostgreSQL did not take an item")?.pop();
             }
             self.client = Some(client);
         }
-        self.finish()
+        self.store()
     }
 
     /// Connects, makes sure that the content is of this version, and finds a last row without its document.
-    fn connect(&mut self) -> anyhow::Result<Client> {
-        let mut client = rows::connect(&self.settings)?;
+    fn connect(&mut self) -> Result<Client> {
+        let mut client = self.settings.connect()?;
         let (found, wanted) = (rows::recorded_shape(&mut client)?, self.shape);
         if found != Some(wanted) {
             return Err(Refusal::because(format!("The database holds content of shape {found:?}, this version needs {wanted}.")));
         }
         let last = rows::last_id(&mut client)?;
         if last > 0 && self.search.found("GET", &format!("/{}-items/_doc/{last}", self.settings.name))?.is_none() {
-            self.unstored = rows::documents(&mut client, self.shape, last - 1, 1)?.pop();
+            self.unstored = rows::documents(&mut client, wanted, last - 1, 1)?.pop();
         }
         Ok(client)
     }
 
     /// Stores the document that is still to be stored, if there is one.
-    fn finish(&mut self) -> anyhow::Result<()> {
+    fn store(&mut self) -> Result<()> {
         if let Some(item) = &self.unstored {
-            documents::store(&self.search, &self.settings.name, item)?;
+            self.search.store(item)?;
             self.unstored = None;
         }
         Ok(())

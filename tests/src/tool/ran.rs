@@ -11,16 +11,13 @@ use serde_json::{Value, json};
 
 use super::root;
 
-/// What a call came to.
 #[derive(Debug, Clone)]
 pub struct Ran {
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
     /// The exit status; 128 and the signal's number for a tool that a signal ended.
     pub status: i32,
-    /// All that it wrote to stdout.
     pub stdout: String,
-    /// All that it wrote to stderr.
     pub stderr: String,
     /// The document; `None` for `--help`, `--version`, a wrong command line, and a tool that was killed.
     pub document: Option<Value>,
@@ -74,7 +71,6 @@ impl Ran {
         }
     }
 
-    /// The test fails if there is none.
     pub fn doc(&self) -> &Value {
         self.document.as_ref().unwrap_or_else(|| panic!("no document\n{self}"))
     }
@@ -88,30 +84,28 @@ impl Ran {
         &self.doc()["result"]
     }
 
-    /// The names of a run's steps, in their order.
-    pub fn steps(&self) -> Vec<&str> {
-        let steps = self.result()["steps"].as_array().unwrap_or_else(|| panic!("no steps\n{self}"));
-        steps.iter().filter_map(|step| step["step"].as_str()).collect()
+    fn list(&self, name: &str) -> &[Value] {
+        self.result()[name].as_array().unwrap_or_else(|| panic!("no {name}\n{self}"))
     }
 
-    /// A run's step of that name.
+    pub fn steps(&self) -> Vec<&str> {
+        self.list("steps").iter().filter_map(|step| step["step"].as_str()).collect()
+    }
+
     #[track_caller]
     pub fn step(&self, name: &str) -> &Value {
-        let steps = self.result()["steps"].as_array().unwrap_or_else(|| panic!("no steps\n{self}"));
-        steps.iter().find(|step| step["step"] == name).unwrap_or_else(|| panic!("no step {name}\n{self}"))
+        self.list("steps").iter().find(|step| step["step"] == name).unwrap_or_else(|| panic!("no step {name}\n{self}"))
     }
 
-    /// What a check of the preflight has found.
     #[track_caller]
     pub fn check(&self, name: &str) -> &Value {
-        let checks = self.result()["preflight"].as_array().unwrap_or_else(|| panic!("no preflight\n{self}"));
-        checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no check {name}\n{self}"))
+        let found = self.list("preflight").iter().find(|check| check["check"] == name);
+        found.unwrap_or_else(|| panic!("no check {name}\n{self}"))
     }
 
-    /// The checks of the preflight that have failed.
     pub fn failed_checks(&self) -> Vec<&str> {
-        let checks = self.result()["preflight"].as_array().unwrap_or_else(|| panic!("no preflight\n{self}"));
-        checks.iter().filter(|check| check["verdict"] == "fail").filter_map(|check| check["check"].as_str()).collect()
+        let failed = self.list("preflight").iter().filter(|check| check["verdict"] == "fail");
+        failed.filter_map(|check| check["check"].as_str()).collect()
     }
 
     /// The ID of its run.
@@ -134,18 +128,24 @@ impl Ran {
         self.doc()["error"]["hint"].as_str().unwrap_or_else(|| panic!("no hint\n{self}"))
     }
 
-    /// How its indices stand, in the document of a step that stages, swaps or restores.
-    pub fn states(&self) -> Vec<String> {
-        let indices = self.result()["indices"].as_array().cloned().unwrap_or_default();
-        indices.iter().map(|one| one["state"].as_str().unwrap_or_default().to_owned()).collect()
+    fn texts(&self, list: &str, field: &str) -> Vec<String> {
+        let all = self.result()[list].as_array().into_iter().flatten();
+        all.map(|one| one[field].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// The document as text, for the next tool's stdin.
+    /// How its indices stand, in the document of a step that stages, swaps or restores.
+    pub fn states(&self) -> Vec<String> {
+        self.texts("indices", "state")
+    }
+
+    pub fn planned(&self) -> Vec<String> {
+        self.texts("plan", "path")
+    }
+
     pub fn text(&self) -> String {
         self.stdout.clone()
     }
 
-    /// Asserts that it is done (exit 0).
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(self.status == 0, "expected success\n{self}");
@@ -160,7 +160,6 @@ impl Ran {
         self.warns(code)
     }
 
-    /// Asserts that one of the warnings has that code.
     #[track_caller]
     pub fn warns(self, code: &str) -> Self {
         let warnings = self.doc()["warnings"].as_array().cloned().unwrap_or_default();
@@ -198,24 +197,16 @@ impl Ran {
         self.fails(3, code).unchanged()
     }
 
-    /// Asserts that the call changed something.
     #[track_caller]
     pub fn changed(self) -> Self {
         assert!(self.doc()["changed"] == true, "expected changed:true\n{self}");
         self
     }
 
-    /// Asserts that the call changed nothing.
     #[track_caller]
     pub fn unchanged(self) -> Self {
         assert!(self.doc()["changed"] == false, "expected changed:false\n{self}");
         self
-    }
-
-    /// The paths of the requests of its plan.
-    pub fn planned(&self) -> Vec<String> {
-        let plan = self.result()["plan"].as_array().cloned().unwrap_or_default();
-        plan.iter().map(|one| one["path"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
     /// Asserts that its error has all of that in its message, its hint or its causes.
@@ -228,7 +219,6 @@ impl Ran {
     }
 }
 
-/// The file with the schemas of all documents.
 pub fn schema_file() -> PathBuf {
     root().join("schema/svc-tools.json")
 }

@@ -1,8 +1,6 @@
 //! A tool that is running.
 
-use std::fs;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -11,9 +9,8 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::{Ran, Tool};
-use crate::wait;
+use crate::{os, wait};
 
-/// What was read from a pipe so far.
 #[derive(Debug)]
 struct Reader {
     text: Arc<Mutex<Vec<u8>>>,
@@ -57,7 +54,6 @@ impl Drop for Spawned {
 }
 
 impl Spawned {
-    /// Takes over a child whose output goes into pipes.
     pub(super) fn new(tool: Tool, mut child: Child) -> Self {
         let stdout = Reader::new(child.stdout.take().expect("stdout is a pipe"));
         let stderr = Reader::new(child.stderr.take().expect("stderr is a pipe"));
@@ -68,7 +64,6 @@ impl Spawned {
         Pid::from_raw(self.child.id().cast_signed())
     }
 
-    /// A program that it has started.
     pub fn child(&self, name: &str) -> Pid {
         let found = wait::until(name, self.tool.limit, || self.child_now(name));
         found.unwrap_or_else(|error| panic!("{:?} has started no {name}: {error:#}", self.tool))
@@ -76,13 +71,7 @@ impl Spawned {
 
     /// The same, where it is running now.
     pub fn child_now(&self, name: &str) -> Option<Pid> {
-        let parent = format!("PPid:\t{}\n", self.pid());
-        let is_it = |pid: &i32| {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            status.starts_with(&format!("Name:\t{name}\n")) && status.contains(&parent)
-        };
-        let all = fs::read_dir("/proc").ok()?.flatten();
-        all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(is_it).map(Pid::from_raw)
+        os::child(self.pid(), name)
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -128,7 +117,7 @@ impl Spawned {
         let ran = Ran {
             program: self.tool.program.clone(),
             args: self.tool.args.clone(),
-            status: status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1),
+            status: os::status(status),
             stdout: self.stdout.so_far(),
             stderr: self.stderr.so_far(),
             document: None,

@@ -1,16 +1,14 @@
-//! A run of `svc-upgrade`, `svc-rollback` or `svc-backup --quiesce`, and where its time went by its journal.
+//! Where the time of a run of `svc-upgrade`, `svc-rollback` or `svc-backup --quiesce` went, by its journal.
 
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use svc_tests::tool::root;
 
-use super::Took;
-use super::ground::{AFTER, Ground};
 use crate::report::Entry;
+use crate::sequences::Took;
 
 /// A span of time, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -84,37 +82,9 @@ impl Step {
     }
 }
 
-/// `svc-upgrade`, from a service that runs.
-pub fn upgrade(ground: &Ground, clone: bool) -> Result<Took> {
-    let installer = ground.product.installer(AFTER).display().to_string();
-    let words: Vec<&str> = clone.then_some("--clone").into_iter().chain([installer.as_str()]).collect();
-    Ok(took(ground, "svc-upgrade", &words)?.0)
-}
-
-/// `svc-rollback` of that; what it has replaced is removed.
-pub fn rollback(ground: &Ground) -> Result<Took> {
-    let (took, result) = took(ground, "svc-rollback", &[])?;
-    for command in result["discard_previous"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let (program, words) = command.split_once(' ').context("a command without arguments")?;
-        ground.tool(program).args(words.split(' ')).run().ok();
-    }
-    Ok(took)
-}
-
-/// `svc-backup --quiesce`, of a service that runs.
-pub fn quiesced(ground: &Ground) -> Result<Took> {
-    Ok(took(ground, "svc-backup", &["--quiesce"])?.0)
-}
-
-/// Measured as the procedure's commands are: to the moment of its end. Its result, too.
-fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<(Took, Value)> {
-    ground.settle()?;
-    let script = root().join("scripts").join(script).display().to_string();
-    let line = ground.line(&[&[script.as_str()], words].concat());
-    let from = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() * 1e3;
-    let complete = Span { from, to: from + ground.scratch.time(&line)? * 1e3 };
-    let document = ground.scratch.printed()?;
-    ensure!(document["ok"] == true, "the script failed: {document}");
+/// What the run came to whose document that is, which took so long from that moment on (in milliseconds) to its end.
+pub fn took(document: &Value, from: f64, seconds: f64) -> Result<Took> {
+    let complete = Span { from, to: from + seconds * 1e3 };
     let result = &document["result"];
     let steps = Step::all(Path::new(result["run_dir"].as_str().context("no run directory")?))?;
     let (stop, start) = (own("stop", &steps)?, own("start", &steps)?);
@@ -126,12 +96,11 @@ fn took(ground: &Ground, script: &str, words: &[&str]) -> Result<(Took, Value)> 
     let own_down: f64 = external.chain([stop, start]).map(|span| span.within(down).seconds()).sum();
     // The start is watched for some seconds, which is the unit's time too.
     let own_complete: f64 = steps.iter().filter(|step| step.is_own()).map(|step| step.span.seconds()).sum();
-    let took = Took {
+    Ok(Took {
         downtime: down.seconds() - own_down,
         complete: complete.seconds() - own_complete,
         entries: entries(&steps, complete, stop, start),
-    };
-    Ok((took, result.clone()))
+    })
 }
 
 /// The unit's own time in a step: from the request to the moment that the unit itself gives. One that is not enabled is forgotten
@@ -154,15 +123,14 @@ fn entries(steps: &[Step], complete: Span, stop: Span, start: Span) -> Vec<Entry
     let all: Vec<Span> = steps.iter().map(|step| step.span).collect();
     let mut entries = Vec::new();
     for (number, (phase, span)) in phases.into_iter().enumerate() {
+        let mut add = |step: String, seconds, is_own| entries.push(Entry { phase, step, seconds, is_own });
         let here = steps.iter().filter(|step| step.span.within(span).seconds() > 0.0);
         let (checks, others): (Vec<&Step>, Vec<&Step>) = here.partition(|step| number == 0 && step.is_check);
         if !checks.is_empty() {
-            let seconds = checks.iter().map(|step| step.span.seconds()).sum();
-            entries.push(Entry::new(phase, format!("{} checks", checks.len()), seconds, false));
+            add(format!("{} checks", checks.len()), checks.iter().map(|step| step.span.seconds()).sum(), false);
         }
-        let entry = |step: &&Step| Entry::new(phase, format!("`{}`", step.name), step.span.within(span).seconds(), step.is_own());
-        entries.extend(others.iter().map(entry));
-        entries.push(Entry::new(phase, "between the steps", span.uncovered(&all), false));
+        others.iter().for_each(|step| add(format!("`{}`", step.name), step.span.within(span).seconds(), step.is_own()));
+        add("between the steps".to_owned(), span.uncovered(&all), false);
     }
     entries
 }
