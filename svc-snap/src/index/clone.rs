@@ -222,9 +222,7 @@ pub(crate) fn is_transient(failure: &Failure) -> bool {
 
 /// Whether the server says that an index of the clone's name is there already; an alias of that name does not pass by itself.
 fn is_there(failure: &Failure) -> bool {
-    let has = |words: &str| failure.causes.iter().any(|cause| cause.contains(words));
-    let exists = has("already_exists") || has("already exists");
-    failure.code == "name_in_use" && exists && !has("exists as alias") && !has("with the same name") && !has("with same name")
+    failure.code == "name_in_use" && failure.causes.iter().any(|cause| cause.contains("resource_already_exists"))
 }
 
 /// Waits until these indices are complete, and asks `check` between two polls whether to continue. One that has gone is not waited for.

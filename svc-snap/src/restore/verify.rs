@@ -7,16 +7,13 @@ use serde_json::Value;
 use svc_step::line_secrets::sentence_without_secrets;
 use svc_step::poll::{AT_ONCE, poll};
 use svc_step::progress::Parts;
-use svc_step::{Call, Failure, Unit};
+use svc_step::{Call, Failure, Status, Unit};
 
 use crate::client::{Server, list, members, number, path, text};
 use crate::index::{Found, get_indices, incomplete, list_of, portions};
 
 /// For how long no shard of the cluster may be on its way while some of the restore have no place.
 const NO_PLACE: Duration = Duration::from_secs(60);
-
-const SAYS_WHY: &str =
-    "GET /_cluster/allocation/explain says why: a setting or a disk forbids it; change that, and run the same command again.";
 
 /// Waits until the server restores nothing more of `names`; a shard that could not be restored is 7, with the server's own reason.
 pub(crate) fn until_complete<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<Found, Failure> {
@@ -48,19 +45,19 @@ pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T
         if number(&server.get("/_cluster/health?filter_path=initializing_shards")?, "/initializing_shards") != Some(0) {
             moved = Instant::now();
         }
-        if moved.elapsed() > NO_PLACE { Err(no_place(&server, &wanted.iter().copied().collect::<Vec<_>>())) } else { Ok(None) }
+        if moved.elapsed() <= NO_PLACE {
+            return Ok(None);
+        }
+        let names = incomplete(&server, &wanted.iter().copied().collect::<Vec<_>>()).unwrap_or_default();
+        Err(unassigned(&server, &names).into_iter().fold(no_place(Status::Timeout, "timeout", &names.join(", ")), Failure::cause))
     };
     poll(AT_ONCE, Duration::MAX, |time| call.pause(time), poll_once).map(drop)
 }
 
-fn no_place(server: &Server, names: &[&str]) -> Failure {
-    let names = incomplete(server, names).unwrap_or_default();
-    let failure = Failure::timeout("timeout", no_node_takes(&names)).hint(SAYS_WHY);
-    unassigned(server, &names).into_iter().fold(failure, Failure::cause)
-}
-
-fn no_node_takes<T: AsRef<str> + std::borrow::Borrow<str>>(names: &[T]) -> String {
-    format!("No node takes the shards of {}.", names.join(", "))
+fn no_place(status: Status, code: &str, names: &str) -> Failure {
+    Failure::new(status, code, format!("No node takes the shards of {names}.")).hint(
+        "GET /_cluster/allocation/explain says why: a setting or a disk forbids it; change that, and run the same command again.",
+    )
 }
 
 /// Whether the cluster's state speaks of a restore of one of `names`.
@@ -91,12 +88,12 @@ fn not_complete(server: &Server, names: &[&str]) -> Failure {
     let why = unassigned(server, names);
     // The server gives up at once a shard that its settings keep from every node, and has not read it.
     let was_read = why.is_empty() || why.iter().any(|why| !why.contains("_INDEX_RESTORED"));
+    let names = names.join(", ");
     let failure = if was_read {
-        let message = format!("The snapshot could not be restored completely: {}.", names.join(", "));
-        let hint = "The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.";
-        Failure::invalid("snapshot_invalid", message).hint(hint)
+        Failure::invalid("snapshot_invalid", format!("The snapshot could not be restored completely: {names}."))
+            .hint("The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.")
     } else {
-        Failure::invalid("indices_red", no_node_takes(names)).hint(SAYS_WHY)
+        no_place(Status::Invalid, "indices_red", &names)
     };
     why.into_iter().fold(failure, Failure::cause)
 }
