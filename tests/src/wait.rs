@@ -41,11 +41,11 @@ pub fn gone(limit: Duration, mut is_gone: impl FnMut() -> bool) -> bool {
 }
 
 /// Asks soon after each other at first, then less and less often.
-fn ask<T>(limit: Duration, most: Duration, goes_on: impl Fn() -> bool, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+fn ask<T>(limit: Duration, most: Duration, continues: impl Fn() -> bool, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let (deadline, mut pause) = (Instant::now() + limit, PAUSES[0]);
     loop {
         let answer = probe();
-        if answer.is_some() || !goes_on() || Instant::now() >= deadline {
+        if answer.is_some() || !continues() || Instant::now() >= deadline {
             return answer;
         }
         thread::sleep(pause);
