@@ -179,7 +179,7 @@ fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
     fs::write(site.yaml(), "other: 1\n").unwrap();
     os::run(Command::new("mount").arg("--bind").args([&folder, &folder])).unwrap();
     os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
-    fails_as(1, "failed", "Read-only");
+    fails_as(3, "permission_denied", "Read-only");
     os::run(Command::new("umount").arg(&folder)).unwrap();
     // Something else has its name, or its folder's.
     fs::remove_file(site.yaml()).unwrap();

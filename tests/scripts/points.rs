@@ -8,6 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::disk::SmallDisk;
+use svc_tests::installed::may_stand_in_a_file;
 use svc_tests::journey::{
     copy_folder, count_in, finalize, id_of, installed, journal, json_of, newest_run, point_of, runs, still,
 };
@@ -164,7 +165,7 @@ fn nightly(product: &Product, changed: &[(&str, &str)]) -> Tool {
     let mut lines = String::new();
     // The later of two of one name is the product's own.
     let env: std::collections::BTreeMap<String, String> = product.env().into_iter().collect();
-    for (key, value) in env {
+    for (key, value) in env.into_iter().filter(|(key, _)| may_stand_in_a_file(key)) {
         let value = changed.iter().find(|(other, _)| *other == key).map_or(value.as_str(), |(_, value)| value);
         lines.push_str(&format!("{key}=\"{value}\"\n"));
     }
