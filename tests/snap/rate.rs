@@ -87,7 +87,7 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
 
     // It takes longer than the limit, and no server changes a repository while a snapshot runs there.
     let late = sandbox
-        .run(&["create", "s3", "--rate-limit", "60kb", "--timeout", "10s"])
+        .run(&["create", "s3", "--rate-limit", "64kb", "--timeout", "10s"])
         .fails(6, "timeout")
         .warns_of("setting_not_changed", "could not be put back");
     assert_eq!(rate(&late)["put_back"], false);
