@@ -1,6 +1,7 @@
 //! What a run does where it fails: registered before the step that it belongs to, and run in reverse order, by the run itself or by the
 //! next call of any script. What is registered before the point of no return holds no longer than to there.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use svc_step::document::Document;
@@ -28,6 +29,9 @@ pub fn by_hand(left: &[String]) -> String {
 /// or a kill has ended it. What fails with the settings of `environment` is tried with those of this call, `now`: one may have been put
 /// right since.
 pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, failed: bool, interrupted: bool) -> Vec<Undo> {
+    // Of two of one name the last counts.
+    let counts = |environment: &Environment| environment.iter().cloned().collect::<BTreeMap<_, _>>();
+    let other = now.filter(|now| counts(now) != counts(environment));
     let mut left = Vec::new();
     let list = run.undo_list();
     for undo in list.into_iter().rev() {
@@ -46,7 +50,7 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
             environment: environment.clone(),
             options: Options { again: true, ok: Some(4), ..Options::default() },
         };
-        let ended = super::step::perform(run, &step).or_else(|failure| match now.filter(|now| *now != environment) {
+        let ended = super::step::perform(run, &step).or_else(|failure| match other {
             Some(now) => super::step::perform(run, &Step { environment: now.clone(), ..step.clone() }),
             None => Err(failure),
         });
