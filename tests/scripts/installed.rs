@@ -1,4 +1,4 @@
-//! The product installed as `README.md` says, and started as root types it, and as cron starts it: with nothing in the
+//! The product installed as `docs/install.md` says of a checkout, and started as root types it, and as cron starts it: with nothing in the
 //! environment, and all settings in `/etc/svc-tools/environment`.
 
 use std::fs;

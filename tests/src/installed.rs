@@ -1,4 +1,4 @@
-//! The tools and scripts installed as `README.md` says: in `/usr/local`, with their settings in `/etc/svc-tools`. These folders are
+//! The tools and scripts installed as `docs/install.md` says of a checkout: in `/usr/local`, with their settings in `/etc/svc-tools`. These folders are
 //! a test's own, and only the commands and units that are started with them see them.
 
 use std::collections::BTreeMap;
@@ -54,8 +54,8 @@ impl Installed {
         let of_file = settings.into_iter().filter(|(key, _)| may_stand_in_a_file(key));
         let lines: String = of_file.flat_map(|(key, value)| [key, "='", value, "'\n"]).collect();
         os::file(&etc.join("svc-tools/environment"), &lines, 0o600, None)?;
-        let block = page::transcripts("README.md")?.into_iter().find(|block| block.contains("install.sh"));
-        let block = block.context("README.md does not say how it is installed")?;
+        let block = page::transcripts("docs/install.md")?.into_iter().find(|block| block.contains("scripts/install.sh"));
+        let block = block.context("docs/install.md does not say how a checkout is installed")?;
         let commands: Vec<&str> = block.lines().filter(|line| !line.starts_with("cargo ")).collect();
         let commands = format!("set -e; {} --bin \"$BIN_DIR\"", commands.join("\n"));
         os::run(installed.shell("bash", &commands).env("BIN_DIR", bin_dir()).current_dir(root()))?;

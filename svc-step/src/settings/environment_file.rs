@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use super::table;
 use crate::failure::Failure;
 use crate::file;
 
@@ -65,7 +66,7 @@ fn check(name: &str, value: &str) -> Result<(), Failure> {
     if name.starts_with("SVC_") && !super::known().any(|known| known == name) {
         return wrong("is no setting");
     }
-    if (name.ends_with("_DIR") || name.ends_with("_FILE")) && !value.starts_with('/') {
+    if table::find(name).is_some_and(|setting| setting.is_path) && !value.starts_with('/') {
         return wrong("is no absolute path");
     }
     Ok(())
@@ -176,11 +177,12 @@ mod tests {
             ("SVC_DATABSE", "svc_db", "is no setting"),
             ("SVC_STATE_DIR", "state", "is no absolute path"),
             ("SVC_BACKUP_DIR", "~/backups", "is no absolute path"),
+            ("SVC_SEARCH_CA", "$HOME/ca.pem", "is no absolute path"),
         ] {
             let failure = check(name, value).unwrap_err();
             assert!(failure.status.code() == 2 && failure.message.contains(says), "{failure}");
         }
-        for (name, value) in [("SVC_DATABASE", "svc_db"), ("SVC_STATE_DIR", "/x y"), ("PGPASSFILE", "/x")] {
+        for (name, value) in [("SVC_DATABASE", "svc_db"), ("SVC_STATE_DIR", "/x y"), ("PGHOST", "db")] {
             assert!(check(name, value).is_ok(), "{name}");
         }
     }

@@ -12,6 +12,8 @@ pub struct Setting {
     pub default: Unset,
     /// One sentence, without a full stop.
     pub help: &'static str,
+    /// Whether it is a directory or a file: absolute in the settings file, since a command means the same by hand and by cron.
+    pub is_path: bool,
 }
 
 /// What a setting is where nobody says it.
@@ -29,7 +31,11 @@ pub enum Unset {
 type Group = (&'static str, &'static [Setting]);
 
 const fn of(name: &'static str, default: Unset, help: &'static str) -> Setting {
-    Setting { name, default, help }
+    Setting { name, default, help, is_path: false }
+}
+
+const fn path(name: &'static str, default: Unset, help: &'static str) -> Setting {
+    Setting { is_path: true, ..of(name, default, help) }
 }
 
 use Unset::{By, Is, Nothing};
@@ -40,19 +46,19 @@ const GROUPS: &[Group] = &[
         "The product",
         &[
             of("SVC_NAME", Is("svc"), "The product's name, from which unit, database, database user and directories are derived"),
-            of("SVC_INSTALL_DIR", Is("/opt/NAME"), "The installation directory"),
+            path("SVC_INSTALL_DIR", Is("/opt/NAME"), "The installation directory"),
             of("SVC_UNIT", Is("NAME.service"), "The product's unit; the prefix user: means the user manager"),
-            of("SVC_CONFIG_FILE", Nothing, "The configuration file, where it is that of neither layout"),
-            of("SVC_INSTALLER_DIR", Nothing, "The directory of installers"),
-            of("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a directory of installers"),
+            path("SVC_CONFIG_FILE", Nothing, "The configuration file, where it is that of neither layout"),
+            path("SVC_INSTALLER_DIR", Nothing, "The directory of installers"),
+            path("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a directory of installers"),
             of("SVC_UNINSTALL", Nothing, "The command that uninstalls the product"),
-            of("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The directory of the hooks: post-install and on-failure"),
+            path("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The directory of the hooks: post-install and on-failure"),
         ],
     ),
     (
         "Backups",
         &[
-            of("SVC_BACKUP_DIR", Is("/var/backups/NAME"), "The directory of the restore points"),
+            path("SVC_BACKUP_DIR", Is("/var/backups/NAME"), "The directory of the restore points"),
             of(
                 "SVC_KEEP_MAX_AGE",
                 Is("30d"),
@@ -69,12 +75,12 @@ const GROUPS: &[Group] = &[
                 Is("90d"),
                 "Run directories go that nothing needs and nothing was written to for this long; none: they stay",
             ),
-            of(
+            path(
                 "SVC_STATE_DIR",
                 Is("/var/lib/svc-tools"),
                 "The directory of the run directories, of the locks and of the records of swaps; each product has one of its own",
             ),
-            of(
+            path(
                 "SVC_METRICS_FILE",
                 Nothing,
                 "A file NAME.prom in the directory of node_exporter's textfile collector, which every run writes",
@@ -90,7 +96,7 @@ const GROUPS: &[Group] = &[
                 Nothing,
                 "The restic repository that svc-offsite copies restore points to (sftp:backup@host:/srv/svc, s3:…, rest:…)",
             ),
-            of("SVC_OFFSITE_PASSWORD_FILE", Nothing, "A file (mode 600) that holds the password of the restic repository"),
+            path("SVC_OFFSITE_PASSWORD_FILE", Nothing, "A file (mode 600) that holds the password of the restic repository"),
             of(
                 "SVC_OFFSITE_KEEP",
                 Nothing,
@@ -109,14 +115,14 @@ const GROUPS: &[Group] = &[
         &[
             of("SVC_SEARCH_URL", Is("http://127.0.0.1:9200"), "The address of the cluster"),
             of("SVC_REPOSITORY", Is("my_backup"), "The snapshot repository's name"),
-            of("SVC_BACKUP_REPO", Nothing, "The repository's directory, as every node of the cluster sees it"),
+            path("SVC_BACKUP_REPO", Nothing, "The repository's directory, as every node of the cluster sees it"),
             of(
                 "SVC_INDICES",
                 Is("*"),
                 "The service's own indices: patterns, comma separated; * says that the cluster is the service's alone",
             ),
             of("SVC_SEARCH_UNIT", Nothing, "The unit of the cluster"),
-            of(
+            path(
                 "SVC_SEARCH_CONFIG",
                 By("the one of /etc/elasticsearch or /etc/opensearch that is there"),
                 "The cluster's configuration file",
@@ -127,16 +133,20 @@ const GROUPS: &[Group] = &[
                 "Whom the cluster runs as",
             ),
             of("SVC_SEARCH_USER", Nothing, "The user of basic authentication"),
-            of("SVC_SEARCH_PASSWORD_FILE", Nothing, "A file (mode 600) whose first line is the user's password"),
-            of("SVC_SEARCH_API_KEY_FILE", Nothing, "A file (mode 600) whose first line is an API key: as `id:key`, or encoded"),
-            of("SVC_SEARCH_BEARER_FILE", Nothing, "A file (mode 600) whose first line is a bearer token"),
-            of("SVC_SEARCH_CA", Nothing, "The certificates (PEM) of the authorities that are trusted instead of the public ones"),
-            of(
+            path("SVC_SEARCH_PASSWORD_FILE", Nothing, "A file (mode 600) whose first line is the user's password"),
+            path("SVC_SEARCH_API_KEY_FILE", Nothing, "A file (mode 600) whose first line is an API key: as `id:key`, or encoded"),
+            path("SVC_SEARCH_BEARER_FILE", Nothing, "A file (mode 600) whose first line is a bearer token"),
+            path(
+                "SVC_SEARCH_CA",
+                Nothing,
+                "The certificates (PEM) of the authorities that are trusted instead of the public ones",
+            ),
+            path(
                 "SVC_SEARCH_CLIENT_CERT",
                 Nothing,
                 "A certificate (PEM) to show to the server, with its chain; alone or beside other credentials",
             ),
-            of(
+            path(
                 "SVC_SEARCH_CLIENT_KEY",
                 Nothing,
                 "The private key (PEM, mode 600) of the client's certificate, where its file does not hold it",
@@ -160,7 +170,7 @@ const GROUPS: &[Group] = &[
             of("SVC_DB_USER", Is("NAME"), "The product's database user, who owns it"),
             of("SVC_DB_HOST", By("PGHOST, else /var/run/postgresql"), "The server's host, or the directory of its socket"),
             of("SVC_DB_PORT", By("PGPORT, else 5432"), "The server's port"),
-            of(
+            path(
                 "SVC_DB_PASSWORD_FILE",
                 By("PGPASSFILE, else ~/.pgpass, by libpq's rules"),
                 "A file (mode 600) whose first line is the database user's password",
@@ -173,7 +183,7 @@ const GROUPS: &[Group] = &[
                 "Become this user of the host for an administrator's work, and connect over the socket",
             ),
             of("SVC_PG_ADMIN_USER", Nothing, "Connect as this administrator with a password instead"),
-            of("SVC_PG_ADMIN_PASSWORD_FILE", Nothing, "Read the administrator's password from the first line of this file"),
+            path("SVC_PG_ADMIN_PASSWORD_FILE", Nothing, "Read the administrator's password from the first line of this file"),
         ],
     ),
 ];

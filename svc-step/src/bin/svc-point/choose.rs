@@ -27,7 +27,7 @@ const HINTED: usize = 10;
   svc-point choose --rehearse --version 1.15.5 --max-age 26h
 
 Without POINT it is the restore point of the last upgrade whose installer was started. All its files are read, except the dump, which
-svc-pgrestore reads.")]
+svc-pgrestore reads. One of another database than SVC_DATABASE is refused.")]
 pub struct ChooseArgs {
     /// The restore point: its ID or its directory
     #[arg(value_name = "POINT", value_parser = NonEmptyStringValueParser::new())]

@@ -134,8 +134,8 @@ struct Copying {
     bytes_done: u64,
 }
 
-/// Runs restic and gives what it wrote, again where another host prunes, checks or, where this one needs the repository alone, copies; `failed` begins the sentence
-/// of its failure.
+/// Runs restic and gives what it wrote to stdout. It runs again while another host prunes, checks or, where this one needs the
+/// repository alone, copies. `failed` begins the sentence of its failure.
 ///
 /// # Errors
 /// It ended with another status than 0 (5 `offsite_failed`), is not installed (4), a signal, the time limit, or as [`restic::command`].

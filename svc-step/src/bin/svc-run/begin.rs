@@ -19,18 +19,6 @@ use super::run::{Caller, Run, disk_space_hint};
 use super::supervise::SuperviseArgs;
 use super::{console, external, recover, resume};
 
-/// Refuses a state directory with the runs of another product (3): a rollback would take the restore point of that one.
-fn refuse_of_another_product(state_dir: &Path, product: &str) -> Result<(), Failure> {
-    let recorded = journal::runs(state_dir).iter().find_map(|run| run.plan().settings.get("SVC_NAME").cloned());
-    let Some(other) = recorded.filter(|other| other != product) else { return Ok(()) };
-    let runs = state_dir.join("runs").display().to_string();
-    let message = format!("The runs in {runs} are of the product {other}, and SVC_NAME is {product}.");
-    let away = shell_quoted(&["mv", &runs, &format!("{runs}-of-{other}")]);
-    Err(Failure::refused("settings_invalid", message).hint(format!(
-        "Set SVC_STATE_DIR: each product has a directory of its own. If the product has a new name, put the runs of the old one away:\n  {away}"
-    )))
-}
-
 /// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
 pub const SHORTLY: Duration = Duration::from_secs(1);
 
@@ -224,6 +212,18 @@ fn new_id(state_dir: &Path, kind: &str, now: Timestamp) -> String {
 pub fn parent() -> Option<String> {
     std::env::var("SVC_LOCK_FD").ok()?;
     std::env::var("SVC_RUN_ID").ok()
+}
+
+/// Refuses a state directory with the runs of another product (3): a rollback would take the restore point of that one.
+fn refuse_of_another_product(state_dir: &Path, product: &str) -> Result<(), Failure> {
+    let recorded = journal::runs(state_dir).iter().find_map(|run| run.plan().settings.get("SVC_NAME").cloned());
+    let Some(other) = recorded.filter(|other| other != product) else { return Ok(()) };
+    let runs = state_dir.join("runs").display().to_string();
+    let message = format!("The runs in {runs} are of the product {other}, and SVC_NAME is {product}.");
+    let away = shell_quoted(&["mv", &runs, &format!("{runs}-of-{other}")]);
+    Err(Failure::refused("settings_invalid", message).hint(format!(
+        "Set SVC_STATE_DIR: each product has a directory of its own. If the product has a new name, put the runs of the old one away:\n  {away}"
+    )))
 }
 
 /// The service's lock, which the tools inherit: one that has outlived its run keeps it until it has ended. With it, the run of the script

@@ -33,9 +33,8 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = &PathBuf::from(setting("SVC_HOOKS_DIR"));
     let event = folder.join(event);
     let mut hooks: Vec<PathBuf> = fs::read_dir(&event).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    hooks.retain(|hook| fs::metadata(hook).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0));
-    // What an editor or a package has put aside.
-    hooks.retain(|hook| !is_put_aside(&hook.file_name().unwrap_or_default().to_string_lossy()));
+    let is_program = |hook: &Path| fs::metadata(hook).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+    hooks.retain(|hook| is_program(hook) && !is_put_aside(&hook.file_name().unwrap_or_default().to_string_lossy()));
     hooks.sort();
     for hook in &hooks {
         [hook.as_path(), event.as_path(), folder].into_iter().try_for_each(|path| refuse_unsafe(hook, path))?;
@@ -53,6 +52,7 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(hooks)
 }
 
+/// Whether an editor or a package has put it there.
 fn is_put_aside(name: &str) -> bool {
     name.starts_with('.') || ["~", ".bak", ".swp"].iter().any(|end| name.ends_with(end)) || name.contains(".dpkg-")
 }
