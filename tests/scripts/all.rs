@@ -339,6 +339,7 @@ fn what_is_wrong_of_an_option_or_a_setting_that_a_tool_is_given_is_told_and_noth
     for (script, words, setting, code, says) in [
         ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
         ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
+        ("svc-backup", &["--prune", "--dry-run"], ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
         ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
         ("svc-upgrade", &["--dry-run", "--to", "v2"], no_setting, "options_invalid", "Invalid value 'v2'"),
     ] {
