@@ -44,13 +44,10 @@ const MAKERS: [(&str, u8); 24] = [
 ];
 
 /// Statuses of codes that are no literal where their failure or warning is made.
-const OTHERS: [(&str, u8); 7] = [
+const OTHERS: [(&str, u8); 4] = [
     ("run_unfinished", 9),
     ("failed", 1),
-    ("point_too_old", 7),
-    ("not_swappable", 0),
     ("repository_damaged", 0),
-    ("repository_unusable", 0),
     ("file_invalid", 9),
 ];
 
@@ -75,7 +72,8 @@ fn codes() -> BTreeMap<String, String> {
     // A warning of a run says itself that a person must read it.
     found.entry("run_unfinished").or_default().remove(&0);
     for (code, status) in OTHERS {
-        found.entry(code).or_default().insert(status);
+        assert!(texts.iter().any(|text| text.contains(&format!("\"{code}\""))), "{code} of OTHERS stands in no source");
+        assert!(found.entry(code).or_default().insert(status), "{code}, {status} need not stand in OTHERS: it was found");
     }
     let shown = |statuses: BTreeSet<u8>| statuses.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
     let mut all: BTreeMap<String, String> =
@@ -111,6 +109,28 @@ fn the_page_of_errors_has_every_code_once_with_its_exit_statuses() {
     } else {
         assert!(page == wanted, "docs/errors.md is not what the sources say; SVC_UPDATE_PAGES=1 writes the statuses again");
     }
+}
+
+#[test]
+fn exit_statuses_of_a_tools_page_are_those_of_the_sources() {
+    let codes = codes();
+    let mut rows = 0;
+    for tool in TOOLS {
+        let page = fs::read_to_string(root().join(tool).join("README.md")).unwrap();
+        for line in page.lines() {
+            let cells: Vec<&str> = line.splitn(4, '|').map(str::trim).collect();
+            let ["", names, statuses, _] = cells[..] else { continue };
+            if !names.starts_with('`') || !statuses.starts_with(|sign: char| sign.is_ascii_digit()) {
+                continue;
+            }
+            let of_code = |code| codes.get(code).map_or("", String::as_str).split(", ");
+            let known: Vec<&str> = names.split('`').skip(1).step_by(2).flat_map(of_code).collect();
+            let wrong: Vec<&str> = statuses.split(", ").filter(|status| !known.contains(status)).collect();
+            assert!(wrong.is_empty(), "{tool}: {names} end with {known:?}, not with {wrong:?}");
+            rows += 1;
+        }
+    }
+    assert!(rows > 40, "{rows}");
 }
 
 #[test]

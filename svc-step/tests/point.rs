@@ -279,6 +279,9 @@ fn the_list_says_the_state_of_each_and_the_age_is_that_of_the_newest_valid_one()
     let old = host.run(&["age", "--max-age", "26h", "--table"]);
     assert!(old.status == 7 && old.stdout.ends_with(" is 96 h 0 min old.\n") && old.stderr.contains("hint: "), "{}", old.stdout);
     assert_eq!(host.run(&["age", "--max-age", "5d"]).status, 0);
+    host.point("manual", -1, true);
+    let future = host.run(&["age", "--max-age", "5d"]);
+    assert!(future.code().0 == 7 && future.stderr.contains("is dated in the future"), "{}", future.stderr);
 }
 
 #[test]

@@ -372,6 +372,13 @@ fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it()
         let ran = bare.tool(script, words).as_user("daemon").run();
         assert!(ran.status == 3 && ran.stderr.contains("cannot be read"), "{ran}");
     }
+    // The restore points alone may be closed.
+    let point = bare.path("backups/20260101t020000z-backup-manual");
+    fs::create_dir(&point).unwrap();
+    for (folder, mode) in [(bare.path("backups"), 0o755), (point, 0o700)] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    bare.tool("svc-nightly", &["--max-age", "26h"]).as_user("daemon").run().fails(3, "permission_denied");
     // Nor is a disk that is read-only a fault of the machine's.
     let state = bare.path("state");
     let _disk = SmallDisk::at(&state, 1).unwrap();
@@ -441,6 +448,8 @@ fn whoever_stops_listening_stops_no_run_and_what_a_step_shows_to_people_fits_80_
     // Nobody reads the document: its reader has ended before it comes.
     assert!(piped("\"$0\" | true; exit \"${PIPESTATUS[0]}\"").success());
     assert!(piped("{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\"").success());
+    // Whoever wanted to keep it is told that he has not.
+    assert_eq!(piped("\"$0\" --dry-run >/dev/full").code(), Some(1));
     let document = json_of(product.path("document"));
     assert_eq!(document["ok"], true);
     let point = document["result"]["restore_point"].as_str().unwrap();

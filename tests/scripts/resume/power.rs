@@ -16,7 +16,7 @@ use svc_tests::wait;
 
 use crate::cut::{A_WHILE, How, in_turn};
 use crate::journey::Journey;
-use crate::steps::each;
+use crate::steps::{assert_seen, each};
 
 /// What is lost besides the power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,10 +136,10 @@ const BACK: [&str; 15] = [
 ];
 
 /// Each moment of these steps once: their ends at once, and their begins or some time after it, at which they have come half the way.
-fn moments(steps: &[&str]) -> impl FnMut(&str) -> bool {
-    let (mut seen, mut random) = (BTreeSet::new(), Random::of(random::seed()));
+fn moments(steps: &[&str], seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
+    let mut random = Random::of(random::seed());
     move |point| {
-        let is_now = each(|point| steps.iter().any(|step| point.starts_with(&format!("{step}."))), &mut seen)(point);
+        let is_now = each(|point| steps.iter().any(|step| point.starts_with(&format!("{step}."))), seen)(point);
         if is_now && point.ends_with(".started") {
             thread::sleep(Duration::from_millis(random.below(200) as u64));
         }
@@ -152,8 +152,11 @@ fn moments(steps: &[&str]) -> impl FnMut(&str) -> bool {
 fn the_power_that_is_lost_at_twenty_moments_of_each_leaves_old_or_new() {
     let mut journey = Journey::that_loses_power("relostall");
     let how = How::Lost(Loss::Unsynced);
-    let cuts = journey.there(how, moments(&THERE));
+    let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
+    let cuts = journey.there(how, moments(&THERE, &mut there));
     assert!(cuts >= 20, "interrupted {cuts} times");
-    let cuts = journey.back(how, moments(&BACK));
+    assert_seen(&there, &THERE);
+    let cuts = journey.back(how, moments(&BACK, &mut back));
     assert!(cuts >= 20, "interrupted {cuts} times");
+    assert_seen(&back, &BACK);
 }

@@ -32,9 +32,17 @@ fn cut_at_every_step(name: &str, how: How, options: &[&str]) {
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
     let cuts = journey.there(how, each(wanted, &mut there));
     // One may have come too late.
-    assert!(cuts + 1 >= there.len() && there.len() > 1, "interrupted {cuts} times: {there:?}");
+    assert!(cuts + 1 >= there.len(), "interrupted {cuts} times: {there:?}");
+    assert_seen(&there, &["stop", "installer", "start"]);
     let cuts = journey.back(how, each(wanted, &mut back));
-    assert!(cuts + 1 >= back.len() && back.len() > 3, "interrupted {cuts} times: {back:?}");
+    assert!(cuts + 1 >= back.len(), "interrupted {cuts} times: {back:?}");
+    assert_seen(&back, &["stop", "uninstall", "swap-search", "swap-database", "installer", "restore-configuration", "start"]);
+}
+
+/// That it was interrupted when each of these steps began.
+pub fn assert_seen(points: &BTreeSet<String>, steps: &[&str]) {
+    let lacking: Vec<_> = steps.iter().filter(|step| !points.contains(&format!("{step}.started"))).collect();
+    assert!(lacking.is_empty(), "not interrupted when {lacking:?} began, but at {points:?}");
 }
 
 #[test]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::retention::duration;
 use svc_step::{Call, Failure, StepResult, Stopped};
 
-use crate::choose::older;
 use crate::last::{self, OffsiteCopy};
 use crate::point::{self, BackupDir, Point, State};
 
@@ -36,7 +36,7 @@ pub struct Age {
     pub point: Option<Point>,
     /// The last off-site copy; `null` if there is none, and without --offsite.
     pub offsite: Option<OffsiteCopy>,
-    /// How old the restore point is.
+    /// How old the restore point is; `null` if it is dated in the future.
     pub age_ms: Option<u64>,
     /// The same as a sentence.
     pub summary: String,
@@ -49,10 +49,10 @@ pub(crate) fn run(args: &AgeArgs, call: &Call) -> StepResult<Age> {
 fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
     let points = point::survey(call, &args.dir.dir(), false)?;
     let newest = points.into_iter().rfind(|point| point.state == State::Valid);
-    let age = newest.as_ref().map(|point| older(point.made));
-    let summary = match newest.as_ref().zip(age) {
+    let age = newest.as_ref().and_then(|point| age(point.made));
+    let summary = match &newest {
         None => format!("There is no valid restore point in {}.", args.dir.dir().display()),
-        Some((point, age)) => format!("The newest valid restore point, {}, is {} old.", point.id, hours(age)),
+        Some(point) => format!("The newest valid restore point, {}, is {}.", point.id, hours(age)),
     };
     let hint = "To see how the last night went:\n  svc-nightly --status";
     checked(args, age, hint, Age { point: newest, summary, ..Age::default() })
@@ -60,10 +60,10 @@ fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
 
 fn of_offsite_copy(args: &AgeArgs, call: &Call) -> StepResult<Age> {
     let copy = last::offsite_copy(call.state_dir())?;
-    let age = copy.as_ref().map(|copy| older(copy.made_at));
-    let summary = match copy.as_ref().zip(age) {
+    let age = copy.as_ref().and_then(|copy| age(copy.made_at));
+    let summary = match &copy {
         None => format!("No off-site copy is recorded in {}.", call.state_dir().display()),
-        Some((copy, age)) => format!("The restore point of the last off-site copy, {}, is {} old.", copy.point_id, hours(age)),
+        Some(copy) => format!("The restore point of the last off-site copy, {}, is {}.", copy.point_id, hours(age)),
     };
     checked(args, age, "To make one:\n  svc-offsite push", Age { offsite: copy, summary, ..Age::default() })
 }
@@ -76,7 +76,13 @@ fn checked(args: &AgeArgs, age: Option<Duration>, hint: &str, mut result: Age) -
     Err(Stopped::with(Failure::invalid("point_too_old", result.summary.clone()).hint(hint), result))
 }
 
-fn hours(age: Duration) -> String {
+/// None where it is dated in the future: nothing would be too old until then.
+fn age(made: Timestamp) -> Option<Duration> {
+    Duration::try_from(Timestamp::now().duration_since(made)).ok()
+}
+
+fn hours(age: Option<Duration>) -> String {
+    let Some(age) = age else { return "dated in the future: the clock of this host is wrong, or was".to_owned() };
     let minutes = age.as_secs() / 60;
-    format!("{} h {} min", minutes / 60, minutes % 60)
+    format!("{} h {} min old", minutes / 60, minutes % 60)
 }

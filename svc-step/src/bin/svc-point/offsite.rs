@@ -121,7 +121,8 @@ fn snapshots(call: &Call, tag: &str, host: Option<&str>, failed: &str) -> Result
             .hint("svc-offsite restic snapshots --json")
             .cause(error.to_string())
     })?;
-    found.sort_by_key(|snapshot| snapshot.time);
+    // The time is one of whole seconds.
+    found.sort_by(|one, other| (one.time, one.point()).cmp(&(other.time, other.point())));
     Ok(found)
 }
 

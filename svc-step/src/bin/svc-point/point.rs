@@ -158,10 +158,7 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            let message = format!("The directory {} cannot be read.", dir.display());
-            return Err(Failure { message, ..Failure::directory(dir, "SVC_BACKUP_DIR", &error) });
-        }
+        Err(error) => return Err(unreadable(dir, &error)),
     };
     let mut points = Vec::new();
     for entry in entries.flatten() {
@@ -176,7 +173,16 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
     Ok(points)
 }
 
+fn unreadable(dir: &Path, error: &std::io::Error) -> Failure {
+    let message = format!("The directory {} cannot be read.", dir.display());
+    Failure { message, ..Failure::directory(dir, "SVC_BACKUP_DIR", error) }
+}
+
 fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Point, Failure> {
+    // Whoever may not read a restore point cannot say that it is incomplete.
+    if let Some(error) = fs::read_dir(folder).err().filter(|error| error.kind() == ErrorKind::PermissionDenied) {
+        return Err(unreadable(folder, &error));
+    }
     let about = About::read(folder);
     let (state, damaged_files) = state(call, folder, &id, about.as_ref(), read_all)?;
     let made_at = about.as_ref().and_then(|about| about.made_at.clone());

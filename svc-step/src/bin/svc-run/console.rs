@@ -1,7 +1,7 @@
 //! What people see on stderr: each step as it begins and ends, the checks, and how the run ended. Only texts are made here, save for
 //! the two functions that write them.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -22,14 +22,22 @@ pub fn plain(text: &str) {
     svc_step::reporter::write_line(text);
 }
 
-/// Lines on stdout. A reader that has gone is no failure.
+/// Lines on stdout, and the exit status for them.
 pub fn lines(lines: &[String]) -> ExitCode {
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    ExitCode::from(u8::from(!is_written(text.as_bytes())))
+}
+
+/// Whether a text is on stdout; what kept it from there is told. A reader that has gone is no failure.
+pub fn is_written(text: &[u8]) -> bool {
     let mut out = std::io::stdout().lock();
-    for line in lines {
-        let _ = writeln!(out, "{line}");
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            plain(&format!("svc-run: the output could not be written: {error}"));
+            false
+        }
+        _ => true,
     }
-    let _ = out.flush();
-    ExitCode::SUCCESS
 }
 
 /// The two lines of a failure, and its exit status.

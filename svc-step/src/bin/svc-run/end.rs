@@ -237,31 +237,34 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
         }
     }
     run.log(&format!("ended with status {}", outcome.status));
-    print(args, &run.script, &document);
+    let is_told = print(args, &run.script, &document);
     // Nobody reads the document of a run that is silent.
     if outcome.status == 9 && args.silent && !run.verbose {
         document.warnings.iter().for_each(|one| console::plain(&format!("{}: warning: {}", run.script, one.message)));
     }
     let end = match signal {
         Some(signal) => End::Signal(signal),
+        None if outcome.is_ok() && !is_told => End::Code(1),
         None => End::Code(u8::try_from(outcome.status).unwrap_or(1)),
     };
     (end, document)
 }
 
-/// The document on stdout, or its summary on a terminal; the two lines of a failure. A reader that has gone is no failure.
-fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) {
+/// The document on stdout, or its summary on a terminal; the two lines of a failure. Whether it could be written.
+fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) -> bool {
     let is_terminal = std::io::stdout().is_terminal();
+    let mut is_written = true;
     if args.silent && !args.dry_run {
     } else if is_terminal && !args.json {
         console::summary(document).iter().for_each(|summary| console::plain(summary));
     } else {
         let text = if is_terminal { serde_json::to_string_pretty(document) } else { serde_json::to_string(document) };
-        let _ = console::lines(&[text.unwrap_or_default()]);
+        is_written = console::is_written(format!("{}\n", text.unwrap_or_default()).as_bytes());
     }
     if let Some(error) = &document.error {
         console::plain(&console::failure(script, error));
     }
+    is_written
 }
 
 /// A run that ended before it had a directory; what was undone of earlier ones is told all the same.

@@ -161,28 +161,26 @@ fn follow(script: &str, mut child: Child, folder: &Path, json: bool) -> ExitCode
             Err(_) => std::thread::sleep(POLL),
         }
     };
-    print(&fs::read(folder.join("out")).unwrap_or_default(), json);
+    let is_printed = print(&fs::read(folder.join("out")).unwrap_or_default(), json);
     let _ = fs::remove_dir_all(folder);
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).filter(|_| is_printed);
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// What the run printed: on a terminal its summary, which after a failure is the two lines that were shown already.
-fn print(out: &[u8], json: bool) {
+/// What the run printed: on a terminal its summary, which after a failure is the two lines that were shown already. Whether it could be
+/// written.
+fn print(out: &[u8], json: bool) -> bool {
     let document = serde_json::from_slice::<Document<RunResult>>(out).ok().filter(|_| io::stdout().is_terminal());
     match document {
         Some(document) if json => {
             let text = serde_json::to_string_pretty(&document).unwrap_or_default();
-            let _ = writeln!(io::stdout(), "{text}");
+            console::is_written(format!("{text}\n").as_bytes())
         }
         Some(document) => {
-            if let Some(summary) = console::summary(&document) {
-                console::plain(&summary);
-            }
+            console::summary(&document).iter().for_each(|summary| console::plain(summary));
+            true
         }
-        None => {
-            let _ = io::stdout().write_all(out);
-        }
+        None => console::is_written(out),
     }
 }
 
