@@ -51,7 +51,7 @@ fn the_schema_file_is_what_all_programs_print() {
 }
 
 #[test]
-fn every_command_line_is_sound_and_every_step_has_help_with_an_example() {
+fn every_tool_and_step_has_help_with_example() {
     for (tool, mut cli) in tools() {
         cli.build();
         cli.clone().debug_assert();
@@ -67,7 +67,7 @@ fn every_command_line_is_sound_and_every_step_has_help_with_an_example() {
 }
 
 #[test]
-fn a_steps_own_options_come_first_and_under_no_heading_of_others() {
+fn own_options_of_step_come_before_common_ones() {
     let mut headings = BTreeMap::<String, BTreeMap<String, BTreeSet<String>>>::new();
     for (tool, mut cli) in tools() {
         cli.build();
@@ -163,7 +163,7 @@ fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn a_wrong_command_line_is_2_in_plain_text_and_help_and_version_are_0() {
+fn help_exits_0_but_unknown_option_exits_2() {
     for (tool, _) in tools() {
         for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 2)] {
             let ran = Tool::new(tool).arg(arg).run();
@@ -173,7 +173,7 @@ fn a_wrong_command_line_is_2_in_plain_text_and_help_and_version_are_0() {
 }
 
 #[test]
-fn every_tool_reads_the_settings_file_which_the_environment_wins_over() {
+fn environment_wins_over_settings_file_in_every_tool() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("environment");
     let with = |text: &str, mode: u32| svc_tests::os::file(&file, text, mode, None).unwrap();
@@ -222,7 +222,7 @@ fn failing(tool: &str, args: &[&str]) -> Tool {
 }
 
 #[test]
-fn a_failure_is_a_document_two_lines_on_stderr_and_the_status_of_the_contract() {
+fn failure_is_one_document_and_two_lines_on_stderr() {
     for (tool, args, status) in FAILING {
         let ran = failing(tool, args).run();
         assert_eq!(ran.status, status, "{tool}: {}", ran.stdout);
@@ -235,7 +235,7 @@ fn a_failure_is_a_document_two_lines_on_stderr_and_the_status_of_the_contract() 
 }
 
 #[test]
-fn quiet_says_nothing_on_stderr_and_pretty_prints_over_several_lines() {
+fn quiet_with_pretty_prints_only_multiline_document() {
     for (tool, args, status) in FAILING {
         let ran = failing(tool, args).args(["--quiet", "--pretty"]).run();
         assert_eq!(ran.status, status, "{tool}");
@@ -245,7 +245,7 @@ fn quiet_says_nothing_on_stderr_and_pretty_prints_over_several_lines() {
 }
 
 #[test]
-fn with_table_a_step_prints_lines_for_people_and_the_same_status() {
+fn table_prints_lines_instead_of_json_with_same_status() {
     for (tool, args, status) in FAILING {
         let ran = failing(tool, args).arg("--table").run();
         assert_eq!(ran.status, status, "{tool}");
@@ -291,7 +291,7 @@ const FROM: [(&str, &[&str]); 10] = [
 ];
 
 #[test]
-fn a_from_document_that_is_not_exactly_one_valid_one_is_2_and_changes_nothing() {
+fn invalid_from_document_exits_2_without_change() {
     let failed = r#"{"schema":"svc-pgdump.dump/1","tool":"svc-pgdump 0.1.0","step":"dump","ok":false,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":null,"warnings":[],"error":{"code":"postgres_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}}"#;
     let foreign = r#"{"schema":"svc-elsewhere.step/1","tool":"x 1","step":"step","ok":true,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":{},"warnings":[],"error":null}"#;
     let two = format!("{foreign}{foreign}");
@@ -323,7 +323,7 @@ fn a_run_id_of_another_shape_is_a_wrong_command_line() {
 }
 
 #[test]
-fn calls_of_the_same_second_have_run_ids_of_their_own_and_later_ones_greater_ids() {
+fn concurrent_calls_have_distinct_run_ids() {
     let call = |(tool, args, _): &(&str, &[&str], i32)| {
         failing(tool, args).env_remove("SVC_RUN_ID").run().doc()["run_id"].as_str().unwrap().to_owned()
     };
@@ -366,7 +366,7 @@ fn a_signal_ends_a_step_that_waits_for_its_document() {
 }
 
 #[test]
-fn every_setting_of_a_tool_or_a_script_is_recorded_in_the_plan_of_a_run() {
+fn settings_table_has_every_setting_of_tools_and_scripts() {
     let recorded: Vec<&str> = svc_step::settings::known().collect();
     let of = |command: &clap::Command| -> Vec<String> {
         command.get_arguments().filter_map(|arg| arg.get_env()).map(|name| name.to_string_lossy().into_owned()).collect()

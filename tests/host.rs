@@ -9,7 +9,7 @@ use svc_tests::proxy::{Act, At, End, Gate, Mode, Proxy};
 use svc_tests::{http, search};
 
 #[test]
-fn the_search_database_answers_and_its_content_can_be_compared() {
+fn all_documents_of_cluster_are_read_across_pages() {
     let host = Host::shared().unwrap();
     let nodes = host.search.ask("GET", "/_nodes", None).unwrap();
     let node = nodes["nodes"].as_object().unwrap().values().next().unwrap();
@@ -28,7 +28,7 @@ fn the_search_database_answers_and_its_content_can_be_compared() {
 }
 
 #[test]
-fn a_database_dumps_the_same_twice_and_differs_after_a_change() {
+fn postgres_dump_differs_only_after_change() {
     let host = Host::shared().unwrap();
     host.postgres.create_role("host_test", "secret").unwrap();
     host.postgres.create_database("host_test", "host_test").unwrap();
@@ -42,7 +42,7 @@ fn a_database_dumps_the_same_twice_and_differs_after_a_change() {
 }
 
 #[test]
-fn the_proxy_passes_cuts_resets_and_stalls() {
+fn proxy_and_gate_break_connections_on_demand() {
     let host = Host::shared().unwrap();
     let proxy = Proxy::to(&host.search.url).unwrap();
     let ask = || http::request("GET", &format!("{}/_cluster/health", proxy.url()), None);

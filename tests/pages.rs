@@ -44,12 +44,7 @@ const MAKERS: [(&str, u8); 24] = [
 ];
 
 /// Statuses of codes that are no literal where their failure or warning is made.
-const OTHERS: [(&str, u8); 4] = [
-    ("run_unfinished", 9),
-    ("failed", 1),
-    ("repository_damaged", 0),
-    ("file_invalid", 9),
-];
+const OTHERS: [(&str, u8); 4] = [("run_unfinished", 9), ("failed", 1), ("repository_damaged", 0), ("file_invalid", 9)];
 
 /// Each code of the sources and of the scripts with its exit statuses, as the page has them.
 fn codes() -> BTreeMap<String, String> {
@@ -84,7 +79,7 @@ fn codes() -> BTreeMap<String, String> {
 
 /// `SVC_UPDATE_PAGES=1` writes the statuses again. What a code means, and where it stands, a person has to say.
 #[test]
-fn the_page_of_errors_has_every_code_once_with_its_exit_statuses() {
+fn errors_page_lists_every_code_once_with_its_statuses() {
     let file = root().join("docs/errors.md");
     let page = fs::read_to_string(&file).unwrap();
     let (table, rest) = page.split_once("\n## Errors of Elasticsearch").unwrap();
@@ -134,7 +129,7 @@ fn exit_statuses_of_a_tools_page_are_those_of_the_sources() {
 }
 
 #[test]
-fn every_step_that_the_programs_know_by_name_is_one_of_a_script() {
+fn every_known_step_name_is_used_in_some_script() {
     let scripts = ["scripts", "scripts/lib"].iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let texts: Vec<String> = scripts.flat_map(|entry| fs::read_to_string(entry.unwrap().path())).collect();
     for step in svc_step::steps::ALL {

@@ -8,7 +8,7 @@ use svc_tests::os;
 use svc_tests::tool::{bin_dir, root};
 
 #[test]
-fn a_search_database_that_cannot_be_had_is_skipped_by_name_and_not_passed() {
+fn unavailable_cluster_is_reported_as_skipped() {
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     os::folder(dir.path(), 0o755, None).unwrap();
     fs::create_dir(dir.path().join(".m2")).unwrap();

@@ -67,7 +67,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn the_last_dump_is_the_one_at_the_path_else_the_newest_of_its_name_in_the_folders_beside() {
+    fn last_dump_is_at_path_or_newest_in_sibling_folders() {
         let dir = tempfile::tempdir().unwrap();
         let dump = |folder: &str| dir.path().join(folder).join("svc_db.backup.sql");
         for (folder, size, day) in [("one", 10, 1), ("three", 30, 3), ("two", 20, 2), ("now", 0, 0)] {

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn root_becomes_postgres_unless_a_user_or_an_administrator_with_a_password_is_named() {
+    fn root_acts_as_postgres_unless_user_is_named() {
         assert_eq!(admin(None, None).acting(None, true).as_deref(), Some("postgres"));
         assert_eq!(admin(None, None).acting(None, false), None);
         assert_eq!(admin(None, None).acting(Some("pgadmin"), true).as_deref(), Some("pgadmin"));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_repeated_and_a_file_by_its_absolute_path() {
+    fn given_options_are_repeated_with_absolute_file_path() {
         assert_eq!(admin(None, None).given(), [""; 0]);
         let file = AdminArgs { password_file: Some("pw".into()), ..admin(None, Some("dba")) };
         let absolute = std::env::current_dir().unwrap().join("pw").display().to_string();

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_database_is_made_of_template0_for_its_owner_with_its_encoding_and_locale() {
+    fn create_database_names_owner_template_and_locale() {
         let start = "CREATE DATABASE \"svc_db_staged_r\" OWNER \"svc\" TEMPLATE ";
         let like = "template0 ENCODING 'UTF8' LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8'";
         let icu = Properties { locale_provider: LocaleProvider::Icu, locale: Some("de".to_owned()), ..properties() };
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_rights_and_comment_are_given_and_the_limit_last_and_no_secret_is_shown() {
+    fn properties_are_applied_with_connection_limit_last() {
         let creation = creation(150_018, Some(properties()));
         let wanted = [
             "ALTER DATABASE \"svc_db_staged_r\" SET \"search_path\" TO '$user', 'odd \"s', 'public'",
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_come_before_the_load_and_only_there_and_event_triggers_are_off_during_it_where_that_can_be() {
+    fn event_triggers_are_off_during_load_where_possible() {
         let mut properties = properties();
         let own = |name: &str| Setting { role: None, name: name.to_owned(), value: "x".to_owned() };
         properties.settings = vec![own("TimeZone"), own("event_triggers")];

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_a_copy_of_ours_under_its_own_name_is_never_dropped() {
+    fn live_or_unrelated_database_is_never_dropped() {
         let named = |name: &str, oid: u32| Named { name: name.to_owned(), oid: Some(oid) };
         let (staged, before) = (named("svc_db_staged_r", 20), named("svc_db_before_r", 10));
         let copies = [staged.clone(), before.clone()];

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_fit_and_two_long_ones_stay_apart() {
+    fn long_copy_names_are_shortened_and_distinct() {
         let run: RunId = "20261120t020003z-upgrade-2.0.1".parse().unwrap();
         assert_eq!(copy_name("svc_db", "staged", &run), "svc_db_staged_20261120t020003z-upgrade-2.0.1");
         let long = "a_database_whose_name_is_as_long_as_names_may_be_in_postgresql_";

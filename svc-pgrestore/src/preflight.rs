@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_live_database_that_is_much_smaller_than_the_text_of_its_dump_bounds_the_estimate() {
+    fn small_live_database_lowers_disk_space_estimate() {
         for (text, live, wanted) in [(1000, None, 2500), (1000, Some(4000), 2500), (1000, Some(200), 320), (1000, Some(0), 270)] {
             assert_eq!(needed(text, live, 10), wanted, "{text} {live:?}");
         }

@@ -303,7 +303,7 @@ mod tests {
     const BEFORE: &str = "svc_db_before_20300101t000000z-r";
 
     #[test]
-    fn both_renames_are_in_one_transaction_with_the_live_one_first() {
+    fn swap_renames_live_database_before_staged_one() {
         let state = swap().state(&[named("svc_db", 10), named("svc_db_staged_r", 20)]).unwrap();
         assert_eq!(state, SwapState { is_done: false, previous: Some(named(BEFORE, 10)) });
         let planned = swap().planned(state, true);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_it_is_done_is_told_by_oid_and_not_by_name() {
+    fn swap_state_is_told_by_oid_not_name() {
         let done = swap().state(&[named("svc_db", 20), named(BEFORE, 10)]).unwrap();
         assert_eq!(done, SwapState { is_done: true, previous: Some(named(BEFORE, 10)) });
         let known = Swapped { previous: Some(named(BEFORE, 10)), ..swap() };
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn back_and_back_again_is_where_it_began() {
+    fn swap_reversed_twice_is_original_swap() {
         let swapped = Swapped { swapped: true, previous: Some(named(BEFORE, 10)), ..swap() };
         let back = swapped.reversed().unwrap();
         assert_eq!((&back.incoming, back.previous.as_ref(), back.back), (&named(BEFORE, 10), Some(&swapped.incoming), true));

@@ -249,7 +249,7 @@ mod tests {
         SELECT pg_catalog.lo_create('7');\nSELECT pg_catalog.lo_create('8');\n";
 
     #[test]
-    fn objects_are_told_by_name_type_and_schema_and_what_may_differ_is_left_out() {
+    fn missing_object_is_found_by_name_type_and_schema() {
         let mut dump = objects(DUMP);
         assert_eq!((dump.headings.len(), dump.large_objects_count), (3, 2));
         assert!(dump.missing(objects(DUMP)).is_empty());

@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_request_ends_and_none_takes_longer_than_the_time_limit_and_its_shutdown_timeout() {
+    fn request_ends_within_time_limit_and_shutdown_timeout() {
         assert_eq!(at_most(&Deadline::new(None), LONGEST), LONGEST);
         assert!(at_most(&Deadline::new(Some(ANSWER)), LONGEST) > ANSWER);
         let over = at_most(&Deadline::new(Some(Duration::ZERO)), LONGEST);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_share_a_request_and_long_ones_do_not() {
+    fn long_index_names_are_split_over_requests() {
         assert!(portions([""; 0]).is_empty());
         let short = ["docs"; 100];
         assert_eq!(portions(short), [&short[..]]);

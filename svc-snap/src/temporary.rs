@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_keeps_all_its_other_settings_there_and_back() {
+    fn throttle_change_and_undo_keep_other_settings() {
         let settings = |(_, body): (String, Value)| body["settings"].clone();
         for was in [None, Some("5mb")] {
             let mut before = json!({"location": "/x", "a": {"b": "c"}});

@@ -296,7 +296,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_failure_after_a_signal_ends_by_the_signal_and_stays_its_cause() {
+    fn failure_after_signal_is_reported_as_interrupted() {
         let failure = Failure::failed("out_of_space", "The disk is full.").hint("Free disk space.").cause("ENOSPC");
         let ended = failed_after(15, failure);
         assert_eq!((ended.code.as_str(), ended.exit_code(), ended.signal), ("interrupted", 143, Some(15)));

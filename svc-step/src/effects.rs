@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_attempt_and_an_undone_effect_leave_no_trace() {
+    fn refused_attempt_and_undone_effect_are_no_change() {
         let effects = Effects::default();
         effects.attempt().refused();
         assert_eq!(effects.changed(), Changed::No);

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_one_writer_and_publishes_nothing_but_what_it_wrote() {
+    fn second_writer_of_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (path, partial) = (dir.path().join("f"), dir.path().join("f.partial"));
         fs::write(&partial, "left by a killed run").unwrap();
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_file_is_whole_and_keeps_what_is_there_unless_told_otherwise() {
+    fn existing_file_is_replaced_only_when_requested() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         write_whole(&path, b"one", 0o640, Existing::Keep).unwrap();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_that_of_the_whole_file_and_its_watcher_can_end_it() {
+    fn file_digest_is_exact_and_interruptible() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, vec![b'a'; 1_000_000]).unwrap();

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_and_its_copy_beside_the_document_the_copy_is_meant() {
+    fn file_next_to_document_wins_over_recorded_path() {
         let folder = || tempfile::tempdir().unwrap();
         let (first, copy) = (folder(), folder());
         let (named, beside) = (first.path().join("dump.sql"), copy.path().join("dump.sql"));

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_asks_for_the_holder_keeps_nobody_from_the_lock() {
+    fn holder_query_does_not_block_lock() {
         let folder = tempfile::tempdir().unwrap();
         let call = call("svc-a", folder.path());
         drop(Lock::take(&call, "database", "d").unwrap());

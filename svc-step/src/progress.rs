@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rate_and_time_left_are_told_only_where_they_are_known() {
+    fn speed_has_rate_and_time_left_only_if_known() {
         let speed = |per_second, left| Speed { per_second, left };
         assert_eq!(Speed::of(100, 300, Duration::from_secs(2)), speed(Some(50), Some(Duration::from_secs(4))));
         assert_eq!(Speed::of(100, 0, Duration::from_secs(2)), speed(Some(50), None));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_bytes_parts_rate_and_time_left() {
+    fn progress_line_has_parts_rate_and_time_left() {
         let progress = Progress { what: "restore".to_owned(), unit: Unit::Bytes, shown: Shown::Nothing };
         let parts = Parts { name: "shards", done: 1, total: 4 };
         let line = |json| progress.line(json, 100, 300, Some(&parts), "COPY t", Duration::from_secs(2));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_and_counts_are_read_as_people_write_them() {
+    fn age_and_count_limits_are_parsed() {
         let days = |days: u32| Ok(Limit(Some(DAY * days)));
         assert_eq!((age("30d"), age("2w"), age("24h"), age("none")), (days(30), days(14), days(1), Ok(Limit(None))));
         assert!(age("soon").is_err() && age("-1d").is_err() && age("").is_err());
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_newest_valid_ones_stay_and_no_exempt_one_goes(items in items(), rules in some_rules()) {
+        fn newest_valid_and_exempt_backups_are_kept(items in items(), rules in some_rules()) {
             let gone = gone(&items, &rules);
             prop_assert!(gone.iter().all(|at| !matches!(items[*at].state, State::Exempt(_))));
             for kind in ["nightly", "manual"] {
@@ -259,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_left_is_within_the_rules_and_a_second_time_removes_nothing(items in items(), rules in some_rules()) {
+        fn pruning_meets_max_count_in_one_pass(items in items(), rules in some_rules()) {
             let first = gone(&items, &rules);
             let left: Vec<Item<'_>> = (0..items.len()).filter(|at| !first.contains(at)).map(|at| items[at]).collect();
             let valid = left.iter().filter(|item| item.kind == "nightly" && item.state == State::Valid).count() as u64;

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_made_by_hand_differ_by_process_and_grow_with_the_time() {
+    fn generated_run_id_encodes_time_and_process() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let (first, last) = (at("2026-11-20T02:00:03Z"), at("2026-11-20T02:00:03.999999Z"));
         assert_eq!(RunId::of_process(first, 1).as_str(), "20261120t020003z-hand-00001");

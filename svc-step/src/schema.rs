@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_the_envelope_with_its_result_and_types_are_the_tools_own() {
+    fn step_schema_is_envelope_with_typed_result() {
         let whole = Schemas::of("t").step::<Warning>("show").whole();
         assert_eq!(whole["oneOf"], json!([{"$ref": "#/$defs/t.show"}]));
         let step = &whole["$defs"]["t.show"]["allOf"];

@@ -192,7 +192,7 @@ mod tests {
     use crate::call::tests::call;
 
     #[test]
-    fn plans_are_found_by_tool_and_schema_and_removed_by_run() {
+    fn swap_plans_are_selected_by_tool_schema_and_run() {
         let folder = tempfile::tempdir().unwrap();
         let (call, other) = (call("svc-a", folder.path()), call("svc-b", folder.path()));
         assert!(all(&call, &["svc-a.swap/1"]).is_empty());

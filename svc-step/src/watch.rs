@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_to_that_server_are_shut_down_and_no_others() {
+    fn only_connections_to_given_server_are_shut_down() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let (server, other) = (UnixListener::bind(path(".s.PGSQL.1")).unwrap(), UnixListener::bind(path("other")).unwrap());
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_number_that_was_closed_and_used_again_for_another_connection_is_left_alone() {
+    fn reused_descriptor_number_is_not_shut_down() {
         let (one, another) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let address = |server: &TcpListener| server.local_addr().unwrap();
         let number = TcpStream::connect(address(&one)).unwrap().as_raw_fd();

@@ -149,7 +149,7 @@ fn id(point: &Path) -> String {
 }
 
 #[test]
-fn the_restore_point_of_the_last_upgrade_is_chosen_unless_something_has_happened_since() {
+fn choose_takes_restore_point_of_last_upgrade() {
     let host = Host::new();
     assert_eq!(host.run(&["choose"]).code(), (4, "point_not_found".to_owned()));
     let point = host.point("upgrade", 10, true);
@@ -205,7 +205,7 @@ fn the_restore_point_of_the_last_upgrade_is_chosen_unless_something_has_happened
 }
 
 #[test]
-fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
+fn unquiesced_or_damaged_restore_point_is_refused() {
     let host = Host::new();
     let point = host.point("nightly", 1, false);
     let name = id(&point);
@@ -240,7 +240,7 @@ fn a_restore_point_that_is_incomplete_damaged_or_unquiesced_is_refused() {
 }
 
 #[test]
-fn the_list_says_the_state_of_each_and_the_age_is_that_of_the_newest_valid_one() {
+fn list_and_age_report_state_of_restore_points() {
     let host = Host::new();
     assert_eq!(host.run(&["list"]).result()["points"], json!([]));
     let none = host.run(&["age", "--max-age", "26h", "--table"]);
@@ -285,7 +285,7 @@ fn the_list_says_the_state_of_each_and_the_age_is_that_of_the_newest_valid_one()
 }
 
 #[test]
-fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time() {
+fn prune_and_delete_remove_point_with_its_snapshot() {
     let host = Host::new();
     let (old, newest) = (host.point("nightly", 40, true), host.point("nightly", 1, true));
     let manual = host.point("manual", 50, true);
@@ -335,7 +335,7 @@ fn prune_and_delete_remove_a_restore_point_as_a_whole_or_finish_it_the_next_time
 }
 
 #[test]
-fn run_directories_go_that_are_old_and_that_nothing_needs() {
+fn old_unneeded_run_directories_are_pruned() {
     let host = Host::new();
     let pointed = host.point("upgrade", 1200, true);
     let ok = || Some((true, json!({})));
@@ -394,7 +394,7 @@ fn begun(host: &Host, run: &str) -> PathBuf {
 }
 
 #[test]
-fn a_restore_point_is_finalized_with_the_documents_of_its_run_and_one_that_is_not_goes() {
+fn finalize_and_remove_restore_point_of_run() {
     let host = Host::new();
     let run = "20261120t020003z-upgrade-2.0.1";
     let point = begun(&host, run);
@@ -484,7 +484,7 @@ fn of_a_night_whose_dump_or_snapshot_failed_the_other_is_kept() {
 }
 
 #[test]
-fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused() {
+fn out_of_space_is_warning_unless_certain() {
     let host = Host::new();
     let write = |name: &str, result: Value| {
         fs::write(host.path(name), document("t.s/1", true, &result).to_string()).unwrap();
@@ -509,7 +509,7 @@ fn disk_space_that_may_not_suffice_is_a_warning_and_what_surely_fails_is_refused
 }
 
 #[test]
-fn a_rehearsal_compares_the_counts_and_takes_its_times_from_the_journal() {
+fn rehearsal_reports_count_comparison_and_timings() {
     let host = Host::new();
     let point = host.point("nightly", 1, false);
     let dump = json!({"row_count": 9, "tables": [{"schema": "public", "name": "b", "row_count": 3}, {"schema": "public", "name": "a", "row_count": 2},
@@ -605,7 +605,7 @@ fn samples(text: &str) -> Vec<(String, String, f64)> {
 }
 
 #[test]
-fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_replaced_as_a_whole() {
+fn metrics_report_points_rehearsals_copies_and_runs() {
     let host = Host::new();
     // Nothing is there: only that no run is unfinished.
     let none = samples(&host.run(&["metrics"]).stdout);
@@ -689,7 +689,7 @@ fn the_metrics_tell_of_points_rehearsals_copies_and_runs_and_their_file_is_repla
 }
 
 #[test]
-fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_missing() {
+fn push_without_offsite_setting_or_restic_is_refused() {
     let host = Host::new();
     let point = id(&host.point("nightly", 1, true));
     let search = host.path("search");
@@ -720,7 +720,7 @@ fn without_restic_or_its_repository_nothing_is_copied_and_the_hint_says_what_is_
 }
 
 #[test]
-fn an_off_site_copy_has_an_age_and_the_last_rehearsal_is_listed() {
+fn offsite_age_and_last_rehearsal_are_reported() {
     let host = Host::new();
     let age = |max: &str| host.run(&["age", "--offsite", "--max-age", max]);
     let none = age("26h");

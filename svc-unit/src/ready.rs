@@ -228,7 +228,7 @@ mod tests {
     use crate::state::tests::state;
 
     #[test]
-    fn a_unit_is_stable_while_run_and_main_process_are_the_same() {
+    fn unit_is_stable_with_same_run_and_main_process() {
         let first = state("ActiveState=active SubState=running MainPID=10 InvocationID=a");
         for (shown, broken, new) in [
             ("active SubState=running MainPID=10 InvocationID=a", false, false),

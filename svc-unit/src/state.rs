@@ -191,7 +191,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_time_of_systemd_is_read_and_an_unset_one_is_none() {
+    fn systemd_timestamp_is_parsed_or_none_if_unset() {
         let read = timestamp("Sat 2026-11-21 09:02:18 UTC", "1").unwrap();
         assert_eq!((Time::from(read).as_str(), epoch_ms(read) % 1000), ("2026-11-21T09:02:18Z", 0));
         assert_eq!((timestamp("", "0"), timestamp("n/a", "0")), (None, None));

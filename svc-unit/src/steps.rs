@@ -229,7 +229,7 @@ mod tests {
     use crate::state::tests::state;
 
     #[test]
-    fn a_unit_that_is_about_to_start_is_neither_active_nor_inactive() {
+    fn starting_unit_is_neither_active_nor_inactive() {
         let unit: Unit = "user:app".parse().unwrap();
         for (shown, inactive, active) in [
             ("ActiveState=inactive", true, false),

@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn parsing_and_printing_are_inverse(version in any_version()) {
+    fn printed_version_parses_to_same_version(version in any_version()) {
         prop_assert_eq!(version.to_string().parse(), Ok(version));
     }
 
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn every_hop_of_a_chain_is_supported_and_the_last_one_ends_where_it_should((installers, last_minors) in world(), from in version(), to in version()) {
+    fn every_hop_of_chain_is_supported((installers, last_minors) in world(), from in version(), to in version()) {
         let chain = chain(from, to, &installers, &last_minors);
         let mut at = from;
         for (next, rule) in &chain.hops {
@@ -126,7 +126,7 @@ proptest! {
 
     /// So it passes each minor once, as no hop may leave one out.
     #[test]
-    fn a_chain_is_found_just_where_there_is_one_and_none_is_shorter((installers, last_minors) in world(), from in version(), to in version()) {
+    fn existing_chain_is_found_with_fewest_hops((installers, last_minors) in world(), from in version(), to in version()) {
         if to <= from || contradicted(from, &installers, &last_minors) {
             return Ok(());
         }

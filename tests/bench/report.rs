@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exponent_tells_linear_from_flat_and_square() {
+    fn exponent_of_flat_linear_and_square_growth_is_found() {
         for power in 0..3 {
             let grown = [500.0, 1000.0, 2000.0].map(|n: f64| (n, 3.0 * n.powi(power)));
             assert!((exponent(&grown) - f64::from(power)).abs() < 1e-9);

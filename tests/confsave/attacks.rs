@@ -48,7 +48,7 @@ fn a_link_in_the_copys_place_is_refused_whatever_it_leads_to() {
 }
 
 #[test]
-fn a_file_of_somebody_else_in_the_copys_place_is_neither_replaced_nor_read() {
+fn copy_owned_by_another_user_is_refused() {
     let (site, copy) = site();
     for content in ["planted: yes\n", SHIPPED] {
         fs::write(&copy, content).unwrap();
@@ -72,7 +72,7 @@ fn a_pipe_in_the_copys_place_holds_nobody_up() {
 }
 
 #[test]
-fn a_second_name_of_a_foreign_file_is_neither_written_through_nor_read() {
+fn hard_linked_copy_is_not_written_through() {
     let (site, copy) = site();
     let victim = site.write("victim", "a: precious\n");
     fs::hard_link(&victim, &copy).unwrap();
@@ -89,7 +89,7 @@ fn a_second_name_of_a_foreign_file_is_neither_written_through_nor_read() {
 }
 
 #[test]
-fn a_base_that_somebody_else_put_where_anybody_can_is_not_read() {
+fn base_owned_by_another_user_or_symlink_is_refused() {
     let (site, base) = site();
     let saved = site.write("saved.yaml", SHIPPED.replace("16", "32"));
     let carry = || site.tool("carry").arg(&saved).arg("--base").arg(&base);

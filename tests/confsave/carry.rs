@@ -11,7 +11,7 @@ use svc_tests::{os, rights};
 use crate::site::{SECRET, SHIPPED, Site, outcomes, text};
 
 #[test]
-fn a_dry_run_of_a_carry_says_exactly_what_the_real_one_does_and_changes_nothing() {
+fn carry_dry_run_has_same_result_as_real_run() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32").replace("  lifetime_minutes: 240\n", "").replace("change-me", SECRET);
     let carry = site.carry("yaml", mine, Some(SHIPPED), SHIPPED);
@@ -28,7 +28,7 @@ fn a_dry_run_of_a_carry_says_exactly_what_the_real_one_does_and_changes_nothing(
 }
 
 #[test]
-fn the_file_before_a_carry_stays_beside_and_a_second_carry_finds_all_of_it_done() {
+fn carry_keeps_previous_file_named_after_run() {
     let site = Site::new();
     let carry = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
     let ran = carry.clone().run().ok().changed();
@@ -90,7 +90,7 @@ fn without_a_base_nothing_is_carried_but_what_is_named() {
 }
 
 #[test]
-fn a_link_is_not_replaced_and_the_hint_names_its_file() {
+fn carry_to_symlink_is_refused_with_hint_of_its_target() {
     let site = Site::new();
     let carry = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
     let real = site.path("real.yaml");
@@ -105,7 +105,7 @@ fn a_link_is_not_replaced_and_the_hint_names_its_file() {
 }
 
 #[test]
-fn whoever_could_not_read_the_file_before_cannot_read_it_after_a_carry() {
+fn carry_keeps_owner_mode_and_acl() {
     let user = os::system_user("svc-confsave-a").unwrap();
     for own_group in [false, true] {
         let site = Site::new();
@@ -125,7 +125,7 @@ fn whoever_could_not_read_the_file_before_cannot_read_it_after_a_carry() {
 }
 
 #[test]
-fn a_carry_that_cannot_keep_the_rights_of_the_file_is_refused_and_changes_nothing() {
+fn carry_that_cannot_keep_owner_is_refused() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-a").unwrap();
     let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);

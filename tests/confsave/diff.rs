@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::site::{SHIPPED, Site, outcomes, paths, text};
 
 #[test]
-fn a_diff_goes_by_key_and_not_by_line() {
+fn diff_compares_keys_not_lines() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED.replace("size: 16", "size: 32").replace("  lifetime_minutes: 240\n", "")).unwrap();
     let saved =
@@ -23,7 +23,7 @@ fn a_diff_goes_by_key_and_not_by_line() {
 }
 
 #[test]
-fn formatting_order_and_comments_are_no_difference_and_a_word_is_not_the_string_of_its_letters() {
+fn diff_ignores_formatting_but_not_scalar_type() {
     let site = Site::new();
     let differing = |saved: &str, new: &str| {
         fs::write(site.yaml(), new).unwrap();
@@ -39,7 +39,7 @@ fn formatting_order_and_comments_are_no_difference_and_a_word_is_not_the_string_
 }
 
 #[test]
-fn a_saves_document_leads_diff_and_carry_to_its_copy_also_when_both_have_moved() {
+fn save_document_locates_its_copy_after_both_moved() {
     let site = Site::new();
     let custom = SHIPPED.replace("size: 16", "size: 32");
     let saved = site.saved(&custom);
@@ -64,7 +64,7 @@ fn a_saves_document_leads_diff_and_carry_to_its_copy_also_when_both_have_moved()
 }
 
 #[test]
-fn a_configuration_that_was_changed_since_is_for_a_person_to_look_at_where_it_was_expected_to_be_the_same() {
+fn difference_under_expect_same_needs_review() {
     let site = Site::new();
     let diff = |saved: &str, new: &str| {
         fs::write(site.yaml(), new).unwrap();

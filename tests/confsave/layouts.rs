@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, outcomes, paths, text};
 
 #[test]
-fn both_layouts_are_refused_until_one_is_named_and_neither_is_not_found() {
+fn two_layouts_are_refused_unless_one_is_named() {
     let site = Site::new();
     let save = || site.tool("save").arg("--to").arg(site.dir.path());
     save().run().fails(4, "file_not_found").unchanged();
@@ -22,7 +22,7 @@ fn both_layouts_are_refused_until_one_is_named_and_neither_is_not_found() {
 }
 
 #[test]
-fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
+fn save_document_decides_between_two_layouts() {
     let site = Site::new();
     fs::write(site.conf(), SHIPPED_CONF.replace("db1", "db7")).unwrap();
     let saved = site.tool("save").arg("--to").arg(site.path("svc.conf")).run().ok().text();
@@ -39,7 +39,7 @@ fn a_document_decides_between_two_layouts_that_an_uninstaller_left() {
 }
 
 #[test]
-fn the_layout_of_a_file_whose_name_says_none_is_that_of_the_flag_or_of_the_document() {
+fn layout_comes_from_option_or_document_if_name_has_none() {
     let site = Site::new();
     let odd = site.write("configuration", SHIPPED.replace("240", "60"));
     let save = site.tool("save").args(["--layout", "yaml", "--config"]).arg(&odd).arg("--to").arg(site.path("odd"));
@@ -53,7 +53,7 @@ fn the_layout_of_a_file_whose_name_says_none_is_that_of_the_flag_or_of_the_docum
 }
 
 #[test]
-fn a_conf_with_a_line_that_is_not_understood_is_put_back_as_a_whole_with_the_shipped_one_beside_it() {
+fn conf_with_unrecognised_line_is_carried_as_whole() {
     let site = Site::new();
     let shipped = format!("{SHIPPED_CONF}include more.d\n");
     let mine = shipped.replace("db1", "db7");
@@ -81,7 +81,7 @@ fn a_conf_with_a_line_that_is_not_understood_is_put_back_as_a_whole_with_the_shi
 }
 
 #[test]
-fn across_layouts_nothing_is_carried_and_what_differs_is_told_by_diff() {
+fn carry_to_other_layout_changes_nothing() {
     let site = Site::new();
     let conf =
         site.write("svc.conf", SHIPPED_CONF.replace("pool_size = 12", "pool_size = 99").replace("level = info", "level = debug"));

@@ -11,7 +11,7 @@ use svc_tests::tool::bin_dir;
 use crate::site::{SHIPPED, Site, text};
 
 #[test]
-fn a_file_that_is_no_yaml_is_told_by_its_line_and_not_by_its_content_and_changes_nothing() {
+fn invalid_yaml_is_reported_by_line_without_its_content() {
     let site = Site::new();
     let valid = site.write("valid.yaml", SHIPPED);
     let deep: String = (0..5000).map(|depth| format!("{}k:\n", " ".repeat(depth))).collect();
@@ -50,7 +50,7 @@ fn a_file_that_is_no_yaml_is_told_by_its_line_and_not_by_its_content_and_changes
 }
 
 #[test]
-fn a_disk_that_is_full_leaves_the_old_file_and_nothing_else() {
+fn carry_on_full_disk_changes_nothing() {
     let site = Site::new();
     let script = r#"
         mount -t tmpfs -o size=128k tmpfs "$1" && mkdir -p "$1/config/svc" &&
@@ -113,7 +113,7 @@ fn the_end_of_the_time_limit_changes_nothing() {
 }
 
 #[test]
-fn a_file_of_1_mb_is_saved_compared_and_carried() {
+fn file_of_1_mb_is_saved_compared_and_carried() {
     const GROUPS: usize = 8000;
     let group = |n: usize| {
         format!("g{n}:  # group {n}\n  url: http://u:s3cret-{n}@host{n}.example.org:9200/path\n  list: [a, b, c]\n  value: 1\n")

@@ -93,7 +93,7 @@ fn every_kind_of_yaml_keeps_how_it_is_written() {
 }
 
 #[test]
-fn sections_and_lines_keep_how_they_are_written() {
+fn carried_conf_keeps_its_formatting() {
     cases("conf").iter().for_each(|case| case.holds("conf"));
 }
 

@@ -8,7 +8,7 @@ use svc_tests::page::Example;
 use crate::site::{SHIPPED_CONF, Site};
 
 #[test]
-fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
+fn every_step_has_working_example_on_page() {
     let site = Site::new();
     let custom = SHIPPED_CONF.replace("pool_size = 12", "pool_size = 24").replace("change-me", "mine");
     fs::write(site.conf(), custom).unwrap();

@@ -11,7 +11,7 @@ use svc_tests::{os, rights};
 use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
 
 #[test]
-fn whatever_is_in_the_file_it_comes_back_byte_for_byte_with_owner_group_and_mode_and_the_shipped_one_stays_beside_it() {
+fn restore_is_byte_exact_with_owner_group_and_mode() {
     let user = os::system_user("svc-confsave-r").unwrap();
     for (what, layout, bytes) in [
         ("no YAML at all", "yaml", &b"a:\n\tb: [1\n}{\n"[..]),
@@ -45,7 +45,7 @@ fn whatever_is_in_the_file_it_comes_back_byte_for_byte_with_owner_group_and_mode
 }
 
 #[test]
-fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_holds_what_was_saved() {
+fn restore_recreates_symlink_if_target_is_unchanged() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32");
     let real = site.path("the real one");
@@ -85,7 +85,7 @@ fn a_link_stays_a_link_and_one_that_was_taken_away_is_made_again_while_its_file_
 }
 
 #[test]
-fn a_configuration_of_which_nothing_is_left_is_made_again_and_the_owner_goes_by_his_name() {
+fn restore_of_removed_installation_sets_owner_by_name() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-r").unwrap();
     fs::write(site.yaml(), "").unwrap();
@@ -103,7 +103,7 @@ fn a_configuration_of_which_nothing_is_left_is_made_again_and_the_owner_goes_by_
 }
 
 #[test]
-fn what_was_saved_goes_back_to_where_it_was_saved_from_unless_another_place_is_named() {
+fn restore_targets_saved_path_unless_another_is_given() {
     let site = Site::new();
     // Not that of a real installation.
     let name = "confsave-source";
@@ -149,7 +149,7 @@ fn a_file_that_could_not_be_replaced_leaves_nothing_beside_it() {
 }
 
 #[test]
-fn a_named_copy_takes_the_rights_of_the_file_in_place_and_is_private_where_there_is_none() {
+fn named_copy_takes_rights_of_replaced_file_or_0600() {
     let site = Site::new();
     let copy = site.write("svc.yaml", "mine: 1\n");
     fs::write(site.yaml(), SHIPPED).unwrap();
@@ -164,7 +164,7 @@ fn a_named_copy_takes_the_rights_of_the_file_in_place_and_is_private_where_there
 }
 
 #[test]
-fn what_cannot_be_put_back_is_found_by_a_dry_run_and_changes_nothing() {
+fn impossible_restore_is_found_by_dry_run() {
     let site = Site::new();
     let saved = site.saved(SHIPPED);
     let fails_as = |status: i32, code: &str, says: &str| {
@@ -212,7 +212,7 @@ fn whoever_cannot_give_the_file_to_its_owner_is_refused() {
 }
 
 #[test]
-fn a_folder_that_was_made_for_a_file_that_then_cannot_be_written_is_a_change() {
+fn failed_restore_reports_folder_it_made_as_change() {
     let site = Site::new();
     let saved = site.saved(SHIPPED);
     let folder = site.yaml().parent().unwrap().to_owned();
@@ -228,7 +228,7 @@ fn a_folder_that_was_made_for_a_file_that_then_cannot_be_written_is_a_change() {
 }
 
 #[test]
-fn the_acl_comes_back_with_the_file_and_what_the_folder_would_add_does_not() {
+fn restore_keeps_acl_without_default_acl_of_folder() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
     rights::plant(&site.yaml()).unwrap();

@@ -11,7 +11,7 @@ use svc_tests::os;
 use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
 
 #[test]
-fn a_save_copies_the_configuration_private_to_the_backup_folder_and_records_whose_it_is() {
+fn save_writes_private_copy_to_backup_folder() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
     fs::set_permissions(site.yaml(), fs::Permissions::from_mode(0o640)).unwrap();
@@ -41,7 +41,7 @@ fn a_save_copies_the_configuration_private_to_the_backup_folder_and_records_whos
 }
 
 #[test]
-fn a_save_after_the_reinstallation_never_replaces_the_customised_copy() {
+fn save_after_reinstall_never_loses_customised_copy() {
     let site = Site::new();
     let save = |content: &str| {
         fs::write(site.conf(), content).unwrap();
@@ -99,7 +99,7 @@ fn a_copy_that_others_can_read_is_made_private() {
 }
 
 #[test]
-fn a_dry_run_of_a_save_says_the_plan_and_changes_nothing() {
+fn save_dry_run_has_same_result_as_real_run() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
     site.write("svc.yaml", "old: 1\n");
@@ -114,7 +114,7 @@ fn a_dry_run_of_a_save_says_the_plan_and_changes_nothing() {
 }
 
 #[test]
-fn an_unprivileged_user_saves_what_it_may_read_and_is_told_what_it_may_not() {
+fn unprivileged_user_saves_only_readable_files() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-a").unwrap();
     fs::set_permissions(site.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();

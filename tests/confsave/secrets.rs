@@ -106,7 +106,7 @@ fn short_secrets_are_known_by_where_they_stand() {
 }
 
 #[test]
-fn names_of_secrets_are_known_however_they_are_written_and_other_values_are_shown() {
+fn secret_names_are_recognised_in_any_spelling() {
     let site = Site::new();
     let secrets = "password db_password dbPassword PASSWORD secret client-secret apiKey api_key APIKEY access.key token auth_tokens \
                    private_key credentials pass smtp_pass pwd salt dbpass bindpw ldap_userpw";

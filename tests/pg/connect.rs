@@ -128,7 +128,7 @@ fn hint(ran: &Ran) -> String {
 }
 
 #[test]
-fn tls_verifies_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_sentence() {
+fn tls_server_is_verified_as_sslmode_requires() {
     let door = Door::new();
     door.sql("ALTER SYSTEM SET log_connections = on");
     door.sql("SELECT pg_reload_conf()");
@@ -186,7 +186,7 @@ fn tls_verifies_the_server_as_far_as_it_is_asked_to_and_each_failure_is_a_senten
 
 /// Certificates as PostgreSQL's manual has them made, which libpq accepts: `pg_dump` connects with them in the same call.
 #[test]
-fn certificates_of_version_1_and_such_as_are_their_own_authority_are_accepted_where_libpq_accepts_them() {
+fn version_1_and_self_signed_certificates_are_accepted() {
     let door = Door::new();
     let ours = &door.authority;
     let makes = |all: &[&str]| all.iter().for_each(|arguments| ours.openssl(arguments).unwrap());
@@ -249,7 +249,7 @@ fn certificates_of_version_1_and_such_as_are_their_own_authority_are_accepted_wh
 }
 
 #[test]
-fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
+fn client_certificate_takes_place_of_password() {
     let door = Door::new();
     door.by("verify-full").env("PGCHANNELBINDING", "disable").run().ok();
     // A password that is stored as MD5 cannot be bound.
@@ -289,7 +289,7 @@ fn a_password_is_bound_to_the_channel_and_a_certificate_takes_its_place() {
 }
 
 #[test]
-fn ipv6_leads_to_the_same_server_for_the_tool_and_for_pg_dump() {
+fn dump_over_ipv6_and_restore_over_tls() {
     let door = Door::new();
     if fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| text.contains(" lo")) {
         let ran = door.by("verify-full").env("PGHOST", "::1").env_remove("PGHOSTADDR").run().ok();

@@ -33,7 +33,7 @@ fn sees(case: &Case, what: &str, sql: &str) -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_server_that_stops_in_the_middle_leaves_the_old_or_the_new_and_the_next_call_resumes() {
+fn stage_or_swap_recovers_after_server_crash() {
     let host = Host::shared().unwrap();
     let own = host.postgres_server().unwrap();
     let (case, dump) = Case::filled_on(own.postgres.clone(), "pgc_stop");
@@ -122,7 +122,7 @@ fn go_back_without_an_answer(case: &Case, run: &str) {
 }
 
 #[test]
-fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_resumes() {
+fn restore_cut_at_random_is_resumed_by_same_run() {
     let (case, dump) = Case::filled("pgc_cut");
     let backed_up = case.text();
     case.sql("DELETE FROM notes WHERE item > 100");
@@ -162,7 +162,7 @@ fn connections_that_are_cut_at_random_leave_the_old_or_the_new_and_the_same_run_
 }
 
 #[test]
-fn a_server_that_says_nothing_any_more_is_left_by_a_second_signal_and_the_rest_is_cleared_away() {
+fn second_signal_ends_stage_on_silent_server() {
     let (case, dump) = Case::filled("pgc_stall");
     let witness = Witness::of(&case);
     let admin = case.role("adm", "SUPERUSER");

@@ -49,7 +49,7 @@ fn properties(case: &Case) -> String {
 }
 
 #[test]
-fn names_and_rows_in_another_encoding_and_bytes_of_none_come_back() {
+fn non_utf8_names_and_rows_are_restored_exactly() {
     // Statements of their own: the server reads the second one in the encoding that the first one sets.
     let named = |word: &str| {
         format!(
@@ -71,7 +71,7 @@ fn names_and_rows_in_another_encoding_and_bytes_of_none_come_back() {
 }
 
 #[test]
-fn a_locale_of_icu_odd_roles_and_what_they_may_come_back() {
+fn icu_locale_odd_roles_and_privileges_are_restored() {
     let case = made(
         "pgf_icu",
         "TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'de-u-co-phonebk' LC_COLLATE 'C' LC_CTYPE 'C.UTF-8' CONNECTION LIMIT 7",
@@ -129,7 +129,7 @@ const CONTENT: &str = "SET datestyle TO 'ISO, YMD'; SET intervalstyle TO 'postgr
     SELECT pg_column_compression(body), count(*) FROM public.big GROUP BY 1";
 
 #[test]
-fn every_setting_that_changes_what_is_loaded_holds_while_it_is_loaded() {
+fn content_depending_on_database_settings_is_restored() {
     let own = Host::shared().unwrap().postgres_server().unwrap();
     // The default of initdb in most locales.
     own.sql("postgres", "ALTER SYSTEM SET datestyle TO 'ISO, DMY'").unwrap();
@@ -195,7 +195,7 @@ fn tables_in_other_tablespaces_come_back_into_them() {
 }
 
 #[test]
-fn a_subscription_is_not_restored_and_so_what_was_staged_can_be_dropped() {
+fn subscription_is_not_restored_into_staged_copy() {
     let case = Case::new("pgf_sub");
     case.sql(
         "SET client_min_messages = error; CREATE TABLE t (a int); \

@@ -165,7 +165,7 @@ fn assert_resumed(frozen: &Frozen, ran: &Ran, live: &str) {
 }
 
 #[test]
-fn a_server_that_says_nothing_any_more_is_given_up_at_the_time_limit_or_the_first_signal_whatever_the_step_is_at() {
+fn silent_server_is_given_up_at_timeout_or_first_signal() {
     // In parallel, since each of them waits for longer than it works.
     thread::scope(|scope| {
         scope.spawn(dump_in_its_own_queries);

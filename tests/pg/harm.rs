@@ -35,7 +35,7 @@ fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
 }
 
 #[test]
-fn what_the_server_lacks_and_what_is_not_of_the_dumps_own_database_is_named_before_anything() {
+fn dump_with_unmet_needs_or_server_statements_is_refused() {
     let (case, dump) = Case::filled("pgh_needs");
     let witness = Witness::of(&case);
     let text = fs::read_to_string(&dump).unwrap();
@@ -69,7 +69,7 @@ fn what_the_server_lacks_and_what_is_not_of_the_dumps_own_database_is_named_befo
 }
 
 #[test]
-fn functions_of_the_databases_owner_are_never_called_by_the_administrator() {
+fn functions_of_owner_are_never_run_as_administrator() {
     let (case, _) = Case::filled("pgh_path");
     let (database, owner) = (&case.database, &case.owner);
     case.sql(&format!("CREATE SCHEMA sly AUTHORIZATION {owner}; GRANT USAGE ON SCHEMA sly TO PUBLIC"));
@@ -89,7 +89,7 @@ fn functions_of_the_databases_owner_are_never_called_by_the_administrator() {
 }
 
 #[test]
-fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
+fn database_with_slot_or_subscription_is_not_replaced() {
     let host = Host::shared().unwrap();
     let own = host.postgres_server().unwrap();
     // Its log holds what a slot needs.
@@ -133,7 +133,7 @@ fn what_would_be_lost_with_the_live_database_is_named_and_nothing_is_touched() {
 }
 
 #[test]
-fn a_load_that_fails_or_does_not_hold_what_the_dump_says_leaves_nothing_behind() {
+fn failed_or_differing_load_leaves_nothing_behind() {
     let (case, dump) = Case::filled("pgh_midway");
     let witness = Witness::of(&case);
     let (differs, rows) = ((7, "content_differs"), "\n\nCOPY public.items");
@@ -193,7 +193,7 @@ fn somebody_without_rights_is_refused_clearly() {
 }
 
 #[test]
-fn a_disk_without_space_is_told_before_and_a_full_one_is_undone() {
+fn restore_without_disk_space_is_refused_or_undone() {
     // While the disk of a tablespace is full, no checkpoint of the whole server succeeds, on which others wait.
     let own = Host::shared().unwrap().postgres_server().unwrap();
     let (case, _) = Case::filled_on(own.clone(), "pgh_room");

@@ -120,7 +120,7 @@ fn run_id(round: usize) -> String {
 }
 
 #[test]
-fn a_dump_killed_at_any_moment_is_the_old_one_or_the_new_one_with_its_own_properties() {
+fn killed_dump_leaves_old_or_new_file_with_own_properties() {
     dumps("svc-pgdump", "pgk_dump", &[], 5);
     dumps("svc-pgdump --compress zstd", "pgk_zstd", &["--compress", "zstd"], 2);
 }
@@ -164,7 +164,7 @@ fn dumps(what: &str, name: &str, more: &[&str], count: usize) {
 }
 
 #[test]
-fn a_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_command_again_leaves_one() {
+fn killed_clone_is_finished_by_same_command() {
     let (case, _) = Case::filled("pgk_clone");
     let (text, live) = (case.text(), case.oid(&case.database));
     let old_or_new = &|when: &str| assert_eq!((case.text(), case.oid(&case.database)), (text.clone(), live.clone()), "{when}");
@@ -180,7 +180,7 @@ fn a_clone_that_is_killed_at_any_moment_touches_nothing_and_the_same_command_aga
 }
 
 #[test]
-fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_command_again_leaves_one_copy() {
+fn killed_stage_is_finished_by_same_command() {
     let (case, dump) = Case::filled("pgk_stage");
     case.sql("DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);
@@ -220,7 +220,7 @@ fn a_staging_killed_at_any_moment_touches_nothing_and_the_same_command_again_lea
 }
 
 #[test]
-fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_command_again_does_them() {
+fn killed_swap_or_discard_is_finished_by_same_command() {
     let (case, dump) = Case::filled("pgk_swap");
     case.sql("DELETE FROM notes WHERE item > 100");
     let upgraded = case.text();
@@ -275,7 +275,7 @@ fn swaps_and_their_undoing_killed_at_any_moment_are_done_or_not_and_the_same_com
 }
 
 #[test]
-fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
+fn killed_restore_is_finished_by_same_run() {
     let (case, dump) = Case::filled("pgk_whole");
     let backed_up = case.text();
     case.sql("DELETE FROM notes WHERE item > 100");
@@ -298,7 +298,7 @@ fn a_whole_restore_killed_at_any_moment_is_done_by_the_same_run_again() {
 }
 
 #[test]
-fn an_in_place_restore_killed_at_any_moment_is_closed_or_complete_and_the_same_command_fixes_it() {
+fn killed_in_place_restore_is_finished_by_same_command() {
     let (case, dump) = Case::filled("pgk_place");
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '13MB'", case.database));
     let backed_up = case.text();

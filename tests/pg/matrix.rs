@@ -181,13 +181,13 @@ fn without_numbers(dump: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_dumped_goes_back_on_every_server_and_never_into_an_older_one() {
+fn dump_is_restored_on_same_version_but_no_older_one() {
     on_every_server(false);
 }
 
 #[test]
 #[ignore = "minutes: a dump of each version into each later one, each server with client 18"]
-fn what_is_dumped_goes_back_on_every_server_of_every_older_one_by_client_18() {
+fn dump_of_every_server_is_restored_on_every_newer_one() {
     on_every_server(true);
 }
 

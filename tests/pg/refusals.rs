@@ -37,7 +37,7 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
 }
 
 #[test]
-fn what_a_load_has_to_say_and_what_it_does_not_know_are_warnings() {
+fn load_messages_and_unverified_rows_are_warnings() {
     let (case, dump) = Case::filled("pgf_warn");
     // What a function says may be of a row; what the server says is not. Nobody can account for a row more than the COPY blocks have.
     for (statement, more, code, word) in [
@@ -57,7 +57,7 @@ fn what_a_load_has_to_say_and_what_it_does_not_know_are_warnings() {
 }
 
 #[test]
-fn a_server_that_speaks_another_language_is_understood_and_tells_nothing_of_rows() {
+fn german_server_errors_are_classified_without_row_data() {
     let (case, dump) = Case::filled("pgf_german");
     let text = fs::read_to_string(&dump).unwrap();
     let with = |statement: &str| fs::read_to_string(case.dump_with(&dump, statement)).unwrap();
@@ -104,7 +104,7 @@ fn in_place_drops_nothing_that_the_server_cannot_create_again() {
 }
 
 #[test]
-fn properties_that_the_server_rejects_are_named_before_anything_is_loaded_or_dropped() {
+fn rejected_properties_are_found_before_load_or_drop() {
     let (case, _) = Case::filled("pgf_props");
     let database = &case.database;
     case.admin(&format!(

@@ -64,7 +64,7 @@ fn sorted(dump: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_compressed_dump_is_the_plain_one_and_is_loaded_as_it_is() {
+fn compressed_dump_is_staged_without_unpacking() {
     let case = large("pgc_same");
     let before = sorted(&case.text());
     for (method, suffix) in METHODS {
@@ -92,7 +92,7 @@ fn a_compressed_dump_is_the_plain_one_and_is_loaded_as_it_is() {
 }
 
 #[test]
-fn a_compressed_dump_that_is_cut_or_changed_is_refused_before_anything() {
+fn damaged_compressed_dump_is_refused_before_load() {
     let case = large("pgc_damage");
     let rounds = rounds("a compressed dump cut and with a flipped bit", 4, 200);
     for (method, _) in METHODS {
@@ -130,7 +130,7 @@ fn a_compressed_dump_that_is_cut_or_changed_is_refused_before_anything() {
 }
 
 #[test]
-fn what_others_compress_in_one_piece_is_loaded_after_the_command_of_the_hint() {
+fn dump_compressed_in_one_piece_is_unpacked_by_hint() {
     let case = large("pgc_foreign");
     // More than a frame that would be worth reading from within.
     case.sql("INSERT INTO public.large SELECT n, repeat(md5(n::text), 8) FROM generate_series(1, 40000) n");

@@ -92,7 +92,7 @@ fn dump_all(case: &Case) -> Ran {
 }
 
 #[test]
-fn a_dump_is_complete_and_private_and_counts_its_rows() {
+fn complete_dump_is_private_with_row_counts() {
     let case = of_every_kind("pgd_whole");
     let ran = dump_all(&case);
     assert_eq!(left(&case), ["dump.sql", "dump.sql.properties.json"]);
@@ -127,7 +127,7 @@ fn a_dump_is_complete_and_private_and_counts_its_rows() {
 }
 
 #[test]
-fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_and_leave_nothing() {
+fn connection_and_settings_errors_have_distinct_codes() {
     let case = Case::new("pgd_connect");
     let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
     // It accepts, and says nothing.
@@ -191,7 +191,7 @@ fn what_cannot_be_connected_to_and_settings_that_cannot_be_met_are_told_apart_an
 }
 
 #[test]
-fn a_password_is_taken_from_each_of_its_places_and_from_no_file_that_others_can_read() {
+fn password_is_taken_from_each_private_source() {
     let case = Case::new("pgd_places");
     let password = "with: \\ and ' in it";
     case.admin(&format!("ALTER ROLE {} PASSWORD {}", case.owner, svc_tests::postgres::literal(password)));
@@ -219,7 +219,7 @@ fn a_password_is_taken_from_each_of_its_places_and_from_no_file_that_others_can_
 }
 
 #[test]
-fn as_the_administrator_nothing_of_the_callers_settings_counts() {
+fn dump_as_administrator_ignores_caller_credentials() {
     let case = Case::new("pgd_as");
     own(&case, "CREATE TABLE t AS SELECT generate_series(1, 7) a");
     fs::create_dir(case.path("a folder")).unwrap();
@@ -239,7 +239,7 @@ fn as_the_administrator_nothing_of_the_callers_settings_counts() {
 }
 
 #[test]
-fn an_interrupted_dump_leaves_the_file_of_before_and_nothing_else() {
+fn interrupted_dump_leaves_previous_file_only() {
     let case = Case::new("pgd_ends");
     fill(&case);
     case.write("dump.sql", "precious");
@@ -269,7 +269,7 @@ fn an_interrupted_dump_leaves_the_file_of_before_and_nothing_else() {
 }
 
 #[test]
-fn the_password_is_in_no_command_line_and_no_output() {
+fn password_is_in_no_command_line_or_output() {
     let case = Case::new("pgd_secret");
     fill(&case);
     case.admin(&format!("ALTER ROLE {} PASSWORD 's3cret'", case.owner));
@@ -290,7 +290,7 @@ fn the_password_is_in_no_command_line_and_no_output() {
 }
 
 #[test]
-fn an_existing_file_is_kept_without_force_and_no_link_or_pipe_is_written_to() {
+fn existing_file_is_replaced_only_with_force() {
     let case = Case::new("pgd_existing");
     let to = |output: &str| case.dumper().env("PGPASSWORD", PASSWORD).args(["--output", output]);
     case.write("dump.sql", "precious");
@@ -316,7 +316,7 @@ fn an_existing_file_is_kept_without_force_and_no_link_or_pipe_is_written_to() {
 }
 
 #[test]
-fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
+fn dry_run_prints_plan_without_change() {
     let case = Case::new("pgd_dry");
     let ran = dump(&case).arg("--dry-run").run().ok().unchanged();
     assert!(left(&case).is_empty() && ran.doc()["dry_run"] == true, "{ran}");
@@ -326,7 +326,7 @@ fn a_dry_run_changes_nothing_and_says_what_would_be_done() {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_and_one_that_may_be_too_small_is_a_warning() {
+fn dump_to_full_disk_leaves_previous_file() {
     let case = Case::new("pgd_full");
     fs::create_dir(case.path("disk")).unwrap();
     let _small = SmallDisk::at(&case.path("disk"), 3).unwrap();
@@ -349,7 +349,7 @@ fn a_full_disk_leaves_nothing_and_one_that_may_be_too_small_is_a_warning() {
 }
 
 #[test]
-fn a_cut_or_changed_dump_is_invalid_and_so_are_changed_properties() {
+fn verify_finds_damaged_dump_or_properties() {
     let case = of_every_kind("pgd_cut");
     let ran = dump_all(&case);
     let whole = fs::read(case.path("dump.sql")).unwrap();
@@ -377,7 +377,7 @@ fn a_cut_or_changed_dump_is_invalid_and_so_are_changed_properties() {
 }
 
 #[test]
-fn a_pg_dump_that_does_not_fit_is_refused_with_its_package_and_one_that_fails_publishes_nothing() {
+fn unsuitable_pg_dump_is_refused_with_package_name() {
     let case = Case::new("pgd_program");
     let package = format!("postgresql-client-{}", case.pg.version);
     let by = |program: &str| dump(&case).args(["--pg-dump", program]);
@@ -409,7 +409,7 @@ fn a_pg_dump_that_does_not_fit_is_refused_with_its_package_and_one_that_fails_pu
 }
 
 #[test]
-fn a_lock_and_a_missing_right_are_told_apart_whatever_language_the_server_speaks() {
+fn lock_and_missing_right_differ_in_any_server_language() {
     let case = Case::new("pgd_language");
     own(&case, "CREATE TABLE t AS SELECT 1 a");
     for language in ["C", GERMAN] {
@@ -426,7 +426,7 @@ fn a_lock_and_a_missing_right_are_told_apart_whatever_language_the_server_speaks
 }
 
 #[test]
-fn the_time_limit_ends_a_dump_with_nothing_and_two_of_one_file_exclude_each_other() {
+fn blocked_dump_times_out_or_locks_out_second_one() {
     let case = Case::new("pgd_locked");
     own(&case, "CREATE TABLE t AS SELECT 1 a");
     let held = case.hold(&case.database, "LOCK TABLE t");
@@ -463,7 +463,7 @@ fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
 }
 
 #[test]
-fn a_dump_that_another_run_wrote_meanwhile_keeps_its_own_properties() {
+fn dump_written_meanwhile_keeps_its_own_properties() {
     let case = Case::new("pgd_meanwhile");
     // It looks whether the file is there, reads the properties, and then waits before it has the file's lock.
     let waits = "if [ $1 = --version ]; then touch waits; while ! [ -e go ]; do sleep 0.05; done; fi";
@@ -478,7 +478,7 @@ fn a_dump_that_another_run_wrote_meanwhile_keeps_its_own_properties() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_synced_leaves_nothing_or_is_a_change() {
+fn unsyncable_folder_leaves_nothing_or_reports_change() {
     let case = Case::new("pgd_unsynced");
     let daemon = os::system_user("daemon").unwrap();
     fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -495,7 +495,7 @@ fn a_folder_that_cannot_be_synced_leaves_nothing_or_is_a_change() {
 }
 
 #[test]
-fn progress_is_shown_where_it_is_asked_for_and_on_a_terminal() {
+fn progress_is_shown_on_request_or_on_terminal() {
     let case = Case::new("pgd_progress");
     fill(&case);
     let dump = || dump(&case).arg("--force");
@@ -540,7 +540,7 @@ fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 #[test]
-fn no_module_imports_in_a_circle_and_the_client_imports_nothing_of_the_rest() {
+fn modules_have_no_import_cycles() {
     for tool in ["svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave"] {
         let mut left = modules(&svc_tests::tool::root().join(tool).join("src"));
         assert!(left.get("pg").is_none_or(BTreeSet::is_empty), "{left:?}");

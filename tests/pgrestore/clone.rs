@@ -35,7 +35,7 @@ fn properties(case: &Case, database: &str) -> String {
 }
 
 #[test]
-fn a_clone_is_swapped_in_and_back_and_removed_with_all_that_the_database_has() {
+fn swap_in_swap_back_and_discard_of_clone() {
     let (case, _) = Case::filled("pga_swap");
     let live = case.database.as_str();
     case.admin(&format!("ALTER DATABASE {live} SET work_mem = '7MB'; COMMENT ON DATABASE {live} IS 'it''s ours'"));
@@ -69,7 +69,7 @@ fn a_clone_is_swapped_in_and_back_and_removed_with_all_that_the_database_has() {
 }
 
 #[test]
-fn a_record_that_is_damaged_or_not_understood_is_neither_believed_nor_written_over() {
+fn damaged_or_unknown_record_is_refused() {
     let (case, _) = Case::filled("pga_record");
     let ran = clone(&case).run().ok();
     let (run, document) = (run_of(&ran), case.keep("clone.json", &ran));
@@ -97,7 +97,7 @@ fn a_record_that_is_damaged_or_not_understood_is_neither_believed_nor_written_ov
 }
 
 #[test]
-fn the_connections_own_settings_lead_the_administrator_to_the_same_server_and_win_over_libpqs() {
+fn svc_db_settings_win_over_libpq_for_administrator() {
     let (case, _) = Case::filled("pga_own");
     let elsewhere = |tool: Tool| {
         let own = tool.env("PGHOST", "db.invalid").env("PGHOSTADDR", "192.0.2.1").env("PGPORT", "1");
@@ -109,7 +109,7 @@ fn the_connections_own_settings_lead_the_administrator_to_the_same_server_and_wi
 }
 
 #[test]
-fn sessions_in_the_way_are_named_and_left_alone() {
+fn clone_of_busy_database_fails_without_ending_sessions() {
     let (case, _) = Case::filled("pga_busy");
     let mut guest = case.hold(&case.database, "SELECT 1");
     let ran = clone(&case).run().fails(5, "server_busy").unchanged();
@@ -133,7 +133,7 @@ fn term_while_a_clone_is_made_leaves_nothing() {
 }
 
 #[test]
-fn the_servers_own_databases_and_a_missing_one_are_refused() {
+fn clone_of_system_or_missing_database_is_refused() {
     let case = Case::new("pga_none");
     for (database, status, code) in [
         ("template1", 2, "options_invalid"),

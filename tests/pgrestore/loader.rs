@@ -72,7 +72,7 @@ fn a_dump_as_others_write_it_is_loaded_too() {
 }
 
 #[test]
-fn what_the_server_refuses_is_told_with_its_line_and_never_with_a_rows_value() {
+fn load_error_names_line_but_no_row_value() {
     let (case, dump) = Case::filled("pgl_lines");
     let text = fs::read_to_string(&dump).unwrap();
     let unique = "ALTER TABLE ONLY public.items\n    ADD CONSTRAINT items_name_key UNIQUE";
@@ -172,7 +172,7 @@ fn restored_and_not_run(case: &Case, dump: &Path, marker: &Path, what: &str) -> 
 }
 
 #[test]
-fn a_hostile_server_runs_no_command_where_its_dump_is_restored() {
+fn dump_of_hostile_server_runs_no_command() {
     let case = Case::new("pgl_hostile");
     let marker = case.path("marker");
     fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
@@ -234,7 +234,7 @@ fn names_that_psql_takes_for_the_start_of_a_body_are_no_trap() {
 }
 
 #[test]
-fn line_ends_of_another_system_are_no_obstacle_and_a_byte_order_mark_is_refused() {
+fn dump_may_have_crlf_but_no_byte_order_mark() {
     let (case, dump) = Case::filled("pgl_crlf");
     let text = fs::read_to_string(&dump).unwrap();
     let marked = case.write("marked.sql", format!("\u{feff}{text}"));
@@ -270,7 +270,7 @@ fn building(case: &Case, dump: &Path) -> Spawned {
 }
 
 #[test]
-fn a_signal_and_the_time_limit_end_every_session_of_a_staging_and_leave_nothing() {
+fn signal_or_timeout_ends_all_sessions_of_stage() {
     let (case, dump) = Case::filled("pgl_term");
     let witness = Witness::of(&case);
     let nothing_left = |what: &str| {
@@ -369,14 +369,14 @@ fn a_damaged_dump_is_refused_or_undone_or_holds_what_it_says() {
 }
 
 #[test]
-fn a_server_that_ends_idle_sessions_does_not_end_those_that_wait_for_a_long_load() {
+fn idle_session_timeout_spares_waiting_load_sessions() {
     let (case, dump) = Case::filled("pgl_idle");
     let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(3);");
     case.tool().arg("stage").arg(&slow).env("PGOPTIONS", "-c idle_session_timeout=2s").run().ok();
 }
 
 #[test]
-fn progress_says_bytes_rows_and_the_running_statement_and_is_drawn_on_a_terminal() {
+fn progress_has_bytes_rows_and_running_statement() {
     let (case, dump) = Case::filled("pgl_progress");
     let ran = case.tool().args(["stage", "--progress", "json"]).arg(&dump).talks().run().ok();
     let lines: Vec<Value> = ran.stderr.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

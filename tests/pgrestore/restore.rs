@@ -36,7 +36,7 @@ fn notes(case: &Case) -> String {
 }
 
 #[test]
-fn what_was_dumped_comes_back_under_its_owner_and_what_was_replaced_is_kept() {
+fn restore_under_owner_keeps_previous_database() {
     let (case, dump) = Case::filled("pgr_round");
     let before = case.text();
     case.sql("ALTER TABLE items ADD COLUMN extra int; DELETE FROM notes; DROP VIEW named");
@@ -101,7 +101,7 @@ fn a_dump_that_has_moved_with_its_document_is_found() {
 }
 
 #[test]
-fn what_only_a_newer_server_understands_fails_with_the_clients_that_help() {
+fn statement_of_newer_server_fails_with_client_hint() {
     let (case, dump) = Case::filled("pgr_newer");
     let text =
         fs::read_to_string(&dump).unwrap().replacen("-- Dumped by pg_dump version 15", "-- Dumped by pg_dump version 18", 1);
@@ -112,7 +112,7 @@ fn what_only_a_newer_server_understands_fails_with_the_clients_that_help() {
 }
 
 #[test]
-fn sessions_in_the_way_are_ended_even_those_that_come_back_and_no_others() {
+fn restore_ends_reconnecting_sessions_of_database_only() {
     let (case, dump) = Case::filled("pgr_busy");
     let before = case.text();
     case.sql("DELETE FROM notes");
@@ -158,7 +158,7 @@ fn term_during_the_swap_lets_it_finish() {
 }
 
 #[test]
-fn what_was_staged_only_in_part_is_never_swapped_in_and_the_hint_stages_it_again() {
+fn swap_of_partial_stage_is_refused_with_stage_hint() {
     let (case, dump) = Case::filled("pgr_part");
     let run = "20300101t000000z-part";
     let spawned = case.sleeping_stage(&dump, &["--run-id", run]);
@@ -179,7 +179,7 @@ fn what_was_staged_only_in_part_is_never_swapped_in_and_the_hint_stages_it_again
 }
 
 #[test]
-fn the_same_staging_again_is_already_done_and_refused_once_its_copy_is_live() {
+fn repeated_stage_succeeds_only_until_copy_is_live() {
     let (case, dump) = Case::filled("pgr_again");
     let run = "20300101t000000z-again";
     let before = case.oid(&case.database);
@@ -194,7 +194,7 @@ fn the_same_staging_again_is_already_done_and_refused_once_its_copy_is_live() {
 }
 
 #[test]
-fn a_whole_restore_killed_at_its_swap_resumes_there_in_the_same_run() {
+fn restore_killed_at_swap_resumes_without_second_stage() {
     let (case, dump) = Case::filled("pgr_resumes");
     let restore = || case.tool().args(["--run-id", "20300101t000000z-resumes"]).arg(&dump);
     let blocker = case.blocker();
@@ -211,7 +211,7 @@ fn a_whole_restore_killed_at_its_swap_resumes_there_in_the_same_run() {
 }
 
 #[test]
-fn a_swap_goes_back_and_forward_again_by_its_documents_and_by_its_run() {
+fn swap_back_and_forward_by_document_or_run() {
     let (case, dump) = Case::filled("pgr_back");
     case.sql("DELETE FROM notes");
     let upgraded = case.text();
@@ -244,7 +244,7 @@ fn a_swap_goes_back_and_forward_again_by_its_documents_and_by_its_run() {
 }
 
 #[test]
-fn a_swap_that_says_not_ok_is_finished_and_goes_back_only_by_back() {
+fn failed_swap_document_is_reversed_only_with_back() {
     let (case, dump) = Case::filled("pgr_notok");
     case.sql("DELETE FROM notes");
     let upgraded = case.text();
@@ -265,7 +265,7 @@ fn a_swap_that_says_not_ok_is_finished_and_goes_back_only_by_back() {
 }
 
 #[test]
-fn what_is_of_another_server_is_staged_swapped_and_dropped_only_with_the_option() {
+fn document_of_other_server_needs_other_server_option() {
     let (case, _) = Case::filled("pgr_other");
     let own = case.admin("SELECT system_identifier FROM pg_control_system()");
     let of_other =
@@ -303,7 +303,7 @@ fn swap_without_commit(name: &str, then: impl FnOnce(&Case, Proxy) -> Option<Pro
 }
 
 #[test]
-fn a_connection_lost_at_the_commit_is_found_out_by_reading_back() {
+fn connection_lost_at_commit_is_resolved_by_read_back() {
     let (case, live, ran) = swap_without_commit("pgr_lost", |case, proxy| {
         proxy.cut();
         case.wait_for_end("the swap's session", &format!("usename = '{}_adm'", case.database));
@@ -316,7 +316,7 @@ fn a_connection_lost_at_the_commit_is_found_out_by_reading_back() {
 
 #[test]
 #[ignore = "half a minute: a server that stays away"]
-fn a_server_lost_at_the_commit_leaves_a_swap_unknown_until_it_is_back() {
+fn server_lost_at_commit_leaves_swap_outcome_unknown() {
     let (case, live, ran) = swap_without_commit("pgr_away", |_, _| None);
     let unknown = ran.fails(5, "outcome_unknown");
     assert!(unknown.doc()["changed"].is_null(), "{unknown}");
@@ -336,7 +336,7 @@ fn one_run_is_about_one_database() {
 }
 
 #[test]
-fn drop_old_never_drops_another_database_that_has_the_name_of_what_was_kept() {
+fn drop_old_spares_other_database_of_same_name() {
     let (case, dump) = Case::filled("pgr_dropother");
     let ran = stage(&case, &dump);
     let staged = case.keep("staged.json", &ran);
@@ -399,7 +399,7 @@ fn a_missing_live_database_is_restored_with_a_warning() {
 }
 
 #[test]
-fn in_place_drops_first_and_loads_into_the_same_name() {
+fn in_place_restore_drops_database_before_load() {
     let (case, dump) = Case::filled("pgr_inplace");
     let (before, oid) = (case.text(), case.oid(&case.database));
     case.sql("DELETE FROM notes");
@@ -421,7 +421,7 @@ fn in_place_drops_first_and_loads_into_the_same_name() {
 }
 
 #[test]
-fn an_in_place_load_that_fails_says_that_the_database_is_incomplete_and_its_hint_fixes_it() {
+fn failed_in_place_load_is_fixed_by_command_of_hint() {
     let (case, dump) = Case::filled("pgr_inplacebad");
     let bad = case.dump_with(&dump, "SELECT 1/0;");
     let tool = case.tool().arg("--state-dir").arg(case.path("its own"));
@@ -437,7 +437,7 @@ fn an_in_place_load_that_fails_says_that_the_database_is_incomplete_and_its_hint
 }
 
 #[test]
-fn term_during_an_in_place_load_leaves_the_database_closed_and_the_same_command_fixes_it() {
+fn interrupted_in_place_load_leaves_database_closed() {
     let (case, dump) = Case::filled("pgr_inplaceterm");
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '11MB'", case.database));
     let before = case.text();
@@ -478,7 +478,7 @@ fn a_dump_of_another_database_replaces_none_that_nobody_named() {
 }
 
 #[test]
-fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_too() {
+fn properties_of_dropped_database_survive_failed_restore() {
     let (case, _) = Case::filled("pgr_kept");
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '12MB'", case.database));
     // A dump that is complete, and does not load: the function finds its table by a search path that no load has.
@@ -517,7 +517,7 @@ fn properties_that_are_gone_are_kept_for_the_same_command_again_by_the_document_
 }
 
 #[test]
-fn an_in_place_restore_that_may_not_drop_the_database_saves_no_properties() {
+fn in_place_restore_that_cannot_drop_saves_no_properties() {
     let (case, dump) = Case::filled("pgr_account");
     case.backup();
     let spawned = case.sleeping_stage(&dump, &[]);
@@ -540,7 +540,7 @@ fn an_in_place_restore_that_may_not_drop_the_database_saves_no_properties() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_done_and_does_nothing() {
+fn dry_run_prints_plan_without_change() {
     let (case, dump) = Case::filled("pgr_dry");
     let before = case.oid(&case.database);
     let ran = case.tool().arg("--dry-run").arg(&dump).run().ok().unchanged();
@@ -555,7 +555,7 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_and_no_other_program_is_needed() {
+fn restore_needs_server_but_no_other_program() {
     let (case, dump) = Case::filled("pgr_away");
     case.tool().args(["--port", "1"]).arg(&dump).run().fails(5, "postgres_unreachable").unchanged();
     case.tool().arg("stage").env("PATH", case.dir.path()).arg(&dump).run().ok();
@@ -603,7 +603,7 @@ fn lacking(ran: &Ran) -> Option<String> {
 }
 
 #[test]
-fn a_dump_of_a_part_of_the_database_is_named_and_never_destroys_the_whole() {
+fn partial_dump_is_refused_for_in_place_or_drop_old() {
     let (case, whole) = Case::filled("pgr_lacks");
     let whole = case.write("whole.sql", fs::read(whole).unwrap());
     // A partition on an enumeration is dumped through its root, and is not missing; nor is an empty table.
@@ -643,7 +643,7 @@ fn a_dump_of_a_part_of_the_database_is_named_and_never_destroys_the_whole() {
 }
 
 #[test]
-fn under_another_owner_the_previous_one_keeps_his_rights_and_a_warning_says_so() {
+fn previous_owner_keeps_connect_right_under_new_owner() {
     let (case, _) = Case::filled("pgr_owner");
     case.admin(&format!("REVOKE CONNECT ON DATABASE {} FROM PUBLIC", case.database));
     let other = case.role("other", "");

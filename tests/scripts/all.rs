@@ -27,7 +27,7 @@ fn holds(folder: &Path, text: &str) -> bool {
 }
 
 #[test]
-fn help_is_text_for_everybody_and_a_wrong_word_is_2() {
+fn help_for_any_user_and_status_2_for_unknown_option() {
     let folder = tempfile::tempdir().unwrap();
     let settings = folder.path().join("environment");
     fs::write(&settings, "").unwrap();
@@ -56,7 +56,7 @@ fn a_backup_does_one_thing_at_a_time() {
 }
 
 #[test]
-fn a_message_that_is_longer_than_an_argument_may_be_is_written_all_the_same() {
+fn list_document_longer_than_argument_limit_is_printed() {
     let bare = Bare::default();
     for number in 0..4 {
         let point = bare.path("backups").join(format!("2026112{number}t020000z-backup-nightly"));
@@ -139,7 +139,7 @@ fn changes(step: &str) -> String {
 }
 
 #[test]
-fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_commit() {
+fn committed_run_is_undone_if_installer_never_started() {
     for (ends, status, code) in [
         ("kill -TERM \"$SVC_SUPERVISOR\"; until ! check x -- svc-version current; do :; done; exit 1", 143, "interrupted"),
         ("mkdir \"$SVC_RUN_DIR/02-installer.out.partial\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"", 1, "failed"),
@@ -162,7 +162,7 @@ fn what_ends_a_run_before_its_installer_has_begun_is_undone_also_behind_the_comm
 }
 
 #[test]
-fn an_operators_own_script_names_the_document_of_an_earlier_step_by_that_step_and_waits_for_none_that_it_has_not_started() {
+fn own_script_refers_to_step_documents_by_step_name() {
     let bare = Bare::default();
     let does = format!(
         "{}undo --always kept -- bash -c 'tee \"$1\" < \"$0\"' @made '{}'\nstep shown -- cat @made\nstep --unless made passed-over -- false\n\
@@ -177,7 +177,7 @@ fn an_operators_own_script_names_the_document_of_an_earlier_step_by_that_step_an
 }
 
 #[test]
-fn an_operators_own_script_is_named_by_its_path_where_it_is_to_be_resumed_and_no_secret_of_its_commands_is_in_a_log() {
+fn resume_hint_names_own_script_by_its_path() {
     let bare = Bare::default();
     let secret = "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n";
     bare.own_script(secret).run().fails(2, "options_invalid");
@@ -244,7 +244,7 @@ fn what_could_be_undone_is_told_also_where_not_all_could_be() {
 }
 
 #[test]
-fn what_a_killed_run_has_left_is_not_undone_in_the_middle_of_a_later_upgrade_which_status_still_shows() {
+fn recover_skips_killed_run_older_than_unfinished_upgrade() {
     let bare = Bare::default();
     let left = |id: &str, script: &str, notes: Value| {
         bare.run_left(id, &[("plan.json", json!({"script": script})), ("notes.json", notes)]).join("document.json")
@@ -261,7 +261,7 @@ fn what_a_killed_run_has_left_is_not_undone_in_the_middle_of_a_later_upgrade_whi
 }
 
 #[test]
-fn a_state_directory_with_the_runs_of_another_product_is_refused() {
+fn state_directory_of_another_product_is_refused() {
     let bare = Bare::default();
     let plan = json!({"script": "svc-upgrade", "settings": {"SVC_NAME": "other"}});
     bare.run_left("20260101t000000z-upgrade", &[("plan.json", plan), ("01-installer.started", json!("external\n"))]);
@@ -272,7 +272,7 @@ fn a_state_directory_with_the_runs_of_another_product_is_refused() {
 }
 
 #[test]
-fn what_a_run_with_a_wrong_setting_has_left_is_undone_with_the_current_settings() {
+fn undo_of_run_with_invalid_setting_uses_current_settings() {
     let bare = Bare::default();
     bare.has_version("1.15.5");
     let plan = json!({"script": "svc-backup", "settings": {"SVC_TIMEOUT": "soon"}});
@@ -295,7 +295,7 @@ fn what_a_run_with_a_wrong_setting_has_left_is_undone_with_the_current_settings(
 }
 
 #[test]
-fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repaired_it() {
+fn backup_after_unfinished_upgrade_needs_ignore_option() {
     let bare = Bare::default();
     let left = |id: &str, script: &str, parent: Option<&str>, words: &[&str], (file, value): (&str, Value)| {
         let plan = json!({"script": script, "parent": parent, "arguments": words});
@@ -333,7 +333,7 @@ fn what_an_unfinished_upgrade_has_left_is_not_backed_up_unless_somebody_has_repa
 }
 
 #[test]
-fn what_is_wrong_of_an_option_or_a_setting_that_a_tool_is_given_is_told_and_nothing_was_changed() {
+fn invalid_option_or_setting_exits_2_without_change() {
     let bare = Bare::default();
     let no_setting = ("SVC_NAME", "svc");
     for (script, words, setting, code, says) in [
@@ -360,7 +360,7 @@ fn a_dry_run_of_the_setup_needs_no_cluster_that_is_up() {
 }
 
 #[test]
-fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it() {
+fn unreadable_folder_is_not_reported_as_empty() {
     let bare = Bare::default();
     for (name, mode) in [("", 0o755), ("state", 0o755), ("state/runs", 0o700), ("backups", 0o700)] {
         fs::create_dir_all(bare.path(name)).unwrap();
@@ -390,8 +390,7 @@ fn whoever_may_not_look_into_a_folder_is_told_so_and_not_that_nothing_is_in_it()
 }
 
 #[test]
-fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_nothing_else_and_no_argument_that_stands_for_another()
- {
+fn command_to_run_again_has_absolute_paths_and_no_secret() {
     let bare = Bare::default();
     let then = bare.path("then");
     fs::create_dir(&then).unwrap();
@@ -427,7 +426,7 @@ fn the_command_that_is_to_be_typed_again_names_files_by_their_whole_path_and_not
 }
 
 #[test]
-fn however_many_restore_points_are_named_none_is_deleted_where_one_is_not_there() {
+fn delete_removes_no_point_if_any_is_missing() {
     let bare = Bare::default();
     let ids = || (10..71).map(|number| format!("202601{number}t020000z-backup-manual"));
     ids().take(60).for_each(|id| fs::create_dir_all(bare.path("backups").join(id)).unwrap());
@@ -437,7 +436,7 @@ fn however_many_restore_points_are_named_none_is_deleted_where_one_is_not_there(
 }
 
 #[test]
-fn whoever_stops_listening_stops_no_run_and_what_a_step_shows_to_people_fits_80_columns_and_ends_with_the_verdict() {
+fn output_to_closed_pipe_and_tables_in_80_columns() {
     let product = running("scshown");
     let script = svc_tests::tool::root().join("scripts/svc-backup");
     let piped = |line: &str| {
@@ -478,7 +477,7 @@ fn whoever_stops_listening_stops_no_run_and_what_a_step_shows_to_people_fits_80_
 }
 
 #[test]
-fn an_installer_gets_what_its_caller_has_and_no_lock_of_ours_its_status_stays_its_own_and_no_secret_is_written_anywhere() {
+fn installer_inherits_caller_environment_but_no_lock() {
     let product = running("sccaller");
     let (out, settings) = (product.path("seen"), product.path("environment"));
     fs::write(&settings, "SVC_KEEP_RUNS=77\nPRODUCTS_OWN=of_the_file\n").unwrap();
@@ -529,7 +528,7 @@ fn an_installer_gets_what_its_caller_has_and_no_lock_of_ours_its_status_stays_it
 }
 
 #[test]
-fn the_id_of_a_run_is_its_own_greater_than_all_before_and_never_that_of_what_is_there() {
+fn run_id_is_unique_and_greater_than_all_before() {
     let product = running("scid");
     let backup = |id: &str| product.tool("svc-backup").env("SVC_RUN_ID", id).run();
     let foreign = product.backup_dir().join("20260101t000000z-x");
@@ -556,7 +555,7 @@ fn the_id_of_a_run_is_its_own_greater_than_all_before_and_never_that_of_what_is_
 }
 
 #[test]
-fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
+fn installer_that_outlives_script_blocks_other_runs() {
     let product = running("scoutlive");
     let (begun, go) = (product.path("begun"), product.path("go"));
     let does = format!("touch '{}'; until [ -e '{}' ]; do sleep 0.1; done", begun.display(), go.display());
@@ -585,7 +584,7 @@ fn an_installer_that_outlives_its_script_keeps_every_other_run_out() {
 }
 
 #[test]
-fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
+fn signal_to_process_group_keeps_step_documents() {
     let product = running("scgroup");
     // The dump waits for a lock, so both steps have begun, and the run has not ended, whenever the signal comes.
     let (postgres, database) = (&product.host.postgres, product.database());
@@ -626,7 +625,7 @@ fn a_signal_to_the_whole_group_reaches_a_step_once_and_its_document_is_kept() {
 }
 
 #[test]
-fn setup_makes_a_server_ready_for_snapshots_once_and_a_preflight_finds_out_where_disk_space_is_short() {
+fn snapshot_setup_and_preflight_without_disk_space() {
     use svc_tests::host::search_env;
     use svc_tests::search::Settings;
     let product = Product::new("scsetup").unwrap();

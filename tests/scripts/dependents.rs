@@ -40,7 +40,7 @@ impl Drop for Worker<'_> {
 }
 
 #[test]
-fn what_stops_along_with_the_service_is_started_again_also_after_a_unit_that_died_at_once() {
+fn dependent_unit_is_started_by_rollback_of_failed_upgrade() {
     let (product, before) = still("depends");
     let worker = Worker::started(&product);
     let mut process = worker.process();
@@ -66,7 +66,7 @@ fn what_stops_along_with_the_service_is_started_again_also_after_a_unit_that_die
 
 #[test]
 #[ignore = "one more upgrade and rollback"]
-fn what_stops_along_with_the_service_is_started_again_after_a_good_upgrades_rollback_and_a_backup_that_fails() {
+fn dependent_unit_is_restarted_by_upgrade_and_rollback() {
     let (product, before) = still("depback");
     let worker = Worker::started(&product);
     let mut process = worker.process();

@@ -7,7 +7,7 @@ use svc_tests::journey::{journal, point_of};
 use svc_tests::product::Product;
 
 #[test]
-fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
+fn failed_second_hop_leaves_first_hop_in_place() {
     let product = Product::new("hopsfail").unwrap();
     product.install("1.14.2", 100).unwrap();
     // A way that is not supported is refused, and the service never notices.
@@ -61,7 +61,7 @@ fn two_installers_are_two_hops_and_a_failure_at_the_second_leaves_the_first() {
 }
 
 #[test]
-fn to_a_version_goes_by_all_hops_and_the_hooks_are_run_alone_when_that_is_asked_for() {
+fn upgrade_to_version_runs_every_hop() {
     let product = Product::new("hopsto").unwrap();
     product.install("1.14.2", 100).unwrap();
     let to = || product.tool("svc-upgrade").args(["--to", "2.0.1", "--from-dir"]).arg(product.path("installers"));

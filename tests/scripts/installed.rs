@@ -32,8 +32,7 @@ fn nights(product: &Product) -> Vec<Value> {
 }
 
 #[test]
-fn cron_makes_a_restore_point_and_rehearses_without_a_word_and_the_first_lines_of_the_page_upgrade_the_service_and_roll_it_back()
-{
+fn installed_tools_run_cron_jobs_upgrade_and_rollback() {
     let mut host = Host::shared().unwrap();
     // A rollback restarts it, so it is nobody else's.
     let own = host.postgres_server().unwrap();

@@ -47,7 +47,7 @@ fn assert_silent(ran: &Ran) {
 }
 
 #[test]
-fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_again_and_where_it_cannot_be_somebody_is_told() {
+fn service_runs_again_after_quiesced_night() {
     let product = running("offquiet");
     let (process, stub) = (product.process(), product.path("stub"));
     let ran = quiesced_night(&product).stub(&stub, "svc-point", "case $* in space*) exit 1 ;; esac").run();
@@ -96,7 +96,7 @@ fn a_quiesced_night_of_a_running_service_is_of_one_moment_and_the_service_runs_a
 }
 
 #[test]
-fn whatever_fails_while_the_service_is_stopped_it_is_started_again() {
+fn service_is_started_again_if_quiesced_backup_fails() {
     let product = running("offundo");
     let restarts = |what: &str, fails: &dyn Fn(Tool) -> Ran| {
         let before = product.process();
@@ -203,7 +203,7 @@ fn restic_snapshots(offsite: &Tool) -> usize {
 }
 
 #[test]
-fn a_restore_point_that_was_removed_here_and_then_the_whole_host_come_back_from_the_copy_as_the_page_has_it() {
+fn deleted_point_and_lost_host_are_restored_from_copy() {
     let (mut product, before) = still("offlost");
     let env = settings_file(&product, &[("SVC_OFFSITE_KEEP", "--keep-daily 2")]);
     let dir = product.path("documents");
@@ -256,7 +256,7 @@ fn a_restore_point_that_was_removed_here_and_then_the_whole_host_come_back_from_
 }
 
 #[test]
-fn a_push_that_fails_is_told_and_leaves_the_restore_point_as_it_is() {
+fn failed_push_leaves_restore_point_unchanged() {
     let product = running("offpush");
     let env = settings_file(&product, &[]);
     let script = |name: &str| Tool::script(name).envs(env.iter().cloned());
@@ -352,7 +352,7 @@ fn hangs(product: &Product, call: &str) -> (PathBuf, String) {
 }
 
 #[test]
-fn a_copy_that_was_not_verified_is_none_a_fetch_that_was_killed_is_run_again_and_a_fault_is_told_as_what_it_is() {
+fn unverified_copy_is_neither_listed_nor_fetched() {
     let (product, _) = installed("offcopy");
     let offsite = with_repository(&product, &[]);
     let point = point(&product, "nightly");
@@ -464,7 +464,7 @@ fn what_is_fetched(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point:
 }
 
 #[test]
-fn two_hosts_by_sftp_leave_the_copies_of_each_other_alone_and_by_rest_the_newest_copy_is_that_of_the_newest_point() {
+fn push_prunes_only_copies_of_its_own_host() {
     let (product, _) = installed("offfar");
     let keep = ("SVC_OFFSITE_KEEP", "--keep-last 1");
     let older = point(&product, "nightly");
@@ -553,7 +553,7 @@ fn a_night_with_all_of_it_on_is_silent() {
 }
 
 #[test]
-fn hooks_are_told_of_a_run_that_failed_and_of_no_other() {
+fn failure_hook_runs_only_for_failed_runs() {
     let product = running("offhook");
     let told = product.path("told");
     let does = format!("cat >>'{}'\necho heard\nexec svc-run status >/dev/null", told.display());

@@ -48,7 +48,7 @@ fn told(ran: &Ran, key: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn points_are_listed_as_they_are_and_go_as_a_whole_and_old_runs_go_too() {
+fn prune_removes_old_points_snapshots_and_runs() {
     let (product, _) = installed("ptprune");
     assert_eq!(backup(&product, &["--list"]).run().ok().result()["points"], json!([]));
     let first = point_of(&backup(&product, &["--kind", "nightly"]).run().ok());
@@ -107,7 +107,7 @@ fn points_are_listed_as_they_are_and_go_as_a_whole_and_old_runs_go_too() {
 }
 
 #[test]
-fn what_was_made_while_a_signal_came_is_no_point_and_a_prune_that_cannot_verify_the_newest_removes_nothing() {
+fn prune_removes_nothing_if_newest_cannot_be_verified() {
     let (product, _) = installed("ptproof");
     // The last look at the unit, when all else is done: the run is told to end, tells it to end too, and it ends well all the same.
     let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
@@ -185,7 +185,7 @@ fn bad_night(product: &Product, night: Tool, status: i32) -> Value {
 }
 
 #[test]
-fn a_night_is_silent_one_that_fails_keeps_the_backup_that_is_valid_and_every_run_writes_the_metrics() {
+fn failed_night_keeps_its_valid_dump_or_snapshot() {
     let (product, _) = still("ptnight");
     let file = product.path("svc.prom");
     let nightly = |changed: &[(&str, &str)]| nightly(&product, changed).env("SVC_METRICS_FILE", &file);

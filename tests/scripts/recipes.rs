@@ -23,7 +23,7 @@ fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
 }
 
 #[test]
-fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_inspected() {
+fn recipes_for_upgrade_rollback_and_inspection() {
     let (product, before) = still("rchand");
     let text = |path: std::path::PathBuf| path.display().to_string();
     recipe(&product, "upgrade-by-hand", &[("INSTALLER", text(product.installer("2.0.1")))]);
@@ -50,7 +50,7 @@ fn an_upgrade_by_hand_goes_there_and_back_and_each_backup_can_be_inspected() {
 }
 
 #[test]
-fn an_operators_own_run_is_undone_where_it_is_killed_before_its_commit_and_resumed_after_it() {
+fn killed_own_run_is_undone_before_commit_else_resumed() {
     let (product, _) = still("rcown");
     recipe(&product, "my-own-run", &[]);
     let script = product.path("documents/my-own-run");

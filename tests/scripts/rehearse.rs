@@ -63,7 +63,7 @@ fn while_a_client_writes(product: &Product, alias: &str, tool: Tool) -> (Ran, u6
 }
 
 #[test]
-fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left_however_it_ends() {
+fn rehearsal_verifies_newest_valid_point_without_trace() {
     let (product, _) = still("rhgood");
     let (index, alias) = ("/rhgood-probe-1", "rhgood-probe");
     product.host.search.ask("PUT", index, Some(&json!({"aliases": {alias: {}}}))).unwrap();
@@ -146,7 +146,7 @@ fn the_newest_valid_point_is_verified_beside_the_live_data_and_no_trace_is_left_
 }
 
 #[test]
-fn an_upgrade_verifies_its_rollback_before_the_stop_and_ends_where_it_cannot() {
+fn failed_rehearsal_ends_upgrade_before_stop() {
     let (product, before) = still("rhup");
     // The installer of the present version lies beside the new one, and nowhere else.
     let upgrade = || product.upgrade().arg("--rehearse").env_remove("SVC_INSTALLER_DIR").dir(product.path(""));

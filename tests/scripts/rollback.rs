@@ -18,7 +18,7 @@ use svc_tests::{os, wait};
 const A_WHILE: Duration = svc_tests::wait::HANG;
 
 #[test]
-fn an_installer_that_fails_half_way_is_run_again_only_with_the_option_and_the_rollback_puts_everything_back() {
+fn failed_installer_is_rerun_by_option_or_rolled_back() {
     let (product, before) = installed("rbhalf");
     let upgrade = product.tool("svc-upgrade").arg(product.failing_installer()).run().fails(1, "command_failed");
     // What a failed command changed is not known.
@@ -56,7 +56,7 @@ fn an_installer_that_fails_half_way_is_run_again_only_with_the_option_and_the_ro
 }
 
 #[test]
-fn a_secret_that_came_in_anywhere_is_in_no_output_of_an_upgrade_and_its_rollback() {
+fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let (product, _) = installed("rbsecret");
     let conf = product.install_dir().join("conf/rbsecret.conf");
     fs::write(&conf, fs::read_to_string(&conf).unwrap() + "# the mail_password = S3CR-conf once\n").unwrap();
@@ -207,7 +207,7 @@ fn while_polling_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl FnOn
 }
 
 #[test]
-fn what_it_replaced_is_swapped_back_by_the_named_commands_and_kept_until_it_is_discarded() {
+fn previous_data_is_swapped_back_by_printed_commands() {
     let (product, _, _) = upgraded("rbkept");
     product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "swap_not_found").unchanged();
     product.tool("svc-unit").arg("stop").run().ok();
@@ -289,7 +289,7 @@ fn clones_restore_everything_without_the_restore_point() {
 }
 
 #[test]
-fn a_rollback_that_has_staged_takes_no_clones_when_it_is_resumed() {
+fn resumed_rollback_ignores_clones_after_staging() {
     let (product, before) = installed("rbnoclone");
     product.upgrade().arg("--clone").run().ok();
     // As where the cluster is busy for a moment.
@@ -302,7 +302,7 @@ fn a_rollback_that_has_staged_takes_no_clones_when_it_is_resumed() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_given_up_only_with_the_option_and_an_installer_that_failed_is_run_again_only_with_another() {
+fn discard_current_is_asked_before_staging() {
     let (product, before, upgrade) = upgraded("rbdiscard");
     // As a broken upgrade may leave one.
     product.host.search.ask("PUT", "/rbdiscard-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
@@ -346,7 +346,7 @@ fn what_cannot_be_kept_is_given_up_only_with_the_option_and_an_installer_that_fa
 }
 
 #[test]
-fn a_configuration_that_no_yaml_parser_takes_is_restored_byte_for_byte_with_its_link_and_the_service_reads_it() {
+fn unparsable_yaml_is_restored_byte_for_byte() {
     let product = Product::new("rbyaml").unwrap();
     product.take_yaml_release().unwrap();
     product.run(&product.installer("1.15.5")).unwrap();
@@ -389,7 +389,7 @@ fn a_configuration_that_no_yaml_parser_takes_is_restored_byte_for_byte_with_its_
 }
 
 #[test]
-fn what_was_changed_after_the_upgrade_is_carried_over_by_the_command_of_the_last_document() {
+fn configuration_change_is_carried_by_printed_command() {
     let product = Product::new("rbcarry").unwrap();
     product.take_yaml_release().unwrap();
     product.run(&product.installer("1.15.5")).unwrap();

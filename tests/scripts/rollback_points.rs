@@ -12,7 +12,7 @@ use svc_tests::product::Product;
 use svc_tests::tool::Ran;
 
 #[test]
-fn a_restore_point_can_be_moved_as_a_whole_and_one_of_other_databases_is_taken_only_with_the_option_whatever_fails_meanwhile() {
+fn moved_point_of_other_server_needs_option() {
     let (product, before, upgrade) = upgraded("rbmoved");
     let point = point_of(&upgrade);
     let moved = product.path("elsewhere").join(point.file_name().unwrap());
@@ -97,7 +97,7 @@ fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
 }
 
 #[test]
-fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had_found_it_and_then_here() {
+fn previous_installer_is_searched_in_fixed_order() {
     let bare = Bare::default();
     let installer = |folder: &str| bare.path(folder).join("svc-1.15.5.run");
     for name in ["named", "beside", "here"] {
@@ -138,7 +138,7 @@ fn the_previous_installer_is_looked_for_in_its_folder_then_where_the_upgrade_had
 }
 
 #[test]
-fn a_dry_run_names_every_command_which_do_the_same_when_they_are_typed_and_what_cannot_be_gone_back_to_is_refused() {
+fn rollback_dry_run_prints_commands_that_roll_back() {
     let (product, before, upgrade) = upgraded("rbdry");
     let process = product.process();
     let rollback = || product.tool("svc-rollback");

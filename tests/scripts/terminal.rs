@@ -59,7 +59,7 @@ fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
 }
 
 #[test]
-fn a_run_that_is_followed_ends_with_its_document_and_status() {
+fn attached_installer_reads_answer_from_terminal() {
     let product = running("termfollow");
     let typed = format!("svc-upgrade {}; echo status $?", quoted(&product.path("termfollow-2.0.2.run")));
     let mut terminal = Terminal::open(&product, &typed, &[]);
@@ -112,7 +112,7 @@ fn a_run_that_is_followed_ends_with_its_document_and_status() {
 }
 
 #[test]
-fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_ends_the_watching() {
+fn run_in_tmux_or_screen_survives_closed_terminal() {
     let product = Product::new("termplex").unwrap();
     product.run(&product.installer("1.15.5")).unwrap();
     // Runs until the terminal has ended.
@@ -141,7 +141,7 @@ fn in_tmux_and_in_screen_a_run_stays_as_it_is_and_the_end_of_the_terminal_only_e
 }
 
 #[test]
-fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_in_it_and_its_installer_gets_no_settings() {
+fn run_survives_end_of_login_session() {
     let product = running("termscope");
     // logind is not here, so its word is played; the scopes, the session's and the one that the run makes, are systemd's.
     let real = Command::new("sh").args(["-c", "command -v systemd-run"]).output().unwrap().stdout;
@@ -174,7 +174,7 @@ fn a_run_continues_where_the_end_of_the_login_session_ends_all_that_was_started_
 }
 
 #[test]
-fn a_table_has_colour_for_its_verdict_on_a_terminal_unless_no_colour_is_asked_for() {
+fn table_verdict_is_coloured_unless_no_color_is_set() {
     let product = Product::new("termtable").unwrap();
     for (no_color, said) in [("", "svc-point list: \u{1b}[32mok\u{1b}[0m"), ("1", "svc-point list: ok")] {
         let settings = [("TERM", "xterm"), ("NO_COLOR", no_color)];

@@ -22,7 +22,7 @@ fn step(ran: &Ran, name: &str) -> Value {
 }
 
 #[test]
-fn an_upgrade_leaves_the_new_version_running_a_complete_restore_point_and_a_run_that_tells_all_but_secrets() {
+fn upgrade_leaves_new_version_and_complete_point() {
     let product = running("upgood");
     let process = product.process();
     let (hooks, hook) = (
@@ -110,7 +110,7 @@ fn tells_the_whole_story(product: &Product, ran: &Ran) {
 }
 
 #[test]
-fn an_upgrade_whose_rollback_would_be_refused_says_so_before_the_stop() {
+fn upgrade_is_refused_before_stop_if_rollback_would_be() {
     let product = Product::new("upway").unwrap();
     let search = &product.host.search;
     if search.key == "elasticsearch-7" {
@@ -145,7 +145,7 @@ fn red_indices() -> MutexGuard<'static, ()> {
 }
 
 #[test]
-fn what_cannot_be_upgraded_is_refused_before_the_stop_and_every_check_is_made() {
+fn failed_check_refuses_upgrade_before_stop() {
     let _alone = red_indices();
     let product = running("uprefuse");
     let process = product.process();
@@ -255,7 +255,7 @@ fn checks_and_plan_are_shown(product: &Product) {
 }
 
 #[test]
-fn whatever_ends_an_upgrade_between_the_stop_and_the_installer_nothing_is_changed_and_the_service_runs_again() {
+fn upgrade_that_fails_before_installer_is_undone() {
     let _alone = red_indices();
     let (product, before) = still("upundone");
     let undone = |what: &str, fails: &dyn Fn() -> Ran| {
@@ -339,7 +339,7 @@ fn a_dump_that_fails(product: &Product) -> Ran {
 }
 
 #[test]
-fn a_dry_run_leaves_everything_as_it_is_and_prints_the_commands_that_do_the_same_when_they_are_typed() {
+fn upgrade_dry_run_prints_commands_that_upgrade() {
     let product = running("updry");
     let runs = count_in(&product.state_dir().join("runs"));
     let dry_run = || product.upgrade().args(["--dry-run", "--installer-arg"]);

@@ -361,7 +361,7 @@ fn the_package_is_clean_under_lintian() {
 }
 
 #[test]
-fn a_whole_host_from_the_package_to_an_upgrade_and_back_and_its_nights() {
+fn upgrade_rollback_and_nights_of_whole_host() {
     a_complete_life(&SVC, the_nights);
 }
 
@@ -398,7 +398,7 @@ const BACK: [&str; 10] = [
 
 #[test]
 #[ignore = "minutes: a whole host loses its power twenty times"]
-fn a_host_that_loses_its_power_is_finished_by_what_status_says_and_is_old_or_new() {
+fn power_loss_of_whole_host_is_finished_as_status_says() {
     let Some(mut host) = Machine::boot(&SVC, true) else { return };
     host.typed("apt-get install -y /srv/svc-tools_*.deb");
     host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");

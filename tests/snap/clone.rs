@@ -18,7 +18,7 @@ fn copies(clone: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
+fn clone_is_swapped_in_then_back_then_discarded() {
     let sandbox = Sandbox::new("clone");
     let [a, b] = two(&sandbox);
     let before = sandbox.content();
@@ -52,7 +52,7 @@ fn what_is_set_clone_is_swapped_in_again_and_back_and_removed() {
 }
 
 #[test]
-fn a_clone_that_is_not_needed_is_removed_by_its_document_or_its_run() {
+fn unused_clone_is_discarded_by_document_or_run_id() {
     let sandbox = Sandbox::new("clone-gone");
     two(&sandbox);
     let content = sandbox.content();
@@ -74,7 +74,7 @@ fn a_clone_that_is_not_needed_is_removed_by_its_document_or_its_run() {
 }
 
 #[test]
-fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request() {
+fn block_of_killed_clone_is_removed_by_next_clone() {
     let sandbox = Sandbox::new("clone-kill");
     let [a, _] = two(&sandbox);
     let content = sandbox.content();
@@ -98,7 +98,7 @@ fn nothing_stays_blocked_when_a_clone_is_killed_at_any_request() {
 }
 
 #[test]
-fn an_interrupted_clone_blocks_swap_and_create_until_it_is_discarded_or_cloned_again() {
+fn interrupted_clone_blocks_swap_and_create() {
     let sandbox = Sandbox::new("clone-cut");
     let [a, _] = two(&sandbox);
     let content = sandbox.content();
@@ -167,7 +167,7 @@ fn told(sandbox: &Sandbox) -> Vec<(String, String)> {
 }
 
 #[test]
-fn copies_without_a_document_or_a_record_are_told_by_health_and_removed_unless_they_are_all_there_is() {
+fn copies_listed_by_health_are_discarded_by_run_id() {
     let (sandbox, live, created) = Sandbox::saved("orphan");
     assert_eq!(told(&sandbox), []);
     sandbox.gate().close_on("/_restore", Side::After).kill(sandbox.resuming(&["stage"], &created));

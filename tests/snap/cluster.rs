@@ -43,7 +43,7 @@ fn shard_under_way(sandbox: &Sandbox, snapshot: &str, index: &str, shard: usize)
 }
 
 #[test]
-fn a_snapshot_during_which_a_node_dies_is_no_backup_whichever_node_it_was() {
+fn node_killed_during_snapshot_makes_it_invalid() {
     let share = Share::new().unwrap();
     // Once a node that only holds data, once the elected manager itself.
     for (victim, asked) in [(3, 1), (1, 2)].into_iter().take(rounds("a node that dies during a snapshot", 1, 2)) {
@@ -90,7 +90,7 @@ impl Drop for Stopping<'_> {
 }
 
 #[test]
-fn a_staging_during_which_a_node_stops_is_complete_or_leaves_nothing_and_the_live_index_never_notices() {
+fn stage_with_stopped_node_completes_or_leaves_nothing() {
     let share = Share::new().unwrap();
     // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
     for (name, moves) in [("moves", true), ("stays", false)].into_iter().take(rounds("a node that stops during a staging", 1, 2))
@@ -155,7 +155,7 @@ fn a_staging_during_which_a_node_stops_is_complete_or_leaves_nothing_and_the_liv
 /// What is live outlives any node, what is staged has no replicas. The node stops while it is staged, and just before one of the
 /// requests of the swap.
 #[test]
-fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_command_finishes_it() {
+fn restore_with_stopped_node_is_finished_by_same_command() {
     let share = Share::new().unwrap();
     let cluster = share.take().unwrap();
     let sandbox = sandbox_on(&cluster, 1, "restore").registered(&[]);
@@ -205,7 +205,7 @@ fn a_restore_during_which_a_node_stops_leaves_the_old_or_the_new_and_the_same_co
 }
 
 #[test]
-fn a_repository_that_one_node_cannot_write_to_is_named_with_its_node() {
+fn node_that_cannot_write_to_repository_is_named() {
     let share = Share::new().unwrap();
     let cluster = share.take().unwrap();
     let sandbox = sandbox_on(&cluster, 1, "closed");

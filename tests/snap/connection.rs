@@ -242,7 +242,7 @@ fn silent(ran: Ran) -> Ran {
 }
 
 #[test]
-fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
+fn elasticsearch_security_accepts_only_valid_credentials() {
     let host = Host::shared().unwrap();
     let server = Secured::elasticsearch(&host).unwrap();
     let account = "elastic/enterprise-search-server";
@@ -300,7 +300,7 @@ fn elasticsearch_with_its_security_lets_in_who_shows_what_it_wants() {
 }
 
 #[test]
-fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate() {
+fn opensearch_security_accepts_password_or_certificate() {
     let host = Host::shared().unwrap();
     let server = Secured::opensearch(&host).unwrap();
     server.start(&host).unwrap();
@@ -325,7 +325,7 @@ fn opensearch_with_its_security_plugin_knows_a_user_by_password_or_certificate()
 /// The plugin does not start with a certificate that has expired, so that it has to expire while it runs.
 #[test]
 #[ignore = "minutes: a certificate of OpenSearch expires while it runs"]
-fn a_certificate_of_opensearch_that_expires_while_running_is_named() {
+fn opensearch_certificate_expired_at_runtime_is_refused() {
     let host = Host::shared().unwrap();
     let server = Secured::opensearch(&host).unwrap();
     // Long enough for a start on a busy machine.
@@ -374,7 +374,7 @@ fn an_api_key_is_sent_from_its_file() {
 }
 
 #[test]
-fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent() {
+fn unusable_client_certificate_is_refused() {
     let sandbox = shared("pem");
     let authority = svc_tests::secured::Authority::new().unwrap();
     authority.issue("one", "one", "DNS:one.test").unwrap();
@@ -402,7 +402,7 @@ fn a_client_certificate_that_cannot_be_used_is_refused_before_anything_is_sent()
 }
 
 #[test]
-fn whatever_else_answers_is_a_sentence_and_nothing_is_followed() {
+fn unexpected_responses_and_redirects_end_with_error() {
     const BAD_GATEWAY: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n";
     const WELCOME: &str = "<!DOCTYPE html>\n<html>\n<head>\n<title>Welcome to nginx!</title>\n</head></html>\n";
     let sandbox = shared("odd");
@@ -456,7 +456,7 @@ fn narrow(sandbox: &Sandbox, server: &Gate, bytes: u64) -> Ran {
 }
 
 #[test]
-fn a_large_answer_is_read_and_one_without_an_end_is_cut() {
+fn endless_response_ends_with_error_in_bounded_memory() {
     const MB: usize = 1 << 20;
     const ROOM: u64 = 600 << 20;
     let sandbox = Sandbox::new("large");
@@ -513,7 +513,7 @@ fn a_server_that_drips_does_not_keep_the_time_limit_away() {
 }
 
 #[test]
-fn an_address_may_have_a_prefix_or_be_of_another_family_and_no_proxy_of_the_environment_is_used() {
+fn url_prefix_and_ipv6_are_reached_without_proxy() {
     // Without a repository: its verification may wait for the snapshots of other tests.
     let sandbox = shared("address");
     let prefix = Gate::before(&sandbox.search.url, |request| {

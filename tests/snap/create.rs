@@ -16,7 +16,7 @@ fn of_run(sandbox: &Sandbox, n: usize, args: &[&str]) -> Tool {
 }
 
 #[test]
-fn a_snapshot_with_shards_missing_is_refused_and_a_partial_one_is_no_backup() {
+fn snapshot_with_missing_shards_is_refused() {
     let sandbox = Sandbox::new("partial");
     sandbox.simple("docs", 3);
     let lost = sandbox.red("lost");
@@ -72,7 +72,7 @@ fn what_a_snapshot_does_not_show_is_captured_index_by_index() {
 }
 
 #[test]
-fn a_count_is_not_called_exact_when_something_was_written_while_it_was_counted_or_taken() {
+fn count_is_not_exact_if_written_during_create() {
     let sandbox = Sandbox::new("written");
     let docs = sandbox.simple("docs", 10);
     let counting = sandbox.gate().close_before(&format!("GET /{docs}/_stats/docs,store?"), 1);
@@ -92,7 +92,7 @@ fn a_count_is_not_called_exact_when_something_was_written_while_it_was_counted_o
 }
 
 #[test]
-fn a_request_that_fails_leaves_the_counts_unverified_and_the_next_call_verifies_them() {
+fn unverified_counts_are_verified_by_next_call() {
     let sandbox = Sandbox::slow("unsettled");
     let begun = sandbox.run(&["create", "s", "--no-wait"]).ok().changed();
     assert_eq!((&begun.result()["snapshot"]["state"], counted(&begun).1), (&json!("IN_PROGRESS"), false));
@@ -113,7 +113,7 @@ fn a_request_that_fails_leaves_the_counts_unverified_and_the_next_call_verifies_
 }
 
 #[test]
-fn a_snapshot_that_is_another_one_when_it_has_ended_is_not_the_one_that_was_waited_for() {
+fn snapshot_replaced_during_wait_is_refused() {
     let sandbox = Sandbox::new("another");
     sandbox.simple("docs", 1);
     sandbox.create("s");
@@ -139,7 +139,7 @@ fn a_dry_run_leaves_no_state_folder() {
 }
 
 #[test]
-fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
+fn killed_create_is_resumed_with_exact_counts() {
     let sandbox = Sandbox::slow("killed");
     let create = || of_run(&sandbox, 1, &["create", "s"]);
     let (killed, uuid) = sandbox.begun(create(), "s");
@@ -164,7 +164,7 @@ fn a_create_that_was_killed_is_resumed_and_verifies_what_it_captured() {
 }
 
 #[test]
-fn a_snapshot_of_before_is_not_taken_for_a_later_one_of_its_name() {
+fn record_of_deleted_snapshot_is_not_used_for_new_one() {
     let sandbox = Sandbox::new("again");
     sandbox.simple("docs", 3);
     of_run(&sandbox, 1, &["create", "s"]).run().ok();
@@ -180,7 +180,7 @@ fn a_snapshot_of_before_is_not_taken_for_a_later_one_of_its_name() {
 }
 
 #[test]
-fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
+fn snapshot_name_in_use_is_refused_with_free_name() {
     let sandbox = Sandbox::new("name");
     sandbox.simple("docs", 1);
     let run = |n: usize, args: &[&str]| of_run(&sandbox, n, args).run();
@@ -201,7 +201,7 @@ fn a_name_in_use_is_refused_with_a_free_one_and_unique_picks_it() {
 }
 
 #[test]
-fn what_is_not_there_is_4_or_5_and_a_wrong_name_2_and_nothing_is_sent() {
+fn missing_repository_snapshot_or_server_is_refused() {
     let sandbox = Sandbox::new("absent");
     let docs = sandbox.simple("docs", 1);
     let of_snapshot = [&["show", "s"][..], &["wait", "s"], &["delete", "s"], &["stage", "s"], &["restore", "s"]];
@@ -227,7 +227,7 @@ fn what_is_not_there_is_4_or_5_and_a_wrong_name_2_and_nothing_is_sent() {
 }
 
 #[test]
-fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
+fn silent_server_is_given_up_at_timeout_or_signal() {
     let (sandbox, _, created) = Sandbox::saved("mute");
     let staged = sandbox.from(&["stage"], &created).ok();
     let before = (sandbox.content(), sandbox.names());
@@ -247,7 +247,7 @@ fn a_server_that_says_nothing_keeps_neither_the_time_limit_nor_a_signal_away() {
 }
 
 #[test]
-fn a_signal_while_a_snapshot_is_taken_cancels_it_and_another_run_is_kept_away_meanwhile() {
+fn signal_during_create_cancels_snapshot() {
     let sandbox = Sandbox::slow("term");
     let location = sandbox.location().display().to_string();
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
@@ -262,7 +262,7 @@ fn a_signal_while_a_snapshot_is_taken_cancels_it_and_another_run_is_kept_away_me
 }
 
 #[test]
-fn a_snapshot_continues_after_the_time_limit_and_is_waited_for_or_cancelled_by_delete() {
+fn snapshot_continues_after_create_times_out() {
     // The limit is long enough for all that comes before the snapshot, and that takes longer.
     let sandbox = Sandbox::at_rate("limit", "120kb");
     let create = ["create", "s", "--timeout", "10s"];
@@ -287,7 +287,7 @@ fn a_snapshot_continues_after_the_time_limit_and_is_waited_for_or_cancelled_by_d
 }
 
 #[test]
-fn a_restore_in_place_that_gave_up_waiting_is_resumed_by_the_same_command() {
+fn timed_out_in_place_restore_is_resumed() {
     let sandbox = Sandbox::new("resume").registered(&[("max_restore_bytes_per_sec", "125kb")]);
     let docs = sandbox.noise("docs", 16);
     let created = sandbox.create("s");
@@ -304,7 +304,7 @@ fn a_restore_in_place_that_gave_up_waiting_is_resumed_by_the_same_command() {
 
 /// One server is enough for it: the shard is there when the snapshot begins, and the disk fails it in the middle.
 #[test]
-fn a_snapshot_of_which_a_shard_cannot_be_written_in_the_middle_is_no_backup() {
+fn shard_write_failure_makes_snapshot_invalid() {
     let sandbox = Sandbox::new("middle");
     let hurt = sandbox.simple("hurt", 3);
     sandbox.create("before");

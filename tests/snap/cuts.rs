@@ -42,7 +42,7 @@ fn six(sandbox: &Sandbox, end: &str) -> (Ran, BTreeMap<String, (Index, Value)>) 
 }
 
 #[test]
-fn a_swap_killed_at_any_request_is_finished_by_the_same_command() {
+fn killed_swap_is_finished_by_same_command() {
     let sandbox = Sandbox::new("kill");
     let all = sandbox.name("all");
     let aliases = json!({sandbox.name("alias"): {"is_write_index": true, "filter": {"term": {"k": 1}}}, &all: {}});
@@ -133,7 +133,7 @@ fn an_exchange_that_comes_late_is_the_swaps_or_nobodys() {
 }
 
 #[test]
-fn what_a_client_writes_to_a_clone_before_the_swap_is_finished_is_not_lost_on_the_way_back() {
+fn write_before_swap_is_finished_survives_swap_back() {
     let (sandbox, live, created, staged) = staged_docs("written");
     sandbox.ask("PUT", &format!("/{live}/_alias/{}", sandbox.name("alias")), None);
     let upgraded = sandbox.content();
@@ -212,13 +212,13 @@ fn taken_back(name: &str, cuts: RangeInclusive<usize>, killed: &[usize]) {
 }
 
 #[test]
-fn a_swap_cut_before_its_exchange_is_taken_back_also_by_a_way_back_that_was_killed() {
+fn swap_killed_before_exchange_is_undone_by_swap_back() {
     let count = svc_tests::rounds("cuts before an exchange whose way back is killed everywhere", 1, 3);
     taken_back("back-early", 1..=3, &[3, 1, 2][..count]);
 }
 
 #[test]
-fn a_swap_cut_behind_its_exchange_is_taken_back_also_by_a_way_back_that_was_killed() {
+fn swap_killed_after_exchange_is_undone_by_swap_back() {
     let count = svc_tests::rounds("cuts behind an exchange whose way back is killed everywhere", 1, 5);
     taken_back("back-late", 4..=8, &[5, 4, 6, 7, 8][..count]);
 }
@@ -242,7 +242,7 @@ fn a_way_back_that_fails_says_how_it_is_resumed() {
 }
 
 #[test]
-fn an_index_that_a_client_made_during_an_interrupted_swap_is_kept_and_reported() {
+fn index_created_by_client_during_swap_is_kept() {
     let (sandbox, live, _, staged) = staged_docs("conflicting");
     // Killed at the exchange; and again when what the client has made is copied, and nobody hears that it was removed.
     let kill = || sandbox.gate().close_on("POST /_aliases", Side::After).kill(sandbox.resuming(&["swap"], &staged));
@@ -260,7 +260,7 @@ fn an_index_that_a_client_made_during_an_interrupted_swap_is_kept_and_reported()
 }
 
 #[test]
-fn a_stage_or_restore_that_is_ended_or_killed_while_it_stages_changes_nothing_live_and_is_run_again() {
+fn interrupted_staging_changes_nothing_live() {
     // Long enough to be caught at it.
     let sandbox = Sandbox::new("term").registered(&[("max_restore_bytes_per_sec", "250kb")]);
     let live = sandbox.noise("docs", 12);
@@ -298,7 +298,7 @@ fn a_stage_or_restore_that_is_ended_or_killed_while_it_stages_changes_nothing_li
 }
 
 #[test]
-fn a_swap_whose_time_is_over_before_its_exchange_is_undone_and_its_document_begins_it_again() {
+fn swap_timed_out_before_exchange_is_undone() {
     let sandbox = Sandbox::new("limit");
     // So long that one request cannot hold all of them.
     let (created, before) = six(&sandbox, &"x".repeat(180));
@@ -337,7 +337,7 @@ fn a_swap_whose_time_is_over_before_its_exchange_is_undone_and_its_document_begi
 }
 
 #[test]
-fn the_document_of_a_swap_that_failed_behind_its_exchange_finishes_it() {
+fn swap_failed_after_exchange_is_finished_by_document() {
     let sandbox = Sandbox::new("behind");
     let (created, before) = six(&sandbox, "");
     let upgraded = sandbox.content();
@@ -359,7 +359,7 @@ fn the_document_of_a_swap_that_failed_behind_its_exchange_finishes_it() {
 }
 
 #[test]
-fn a_server_that_is_away_for_a_while_behind_the_exchange_is_waited_for() {
+fn server_away_after_exchange_is_waited_for() {
     let (sandbox, live, _, staged) = staged_docs("away");
     let gate = sandbox.gate();
     gate.rule(|line| line == "POST /_aliases", Act::Cut(At::Request(0), End::Close), 1, 12);
@@ -368,7 +368,7 @@ fn a_server_that_is_away_for_a_while_behind_the_exchange_is_waited_for() {
 }
 
 #[test]
-fn term_in_the_middle_of_a_swap_does_not_cut_it_and_another_run_at_the_same_indices_is_turned_away_meanwhile() {
+fn swap_is_finished_despite_sigterm() {
     let sandbox = Sandbox::new("finish");
     let (created, before) = six(&sandbox, "");
     let staged = sandbox.from(&["stage"], &created).ok();

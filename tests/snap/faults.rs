@@ -137,7 +137,7 @@ impl Bench {
 }
 
 #[test]
-fn an_answer_that_is_lost_anywhere_does_not_keep_the_verdict_away() {
+fn create_succeeds_although_its_answer_is_lost() {
     let bench = Bench::small("answer");
     let cuts = [(0, End::Close), (1, End::Reset), (200, End::Reset), (0, End::Stall), (200, End::Stall)];
     let cuts = cuts.map(|(bytes, end)| Act::Cut(At::Answer(bytes), end));
@@ -154,7 +154,7 @@ fn an_answer_that_is_lost_anywhere_does_not_keep_the_verdict_away() {
 }
 
 #[test]
-fn a_request_that_never_comes_complete_is_6_its_outcome_is_unknown_and_the_same_command_finds_out() {
+fn incomplete_create_request_has_unknown_outcome() {
     let cuts = [(0, End::Close), (10, End::Reset), (300, End::Close)].map(|(bytes, end)| Act::Cut(At::Request(bytes), end));
     let answers = [nginx(NGINX[0]), envoy(), maintenance()].map(|answer| Act::Answer(answer, false));
     // All at once: their time goes by in waiting.
@@ -180,7 +180,7 @@ fn a_request_that_never_comes_complete_is_6_its_outcome_is_unknown_and_the_same_
 }
 
 #[test]
-fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_nothing_was_changed() {
+fn create_retries_busy_server_until_timeout() {
     let bench = Bench::small("busy");
     bench.hurt(Act::Answer(busy(), false), 2);
     bench.create("moment").run().ok().changed();
@@ -191,7 +191,7 @@ fn a_server_that_is_busy_is_asked_again_and_where_it_stays_so_that_is_5_and_noth
 }
 
 #[test]
-fn a_snapshot_that_cannot_be_cancelled_at_once_is_asked_for_now_and_then() {
+fn cancel_is_retried_while_server_is_busy() {
     let sandbox = Sandbox::slow("cancel");
     let gate = sandbox.gate();
     gate.rule(|line| line.starts_with("DELETE "), Act::Answer(busy(), false), 0, 3);
@@ -204,7 +204,7 @@ fn a_snapshot_that_cannot_be_cancelled_at_once_is_asked_for_now_and_then() {
 
 #[test]
 #[ignore = "takes minutes"]
-fn a_request_without_an_answer_whose_name_another_run_has_taken_is_given_up() {
+fn unanswered_create_is_given_up_if_name_is_taken() {
     let bench = Bench::small("taken");
     bench.hurt(Act::Hold, 1);
     let create = bench.taking("s");
@@ -214,7 +214,7 @@ fn a_request_without_an_answer_whose_name_another_run_has_taken_is_given_up() {
 }
 
 #[test]
-fn polls_that_fail_beside_a_call_decide_nothing_even_where_its_own_answer_is_lost_too() {
+fn create_succeeds_although_polls_fail() {
     let bench = Bench::new(Sandbox::slow("looks"));
     let reset = Act::Cut(At::Time(Duration::from_millis(700)), End::Reset);
     for (name, taking, polls) in [
@@ -234,7 +234,7 @@ fn polls_that_fail_beside_a_call_decide_nothing_even_where_its_own_answer_is_los
 }
 
 #[test]
-fn metadata_is_taken_to_the_last_byte_and_refused_beyond_it() {
+fn metadata_is_accepted_up_to_1024_bytes() {
     let bench = Bench::small("metadata");
     let create =
         |name: &str, why: &str| bench.create(name).args(["--taken-by", "J\u{fc}rgen \"J\"", "--taken-because", why]).run();
@@ -250,7 +250,7 @@ fn metadata_is_taken_to_the_last_byte_and_refused_beyond_it() {
 }
 
 #[test]
-fn of_hosts_that_take_the_same_name_at_once_one_wins_and_other_names_are_free() {
+fn concurrent_creates_of_same_name_have_one_winner() {
     let bench = Bench::small("race");
     let race = |name: &str, args: &[&str]| -> Vec<Ran> {
         let folders = [(); 4].map(|()| tempfile::tempdir().unwrap());
@@ -276,7 +276,7 @@ fn of_hosts_that_take_the_same_name_at_once_one_wins_and_other_names_are_free() 
 }
 
 #[test]
-fn an_index_that_goes_just_before_it_is_taken_is_never_called_saved() {
+fn index_deleted_before_snapshot_makes_it_invalid() {
     let bench = Bench::small("gone");
     let small = bench.sandbox.simple("small", 1);
     bench.hurt(Act::Hold, 1);
@@ -292,7 +292,7 @@ fn an_index_that_goes_just_before_it_is_taken_is_never_called_saved() {
 
 #[test]
 #[ignore = "takes minutes"]
-fn a_server_that_is_restarted_while_it_takes_a_snapshot_is_never_believed_to_have_done_nothing() {
+fn create_during_server_restart_never_claims_unchanged() {
     let systemd = Host::shared().unwrap().systemd;
     let server = own_server(&[]);
     let sandbox = Sandbox::on(server.search.clone(), "restart").registered(&[("max_snapshot_bytes_per_sec", "400kb")]);

@@ -88,7 +88,7 @@ fn told(ran: &Ran) {
 }
 
 #[test]
-fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothing_of_it() {
+fn second_host_does_not_redo_run_of_first() {
     let (hosts, created) = Hosts::new("after");
     let sandbox = &hosts.sandbox;
     let second = |args: &[&str]| hosts.on(1, sandbox.tool(args).args(["--run-id", RUN]));
@@ -124,7 +124,7 @@ fn on_a_second_host_the_same_run_finds_what_the_first_has_done_and_touches_nothi
 }
 
 #[test]
-fn two_hosts_that_do_the_same_at_once_end_with_the_old_or_the_new() {
+fn simultaneous_hosts_end_with_old_or_new_content() {
     let (hosts, created) = Hosts::new("once");
     let sandbox = &hosts.sandbox;
     let new = sandbox.content();
@@ -170,7 +170,7 @@ fn clear(hosts: &Hosts) {
 
 /// The first host stops just before one of its requests, the second does all of it, then the first continues.
 #[test]
-fn a_host_that_is_late_at_any_request_never_spoils_what_the_other_has_done() {
+fn delayed_host_leaves_old_or_new_content() {
     let (hosts, created) = Hosts::new("behind");
     let sandbox = &hosts.sandbox;
     let new = sandbox.content();

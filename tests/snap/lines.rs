@@ -327,7 +327,7 @@ fn chain(keys: &[&'static str]) -> Option<Site> {
 
 #[test]
 #[ignore = "minutes: starts all six servers"]
-fn snapshots_move_from_line_to_line_and_back_and_errors_name_what_cannot_move() {
+fn snapshots_move_between_major_versions() {
     let (opensearch, elasticsearch) = thread::scope(|scope| {
         let opensearch = scope.spawn(|| chain(&["opensearch-1", "opensearch-2", "opensearch-3"]));
         let elasticsearch = chain(&["elasticsearch-7", "elasticsearch-8", "elasticsearch-9"]);

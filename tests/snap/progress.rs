@@ -41,7 +41,7 @@ fn says_json(tool: Tool) {
 }
 
 #[test]
-fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_snapshot_and_of_the_wait_for_it() {
+fn terminal_shows_progress_of_create_and_wait() {
     let sandbox = Sandbox::new("bar");
     sandbox.noise("docs", 12);
     let rate = ["--rate-limit", "400kb"];
@@ -56,7 +56,7 @@ fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_snapshot_and_of_the_wait
 }
 
 #[test]
-fn a_terminal_sees_bytes_shards_rate_and_time_left_of_a_restore() {
+fn terminal_shows_progress_of_stage_and_restore() {
     let sandbox = Sandbox::new("back").registered(&[("max_restore_bytes_per_sec", "400kb")]);
     sandbox.noise("docs", 12);
     // A document in a file, since the terminal is the tool's stdin.

@@ -38,7 +38,7 @@ fn told(ran: &Ran) -> Vec<String> {
 /// On a server of their own: while one cleans up, no snapshot is taken there, in any repository. And its clock, which by default
 /// stands still for 200 ms at a time, is to tell apart when one snapshot was begun and the next.
 #[test]
-fn a_snapshot_lives_until_it_is_deleted_and_a_nightly_one_until_it_is_not_needed() {
+fn snapshot_lifecycle_from_create_to_prune() {
     let server = own_server(&[("thread_pool.estimated_time_interval", "1ms")]);
     is_taken_shown_listed_waited_for_and_deleted(&server);
     goes_when_it_is_not_needed_and_all_others_stay(&server);
@@ -203,7 +203,7 @@ fn a_snapshot_that_is_being_taken_is_never_touched() {
 }
 
 #[test]
-fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
+fn prune_retries_busy_server_until_timeout() {
     let sandbox = nightly("busy", &["n1", "n2", "n3"]);
     // What a server says while another one cleans up.
     let why = "[r:n1/u] cannot delete snapshot while a repository cleanup is in-progress in [RepositoryCleanupInProgress[[r]]]";
@@ -225,7 +225,7 @@ fn a_server_that_is_busy_is_asked_again_as_long_as_the_time_limit_allows() {
 }
 
 #[test]
-fn a_prune_that_is_interrupted_or_killed_says_how_far_it_came_and_is_resumed() {
+fn interrupted_prune_reports_what_was_deleted() {
     let sandbox = nightly("cut", &["n1", "n2", "n3", "n4"]);
     let gate = sandbox.gate().close_on("/n2", Side::Before).hanging_up();
     let cut = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(6, "outcome_unknown").changed();

@@ -47,7 +47,7 @@ fn codes(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn a_snapshot_is_taken_without_the_throttle_and_the_repository_is_afterwards_as_it_was() {
+fn rate_limit_of_create_is_put_back_afterwards() {
     for set in [None, Some("400kb")] {
         let sandbox = Sandbox::new("off").registered(&set.map(|value| (SNAPSHOT, value)).into_iter().collect::<Vec<_>>());
         sandbox.simple("docs", 3);
@@ -96,7 +96,7 @@ fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
 }
 
 #[test]
-fn what_a_killed_create_left_is_told_by_health_and_put_back_by_the_next_call() {
+fn throttle_left_by_killed_create_is_put_back() {
     let sandbox = Sandbox::new("kill").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.noise("docs", 20);
     let before = settings(&sandbox);
@@ -150,7 +150,7 @@ fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
 }
 
 #[test]
-fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
+fn concurrent_run_leaves_rate_of_first_unchanged() {
     let sandbox = Sandbox::new("two");
     sandbox.noise("docs", 20);
     sandbox.simple("few", 3);
@@ -180,7 +180,7 @@ fn a_second_run_leaves_the_rate_of_a_first_one_alone_and_so_does_a_register() {
 }
 
 #[test]
-fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_request_that_puts_it_back() {
+fn rate_record_of_other_host_is_left_unchanged() {
     let sandbox = Sandbox::new("note");
     sandbox.simple("docs", 3);
     let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())]);
@@ -202,7 +202,7 @@ fn a_note_of_another_host_is_left_alone_and_the_warning_names_the_request_that_p
 }
 
 #[test]
-fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
+fn rate_is_unchanged_while_other_snapshot_runs() {
     let sandbox = Sandbox::new("beside").registered(&[(SNAPSHOT, "400kb")]);
     sandbox.noise("docs", 20);
     sandbox.simple("few", 3);
@@ -221,7 +221,7 @@ fn while_another_snapshot_runs_the_rate_is_left_as_it_is_with_a_warning() {
 }
 
 #[test]
-fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or_says_that_this_is_unknown() {
+fn rate_is_put_back_if_create_ends_while_setting_it() {
     let sandbox = Sandbox::new("half").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.simple("docs", 3);
     let before = settings(&sandbox);
@@ -257,7 +257,7 @@ fn a_call_that_ends_while_the_throttle_is_being_taken_off_leaves_it_as_it_was_or
 }
 
 #[test]
-fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
+fn concurrent_repository_change_is_not_overwritten() {
     let sandbox = Sandbox::new("rewrite");
     sandbox.simple("docs", 3);
     let path = format!("/_snapshot/{}", sandbox.prefix);
@@ -299,7 +299,7 @@ fn whoever_rewrites_the_repository_meanwhile_is_not_overwritten() {
 }
 
 #[test]
-fn a_repository_with_secrets_among_its_settings_keeps_its_throttle_and_no_document_shows_them() {
+fn repository_with_secrets_keeps_its_throttle() {
     let mut sandbox = Sandbox::new("secret");
     sandbox.simple("docs", 3);
     for (secrets, recorded) in [
@@ -337,7 +337,7 @@ fn left_by_a_dead_run(sandbox: Sandbox) -> Sandbox {
 }
 
 #[test]
-fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_running_there() {
+fn wait_puts_rate_back_unless_repository_is_locked() {
     let sandbox = Sandbox::new("waits");
     sandbox.simple("docs", 3);
     sandbox.create("good");
@@ -369,7 +369,7 @@ fn wait_puts_a_rate_back_whatever_its_verdict_but_only_when_nobody_else_is_runni
 }
 
 #[test]
-fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_limit() {
+fn call_ends_at_timeout_if_server_falls_silent() {
     let calls: [(&[&str], usize, Side, &str); 5] = [
         (&["create", "s", "--rate-limit", "none"], 1, Side::After, "timeout"),
         (&["create", "s", "--rate-limit", "none"], 2, Side::Before, "timeout"),
@@ -393,7 +393,7 @@ fn a_server_that_falls_silent_does_not_keep_a_call_much_longer_than_its_time_lim
 }
 
 #[test]
-fn what_may_take_hours_ends_on_a_signal_and_says_what_continues_by_itself() {
+fn interrupted_delete_or_cleanup_says_it_continues() {
     let sandbox = Sandbox::at_rate("hours", "100kb");
     // One that continues to wait is killed as one that hangs.
     let interrupted = |args: &[&str], gate: Gate| {
@@ -442,7 +442,7 @@ fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
 }
 
 #[test]
-fn a_clusters_throttle_on_restores_is_put_back_on_every_way_out() {
+fn cluster_restore_throttle_is_put_back_after_any_exit() {
     let own = own_server(&[]);
     let sandbox = Sandbox::on(own.search.clone(), "cluster").registered(&[]);
     sandbox.noise("docs", 12);

@@ -20,7 +20,7 @@ fn uuid(sandbox: &Sandbox, index: &str) -> Value {
 }
 
 #[test]
-fn patterns_with_exclusions_restore_what_they_name_wherever_the_exclusions_stand() {
+fn exclusion_patterns_apply_at_any_position() {
     let sandbox = Sandbox::new("patterns");
     let names = ["a", "b1", "b2", "c"].map(|suffix| sandbox.simple(suffix, 3));
     let created = sandbox.create("s1");
@@ -34,7 +34,7 @@ fn patterns_with_exclusions_restore_what_they_name_wherever_the_exclusions_stand
 }
 
 #[test]
-fn what_is_another_applications_or_the_securitys_never_changes() {
+fn restore_keeps_other_and_security_indices_unchanged() {
     let sandbox = Sandbox::new("second");
     let ours = sandbox.simple("docs", 10);
     let others = [format!("second-{}", sandbox.prefix), format!(".security-{}", sandbox.prefix)];
@@ -70,7 +70,7 @@ fn what_is_another_applications_or_the_securitys_never_changes() {
 }
 
 #[test]
-fn a_direct_restore_that_was_killed_is_resumed_by_the_same_command() {
+fn killed_direct_restore_is_finished_by_same_command() {
     let sandbox = Sandbox::new("unopened");
     let lost = sandbox.written_through(&sandbox.name("alias"), "lost");
     sandbox.fill(&lost, 0, 20);
@@ -104,7 +104,7 @@ fn held_direct(sandbox: &Sandbox) -> (String, Gate, Spawned) {
 }
 
 #[test]
-fn an_index_restored_under_its_own_name_takes_no_writes_before_it_is_verified() {
+fn direct_restore_blocks_writes_until_verified() {
     let sandbox = Sandbox::new("direct");
     let (docs, gate, tool) = held_direct(&sandbox);
     let document = format!("/{docs}/_doc/client?refresh=true");
@@ -119,7 +119,7 @@ fn an_index_restored_under_its_own_name_takes_no_writes_before_it_is_verified() 
 }
 
 #[test]
-fn a_restore_that_is_ended_removes_what_it_restored_under_a_live_name_and_not_what_a_client_made_there() {
+fn interrupted_direct_restore_removes_only_its_index() {
     for is_clients in [false, true] {
         let sandbox = Sandbox::new(if is_clients { "ended-client" } else { "ended" });
         let (docs, gate, tool) = held_direct(&sandbox);
@@ -138,7 +138,7 @@ fn a_restore_that_is_ended_removes_what_it_restored_under_a_live_name_and_not_wh
 /// A server of the test's own, on a disk that nobody else fills: its limits are set, and it is the service's alone (the scope
 /// `*`).
 #[test]
-fn a_restore_that_the_disks_or_the_limit_of_shards_do_not_allow_is_refused_with_nothing_sent() {
+fn restore_exceeding_disk_or_shard_limit_is_refused() {
     let host = Host::shared().unwrap();
     let extra = [("cluster.routing.allocation.disk.threshold_enabled".to_owned(), "true".to_owned())];
     let settings = Settings { extra: extra.into(), ..Settings::default() };
@@ -235,7 +235,7 @@ fn a_restore_that_the_disks_or_the_limit_of_shards_do_not_allow_is_refused_with_
 
 /// The index that a server makes for itself, by the name by which the procedure's pattern leaves it out.
 #[test]
-fn the_procedures_pattern_passes_over_the_geoip_index_whether_the_snapshot_holds_it_or_not() {
+fn default_pattern_excludes_geoip_index() {
     const GEOIP: &str = ".geoip_databases";
     let sandbox = Sandbox::new("geoip");
     let docs = sandbox.simple("docs", 3);
@@ -267,7 +267,7 @@ fn the_procedures_pattern_passes_over_the_geoip_index_whether_the_snapshot_holds
 /// Many cuts at places that nobody chose.
 #[test]
 #[ignore = "minutes: 50 swaps, each cut up to six times"]
-fn a_swap_cut_at_random_and_run_again_never_loses_a_document() {
+fn randomly_cut_swap_loses_no_document() {
     let sandbox = Sandbox::new("random");
     let mut random = Random::of(random::seed());
     let alias = sandbox.name("alias");

@@ -11,7 +11,7 @@ use svc_tests::s3::{BUCKET, KEY, S3};
 
 /// One after the other: the store loses its bucket with the last object, and what the first leaves there stays.
 #[test]
-fn an_object_store_is_a_repository_as_a_folder_is_and_a_lost_host_comes_back_from_it() {
+fn backup_and_lost_host_recovery_with_s3_repository() {
     let host = Host::shared().unwrap();
     let s3 = S3::start(&host).unwrap();
     is_a_repository_as_a_folder_is(&s3);

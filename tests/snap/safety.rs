@@ -17,7 +17,7 @@ fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
 }
 
 #[test]
-fn a_staged_copy_that_is_not_as_it_was_verified_never_replaces_what_is_live() {
+fn changed_staged_copy_is_not_swapped() {
     let (sandbox, docs, created) = Sandbox::saved("unsound");
     let staged = sandbox.from(&["stage"], &created).ok();
     let copy = staged.result()["indices"][0]["copy"].as_str().unwrap().to_owned();
@@ -73,7 +73,7 @@ fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
 }
 
 #[test]
-fn when_one_index_cannot_be_closed_the_others_are_opened_again() {
+fn indices_are_reopened_if_one_cannot_be_closed() {
     let sandbox = Sandbox::new("reopen");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
     let created = sandbox.create("s1");
@@ -86,7 +86,7 @@ fn when_one_index_cannot_be_closed_the_others_are_opened_again() {
 }
 
 #[test]
-fn a_staging_whose_answer_is_lost_says_that_nothing_was_changed_only_where_it_is_so() {
+fn stage_without_answer_reports_unchanged_or_unknown() {
     let (sandbox, _, created) = Sandbox::saved("unsure");
     for (side, run) in [(Side::After, "20261120t070001z-test"), (Side::Before, "20261120t070002z-test")] {
         let gate = sandbox.gate().close_on("/_restore", side).hanging_up();
@@ -115,7 +115,7 @@ fn a_restore_asks_a_server_again_that_is_too_busy_to_begin_it() {
 }
 
 #[test]
-fn what_is_discarded_of_a_run_is_of_no_run_whose_name_begins_so() {
+fn discard_keeps_run_with_same_name_prefix() {
     let (sandbox, _, created) = Sandbox::saved("prefix");
     let runs = ["20260101t000000z-x", "20260101t000000z-x-2"];
     runs.iter().for_each(|run| drop(sandbox.from(&["stage", "--run-id", run], &created).ok()));
@@ -154,7 +154,7 @@ fn a_restore_that_can_take_nothing_back_says_what_it_left() {
 }
 
 #[test]
-fn a_restore_that_is_undone_and_whose_staging_stays_has_changed_something() {
+fn failed_restore_that_leaves_copies_reports_changed() {
     let (sandbox, _, created) = Sandbox::saved("stays");
     let gate = sandbox.gate().refusing("POST /_aliases", 1, (400, "illegal_argument_exception", "no"));
     let gate = gate.refusing("DELETE /svc-staged-", 1000, DENIED);
@@ -163,7 +163,7 @@ fn a_restore_that_is_undone_and_whose_staging_stays_has_changed_something() {
 }
 
 #[test]
-fn what_a_killed_restore_has_left_without_writes_under_a_live_name_is_discarded() {
+fn discard_removes_index_left_by_killed_restore() {
     let sandbox = Sandbox::new("unopened").registered(&[("max_restore_bytes_per_sec", "100kb")]);
     let lost = sandbox.noise("lost", 10);
     sandbox.ask("PUT", &format!("/{lost}/_alias/{}", sandbox.name("alias")), None);
@@ -183,7 +183,7 @@ fn what_a_killed_restore_has_left_without_writes_under_a_live_name_is_discarded(
 }
 
 #[test]
-fn the_document_has_what_was_found_out_about_a_restore_whatever_becomes_of_its_record() {
+fn restore_reports_content_differs_without_record() {
     let (sandbox, docs, created) = Sandbox::saved("verdict");
     let mut forged = created.doc().clone();
     forged["result"]["captured"][0]["docs_count"] = json!(11);
@@ -201,7 +201,7 @@ fn the_document_has_what_was_found_out_about_a_restore_whatever_becomes_of_its_r
 }
 
 #[test]
-fn the_disk_space_for_a_snapshot_is_what_the_server_says_or_what_was_captured_or_unknown() {
+fn needed_disk_space_comes_from_server_or_capture() {
     let (sandbox, docs, created) = Sandbox::saved("sizes");
     let says = sandbox.search.product == Product::OpenSearch;
     let stage = |gate: &Gate| sandbox.resuming(&["stage"], &created).via(gate);
@@ -235,7 +235,7 @@ fn the_disk_space_for_a_snapshot_is_what_the_server_says_or_what_was_captured_or
 }
 
 #[test]
-fn a_snapshot_that_is_named_comes_back_with_what_this_host_captured_of_it() {
+fn restore_by_name_uses_capture_of_this_host() {
     let sandbox = Sandbox::new("captured");
     let alias = sandbox.name("alias");
     let docs = sandbox.written_through(&alias, "docs");
@@ -252,7 +252,7 @@ fn a_snapshot_that_is_named_comes_back_with_what_this_host_captured_of_it() {
 }
 
 #[test]
-fn a_dry_run_prints_the_requests_and_changes_nothing() {
+fn dry_run_prints_requests_without_changes() {
     let (sandbox, _, created) = Sandbox::saved("dry");
     let content = sandbox.content();
     let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
@@ -267,7 +267,7 @@ fn a_dry_run_prints_the_requests_and_changes_nothing() {
 }
 
 #[test]
-fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
+fn drop_old_leaves_nothing_to_swap_back() {
     let (sandbox, live, created) = Sandbox::saved("drop");
     let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
     assert_eq!(sandbox.names(), [live]);
@@ -275,7 +275,7 @@ fn drop_old_keeps_nothing_and_cannot_be_taken_back() {
 }
 
 #[test]
-fn the_longest_name_of_an_index_is_staged_and_swapped() {
+fn index_with_longest_name_is_restored() {
     let sandbox = Sandbox::new("long");
     let suffix = "x".repeat(255 - sandbox.prefix.len() - 1);
     let (long, short) = (sandbox.simple(&suffix, 3), sandbox.simple("short", 4));
@@ -288,7 +288,7 @@ fn the_longest_name_of_an_index_is_staged_and_swapped() {
 }
 
 #[test]
-fn two_restores_under_one_run_id_are_one_only_where_they_want_the_same() {
+fn same_run_id_for_different_restore_is_refused() {
     let sandbox = Sandbox::new("one-run");
     let (a, b) = (sandbox.simple("a", 3), sandbox.simple("b", 3));
     sandbox.create("s1");

@@ -9,7 +9,7 @@ use svc_tests::prelude::*;
 use svc_tests::rights;
 
 #[test]
-fn a_server_as_its_vendor_installs_it_is_configured_once_and_a_second_time_changes_nothing() {
+fn second_configure_of_vendor_server_changes_nothing() {
     let host = Host::shared().unwrap();
     let server = host.search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
     let sandbox = Sandbox::on(server.search.clone(), "setup");
@@ -175,7 +175,7 @@ const FILES: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn configuration_files_get_a_line_and_keep_their_rights_or_are_refused_with_the_line_to_write() {
+fn path_repo_is_added_without_changing_file_rights() {
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "files");
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -272,7 +272,7 @@ fn health_that_waits_asks_again_only_for_what_is_cheap() {
 }
 
 #[test]
-fn the_request_of_every_type_is_built_and_a_type_that_needs_a_plugin_names_it() {
+fn register_builds_request_for_every_type() {
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "types");
     let path = format!("/_snapshot/{}", sandbox.prefix);
     for (kind, settings) in [
@@ -345,7 +345,7 @@ fn a_repository_whose_files_are_gone_is_damaged_whoever_asks() {
 }
 
 #[test]
-fn a_verification_that_is_not_possible_says_nothing_of_the_repository() {
+fn refused_verification_leaves_repository_unknown() {
     let sandbox = Sandbox::new("unverified");
     for (status, kind) in [(403, "security_exception"), (503, "concurrent_snapshot_execution_exception")] {
         let verify = format!("POST /_snapshot/{}/_verify", sandbox.prefix);

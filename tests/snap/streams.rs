@@ -37,7 +37,7 @@ fn is_restored(ran: &Ran) -> bool {
 
 /// OpenSearch gives no alias to a data stream, so none has to come back with one; on Elasticsearch that is seen below.
 #[test]
-fn a_data_stream_is_neither_staged_nor_swapped_and_comes_back_in_place() {
+fn data_stream_is_restored_only_in_place() {
     let sandbox = Sandbox::new("stream");
     if !removes_streams(&sandbox) {
         return svc_tests::skip("a data stream restored in place: this distribution does not serve /_data_stream");
@@ -106,7 +106,7 @@ fn a_data_stream_is_neither_staged_nor_swapped_and_comes_back_in_place() {
 }
 
 #[test]
-fn a_restore_in_place_killed_at_any_request_is_finished_by_the_same_command() {
+fn killed_in_place_restore_is_finished_by_same_command() {
     let sandbox = Sandbox::new("kill-ds");
     let has_streams = removes_streams(&sandbox);
     let name = has_streams.then(|| stream(&sandbox, "logs"));
@@ -135,7 +135,7 @@ fn a_restore_in_place_killed_at_any_request_is_finished_by_the_same_command() {
 }
 
 #[test]
-fn what_a_client_made_while_an_interrupted_restore_in_place_had_deleted_it_is_not_taken_for_the_backups() {
+fn index_created_by_client_is_not_taken_as_restored() {
     let sandbox = Sandbox::new("conflicting-ds");
     let docs = sandbox.simple("docs", 4);
     sandbox.create("s1");
@@ -208,7 +208,7 @@ fn of_the_server(sandbox: &Sandbox) -> Vec<&'static str> {
 }
 
 #[test]
-fn on_a_server_that_is_thrown_away_its_own_is_skipped_and_a_stream_comes_back_with_its_aliases() {
+fn server_indices_are_skipped_unless_scope_names_them() {
     let server = own_server(&[]);
     what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it(&server);
     a_stream_comes_back_with_its_aliases(&server);

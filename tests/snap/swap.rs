@@ -62,7 +62,7 @@ fn upgrade(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_restore_restores_everything_as_it_was_and_is_taken_back_completely() {
+fn restore_and_swap_back_are_complete() {
     let sandbox = Sandbox::new("all");
     let indices = all_kinds(&sandbox);
     let other = format!("oa-{}", sandbox.prefix);
@@ -99,7 +99,7 @@ fn a_restore_restores_everything_as_it_was_and_is_taken_back_completely() {
 }
 
 #[test]
-fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
+fn exact_swap_keeps_surplus_index_as_previous() {
     let sandbox = Sandbox::new("exact");
     let alias = sandbox.name("alias");
     let one = sandbox.written_through(&alias, "1");
@@ -134,7 +134,7 @@ fn exact_takes_away_what_the_backup_does_not_hold_and_keeps_it() {
 }
 
 #[test]
-fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
+fn in_place_restore_names_all_conflicts() {
     let sandbox = Sandbox::new("place");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
     let created = sandbox.create("s1");
@@ -162,7 +162,7 @@ fn in_place_all_conflicts_are_named_and_nothing_is_sent() {
 }
 
 #[test]
-fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snapshot_holds() {
+fn missing_index_is_restored_directly_with_aliases() {
     let sandbox = Sandbox::new("lost");
     let indices = all_kinds(&sandbox);
     let before = sandbox.content();
@@ -179,7 +179,7 @@ fn an_index_that_is_not_live_is_restored_directly_with_the_aliases_that_the_snap
 }
 
 #[test]
-fn an_index_that_was_closed_is_closed_again_and_a_live_one_that_is_closed_is_swapped_too() {
+fn closed_index_state_is_restored_by_swap() {
     let sandbox = Sandbox::new("closed");
     let docs = sandbox.index("docs", json!({"aliases": {sandbox.name("shut"): {}}}));
     sandbox.fill(&docs, 0, 10);
@@ -229,7 +229,7 @@ fn blocked(sandbox: &Sandbox) -> (Vec<(String, &'static str)>, Ran) {
 }
 
 #[test]
-fn an_index_that_was_read_only_is_swapped_in_and_is_so_again_also_when_the_swap_was_killed_at_one_of_its_last_requests() {
+fn index_blocks_are_restored_by_resumed_swap() {
     let sandbox = Sandbox::new("read-only");
     let (indices, created) = blocked(&sandbox);
     let upgraded = sandbox.content();
@@ -258,7 +258,7 @@ fn an_index_that_was_read_only_is_swapped_in_and_is_so_again_also_when_the_swap_
 
 /// The servers of the tests have no lifecycle management, and know none of its settings.
 #[test]
-fn indices_whose_lifecycle_settings_the_server_does_not_take_become_live_without_them() {
+fn unknown_lifecycle_settings_are_dropped_with_warning() {
     let sandbox = Sandbox::new("lifecycle");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
     let created = sandbox.create("s1");
@@ -284,7 +284,7 @@ fn indices_whose_lifecycle_settings_the_server_does_not_take_become_live_without
 }
 
 #[test]
-fn a_policy_of_index_state_management_is_attached_again_or_a_warning_says_so() {
+fn ism_policy_is_attached_again_or_warned_about() {
     let sandbox = Sandbox::new("ism");
     if sandbox.search.product != Product::OpenSearch {
         return svc_tests::skip("a policy of index state management: OpenSearch alone has it");

@@ -43,7 +43,7 @@ fn a_count_that_is_not_what_was_captured_is_never_made_live() {
 }
 
 #[test]
-fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_never_notices() {
+fn corrupt_snapshot_fails_stage_and_restore() {
     let sandbox = Sandbox::new("flip");
     sandbox.simple("a", 40);
     let b = sandbox.index("b", json!({"settings": {"number_of_replicas": 0}}));
@@ -61,7 +61,7 @@ fn a_snapshot_with_a_flipped_byte_shows_when_it_is_staged_and_the_live_index_nev
 }
 
 #[test]
-fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
+fn missing_invalid_or_out_of_scope_input_is_refused() {
     let (sandbox, live, created) = Sandbox::saved("bad");
     let staged = sandbox.from(&["stage"], &created).ok();
     let content = sandbox.content();
@@ -94,7 +94,7 @@ fn what_is_absent_invalid_or_not_ours_is_refused_before_anything_is_changed() {
 
 /// By every step that continues from one.
 #[test]
-fn a_document_that_is_invalid_or_of_another_cluster_or_snapshot_is_refused() {
+fn document_invalid_or_of_other_cluster_is_refused() {
     let (sandbox, _, created) = Sandbox::saved("from");
     let staged = sandbox.from(&["stage"], &created).ok();
     let content = sandbox.content();
@@ -151,7 +151,7 @@ fn names_the_block(refused: Ran, index: &str, block: &str) {
 }
 
 #[test]
-fn an_index_or_a_staged_copy_whose_block_is_in_the_way_is_named_before_anything_is_changed() {
+fn blocked_index_or_copy_is_named_before_any_change() {
     let sandbox = Sandbox::new("blocked");
     let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
     let created = sandbox.create("s1");
@@ -195,7 +195,7 @@ fn an_index_or_a_staged_copy_whose_block_is_in_the_way_is_named_before_anything_
 }
 
 #[test]
-fn what_takes_writes_again_before_the_exchange_is_not_exchanged() {
+fn swap_is_refused_if_write_block_is_removed() {
     let (sandbox, docs, created) = Sandbox::saved("unblocked");
     let staged = sandbox.from(&["stage"], &created).ok();
     let (content, copies) = (sandbox.content(), sandbox.copies());
@@ -209,7 +209,7 @@ fn what_takes_writes_again_before_the_exchange_is_not_exchanged() {
 }
 
 #[test]
-fn what_blocks_limits_and_refusals_of_a_server_keep_from_being_changed_is_named() {
+fn blocks_limits_and_refusals_of_server_are_named() {
     let own = own_server(&[]);
     metadata_that_are_blocked_are_named_by_every_step_and_a_snapshot_leaves_no_such_block(&own);
     a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed(&own);
@@ -243,7 +243,7 @@ fn metadata_that_are_blocked_are_named_by_every_step_and_a_snapshot_leaves_no_su
 }
 
 #[test]
-fn an_alias_of_the_backup_that_is_the_name_of_an_index_is_refused_before_anything_is_staged() {
+fn alias_named_like_existing_index_is_refused() {
     let sandbox = Sandbox::new("alias-index");
     let alias = sandbox.name("alias");
     let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
@@ -376,7 +376,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
 
 #[test]
 #[ignore = "takes a minute"]
-fn a_staging_that_no_node_takes_ends_and_leaves_nothing() {
+fn stage_that_no_node_allocates_leaves_nothing() {
     let own = own_server(&[]);
     let sandbox = Sandbox::on(own.search.clone(), "nowhere").registered(&[]);
     let docs = sandbox.simple("docs", 10);

@@ -89,7 +89,7 @@ fn counted(sandbox: &Sandbox, alias: &str, before: u64, clients: &Clients, step:
 }
 
 #[test]
-fn writes_through_the_live_alias_continue_while_a_snapshot_is_staged_and_no_count_is_ever_wrong() {
+fn writes_through_alias_continue_during_stage() {
     // Slow enough to be counted several times on a busy machine too.
     let sandbox = Sandbox::new("write").registered(&[("max_restore_bytes_per_sec", "100kb")]);
     let alias = sandbox.name("alias");
@@ -115,7 +115,7 @@ fn writes_through_the_live_alias_continue_while_a_snapshot_is_staged_and_no_coun
 
 /// On a server of their own, whose scope is `*`: no client may create an index of a live name while it is not there.
 #[test]
-fn what_clients_write_during_a_restore_is_not_lost_and_the_setting_that_keeps_them_off_is_put_back() {
+fn client_writes_during_restore_are_not_lost() {
     // What the server's own file says counts where the cluster has no such setting.
     let own = own_server(&[("action.auto_create_index", "'+sb*,+x*'")]);
     bulk_writers_by_name_and_by_alias_lose_nothing_that_was_accepted_and_leave_no_index(&own);

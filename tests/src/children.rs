@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_that_progresses_is_waited_for_and_one_that_does_not_is_ended_and_has_no_status() {
+    fn group_without_progress_is_ended_without_status() {
         let mut child = grouped("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap();
         assert_eq!(while_it_progresses(&mut child, Duration::from_millis(200), || ()).unwrap(), None);
         assert!(wait::gone(wait::HANG, || killpg(Pid::from_raw(child.id().cast_signed()), None).is_err()));

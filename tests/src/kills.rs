@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_is_killed_at_the_chosen_call_and_at_no_other() {
+    fn shell_is_killed_at_chosen_system_call_only() {
         if !possible("a shell") {
             return;
         }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_page_leaves_out_may_be_anything_and_the_rest_is_to_the_letter() {
+    fn ellipsis_of_page_matches_any_text() {
         assert!(is_like("abc", "abc") && !is_like("abc", "abd") && !is_like("abcd", "abc"));
         assert!(is_like("a 17 b 18 c", "a … b … c") && is_like("a  b  c", "a … b … c"));
         assert!(!is_like("a 17 x 18 c", "a … b … c") && !is_like("a 17 b 18 d", "a … b … c"));

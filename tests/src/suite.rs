@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn each_database_runs_its_own_and_whoever_is_free_the_rest() {
+    fn targets_run_on_their_databases_or_any_free_host() {
         let (os2, os3, es8) = ("opensearch-2", "opensearch-3", "elasticsearch-8");
         let wanted = [
             "elasticsearch-8 swap",
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_picks_targets_and_names() {
+    fn filter_selects_targets_and_names() {
         for (words, deep, command) in [
             ("--test swap a_node -- --nocapture", false, "--test swap a_node -- --nocapture"),
             ("--test pg", true, "--test pg -- --include-ignored"),
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tests_are_counted_and_what_is_left_out_is_named_once_with_all_its_places() {
+    fn tests_are_counted_with_omissions_named_once() {
         const OUTPUT: &str = "running 2 tests\ntest a ... ok\ntest b::c ... ignored, takes minutes\n\
             test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s\n\
             test result: FAILED. 30 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.10s\n";

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_is_seen_in_the_status_and_a_tool_that_nobody_waits_for_is_ended_with_its_children() {
+    fn dropped_tool_is_ended_with_its_children() {
         let ran = shell("echo ready >&2; exec sleep 60").spawn();
         let ran = ran.interrupted("the shell", (Signal::SIGTERM, true), |tool| tool.stderr_so_far().contains("ready"));
         assert_eq!(ran.status, 143);

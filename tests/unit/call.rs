@@ -6,7 +6,7 @@ use svc_tests::tool::{Ran, Tool};
 use crate::own::{Own, SIMPLE, manager, says, tool};
 
 #[test]
-fn a_unit_is_started_from_a_document_only_if_it_was_running_then() {
+fn start_from_document_skips_unit_not_running_then() {
     let unit = Own::new("from", SIMPLE);
     let asleep = unit.tool("status").run().ok().text();
     let ran = unit.start_from(asleep).run().ok().unchanged();
@@ -26,7 +26,7 @@ fn a_unit_is_started_from_a_document_only_if_it_was_running_then() {
 }
 
 #[test]
-fn a_dry_run_prints_the_command_and_does_nothing() {
+fn dry_run_prints_systemctl_command_without_change() {
     let unit = Own::new("dry", SIMPLE);
     let dry = |step: &str| {
         let before = unit.status();
@@ -43,7 +43,7 @@ fn a_dry_run_prints_the_command_and_does_nothing() {
 }
 
 #[test]
-fn the_unit_is_that_of_the_command_line_then_of_the_environment_then_the_products() {
+fn unit_argument_wins_over_environment_and_default() {
     let systemd = manager();
     let status = || tool(&systemd, "status").arg("--user");
     let told = |ran: &Ran| ["unit", "manager"].map(|key| ran.result()[key].as_str().unwrap_or_default().to_owned());
@@ -65,7 +65,7 @@ fn the_unit_is_that_of_the_command_line_then_of_the_environment_then_the_product
 }
 
 #[test]
-fn an_address_to_be_ready_at_is_a_host_with_a_port_or_a_url_without_a_password() {
+fn invalid_ready_address_exits_2() {
     let systemd = manager();
     let start = |option: &str, value: &str| tool(&systemd, "start").args([option, value]).arg("user:unit-test-nobody").run();
     for (option, wrong) in [

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::own::{DEAF, Own, Polls, SIMPLE, after, ready_once, says};
 
 #[test]
-fn term_in_the_middle_of_a_start_says_that_systemd_continues_and_how_to_wait() {
+fn interrupted_start_names_command_to_wait() {
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
     let unit = Own::new("term", &ready_once(&ready));
@@ -29,7 +29,7 @@ fn term_in_the_middle_of_a_start_says_that_systemd_continues_and_how_to_wait() {
 }
 
 #[test]
-fn a_signal_while_a_unit_settles_and_while_it_stops_leaves_it_to_systemd() {
+fn signal_during_settle_or_stop_leaves_unit_to_systemd() {
     let unit = Own::new("term-settle", &format!("{DEAF}\nTimeoutStopSec=10min"));
     for (step, options, state, signal) in
         [("start", vec!["--settle", "60s"], "active", Signal::SIGINT), ("stop", vec![], "deactivating", Signal::SIGTERM)]
@@ -52,7 +52,7 @@ fn a_signal_while_a_unit_settles_and_while_it_stops_leaves_it_to_systemd() {
 }
 
 #[test]
-fn waiting_for_a_unit_ends_when_somebody_starts_it_and_when_it_fails() {
+fn wait_ends_when_unit_starts_or_fails() {
     let unit = Own::new("waited", SIMPLE);
     unit.tool("wait").args(["--timeout", "500ms"]).run().fails(6, "timeout").unchanged();
     let polls = Polls::new();

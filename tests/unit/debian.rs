@@ -7,7 +7,7 @@ use crate::own::{DEAF, after, says};
 
 #[test]
 #[ignore = "fetches and boots a whole Debian"]
-fn under_a_system_manager_a_failure_carries_the_journal_and_a_unit_that_has_to_be_killed_is_told() {
+fn system_manager_reports_journal_and_killed_unit() {
     if let Some(program) = Debian::missing() {
         return svc_tests::skip(&format!("the units of a system manager: there is no {program}"));
     }

@@ -24,7 +24,7 @@ fn a_unit_that_was_not_started_because_another_failed_says_so() {
 }
 
 #[test]
-fn a_failed_unit_that_was_not_started_again_because_another_failed_may_have_changed_that_other() {
+fn failed_requirement_leaves_change_of_start_unknown() {
     let folder = tempfile::tempdir().unwrap();
     let there = folder.path().join("there");
     fs::write(&there, "").unwrap();
@@ -41,7 +41,7 @@ fn a_failed_unit_that_was_not_started_again_because_another_failed_may_have_chan
 }
 
 #[test]
-fn a_unit_that_waits_for_another_is_not_at_rest_and_its_start_is_cancelled_by_a_stop() {
+fn queued_start_is_pending_until_stop_cancels_it() {
     let other = Own::new("first", STARTING);
     let unit = Own::with("second", &format!("After={}", other.name), SIMPLE);
     other.systemctl(&["start", "--no-block"]);
@@ -54,7 +54,7 @@ fn a_unit_that_waits_for_another_is_not_at_rest_and_its_start_is_cancelled_by_a_
 }
 
 #[test]
-fn a_start_that_was_interrupted_while_it_waits_for_another_unit_has_changed_something() {
+fn interrupted_queued_start_is_reported_as_change() {
     let other = Own::new("ahead", STARTING);
     let unit = Own::with("behind", &format!("After={}", other.name), SIMPLE);
     other.systemctl(&["start", "--no-block"]);
@@ -70,7 +70,7 @@ fn a_start_that_was_interrupted_while_it_waits_for_another_unit_has_changed_some
 }
 
 #[test]
-fn what_stops_along_with_a_unit_is_named_and_a_start_from_the_document_starts_it_again() {
+fn stopped_dependents_are_restarted_from_document() {
     let unit = Own::new("needed", SIMPLE);
     let needs = format!("Requires={0}\nAfter={0}", unit.name);
     let near = Own::needing(&unit, "requires", SIMPLE);
@@ -125,7 +125,7 @@ fn with_dependent(name: &str, test: &str, file: &Path) -> (Own, Own, String) {
 }
 
 #[test]
-fn a_dependent_that_does_not_start_again_is_for_a_person_to_look_at() {
+fn dependent_that_fails_to_start_needs_review() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     let (unit, _frail, stopped) = with_dependent("whole", "test ! -e FILE", &file);
@@ -136,7 +136,7 @@ fn a_dependent_that_does_not_start_again_is_for_a_person_to_look_at() {
 }
 
 #[test]
-fn a_start_that_is_interrupted_at_a_dependent_names_the_dependent_to_wait_for() {
+fn interrupted_start_names_dependent_to_wait_for() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     let (unit, late, stopped) = with_dependent("cut", "test ! -e FILE || sleep 600", &file);

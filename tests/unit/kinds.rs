@@ -10,7 +10,7 @@ use svc_tests::{os, wait};
 use crate::own::{Own, Polls, SIMPLE, after, done_once, manager, says, tool};
 
 #[test]
-fn a_unit_that_is_not_there_is_stopped_already_and_cannot_be_anything_else() {
+fn missing_unit_is_already_stopped_but_cannot_start() {
     let systemd = manager();
     let named = |step: &str| tool(&systemd, step).arg("user:unit-test-nobody.service");
     let stopped = named("stop").run().ok().unchanged();
@@ -82,7 +82,7 @@ fn a_oneshot_unit_that_somebody_has_started_is_waited_for() {
 }
 
 #[test]
-fn a_unit_file_that_was_changed_but_not_read_again_is_warned_of() {
+fn restart_warns_of_unit_file_changed_without_reload() {
     let unit = Own::new("changed", SIMPLE);
     unit.start().run().ok();
     fs::write(unit.file(), format!("[Service]\n{SIMPLE}\nNice=5\n")).unwrap();
@@ -96,7 +96,7 @@ fn a_unit_file_that_was_changed_but_not_read_again_is_warned_of() {
 }
 
 #[test]
-fn a_forking_unit_is_started_when_its_program_has_gone_into_the_background() {
+fn forking_unit_starts_when_program_is_in_background() {
     let folder = tempfile::tempdir().unwrap();
     let pid_file = folder.path().join("pid");
     let forks = format!("/bin/sh -c 'sleep 600 & echo $! >{}; sleep 1'", pid_file.display());
@@ -129,7 +129,7 @@ fn an_instance_of_a_template_is_a_unit_of_its_own() {
 }
 
 #[test]
-fn units_that_are_no_services_are_started_held_and_stopped_too() {
+fn non_service_units_are_started_and_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let [socket, there] = ["socket", "there"].map(|name| folder.path().join(name).display().to_string());
     for (kind, sections, running) in [

@@ -68,14 +68,14 @@ fn a_user_without_rights_is_told_to_use_sudo() {
 }
 
 #[test]
-fn a_manager_that_falls_silent_on_dependents_ends_the_stop_before_it_begins() {
+fn silent_manager_fails_stop_before_it_begins() {
     let required = "printf 'ActiveState=active\\nRequiredBy=one.service two.service\\n'";
     let fakes = Fakes::new(&[("systemctl", &format!("case \"$*\" in *RequiredBy*) {required} ;; *) {SHOWS} ;; esac"))]);
     fakes.tool("stop").run().fails(5, "manager_unreachable").unchanged();
 }
 
 #[test]
-fn a_failed_start_carries_the_last_lines_of_the_journal_without_secrets() {
+fn failed_start_has_journal_without_secrets() {
     let shows = "printf 'LoadState=loaded\\nActiveState=failed\\nResult=exit-code\\nExecMainCode=1\\nExecMainStatus=1\\n'";
     let journal = "echo 'svc[7]: no route to postgres://svc:hunter2@db1/svc_db'; echo 'password=hunter2'; echo \"$*\"";
     let fakes = Fakes::new(&[("systemctl", shows), ("journalctl", journal)]);

@@ -7,7 +7,7 @@ use svc_tests::page::Example;
 use crate::own::{Own, SIMPLE};
 
 #[test]
-fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
+fn every_step_has_working_example_on_page() {
     let own = |name: &str, unit: &str, service: &str| Own::named(format!("{name}.service"), unit, service);
     let unit = own("svc-page", "", SIMPLE);
     let _broken = own("svc-page2", "", "Type=notify\nExecStart=/bin/sh -c 'exit 7'");

@@ -42,7 +42,7 @@ fn a_unit_is_ready_when_its_url_answers_well() {
 }
 
 #[test]
-fn a_url_whose_certificate_is_of_a_private_authority_is_trusted_where_that_authority_is_named() {
+fn ready_url_of_private_authority_needs_ready_ca() {
     let unit = Own::new("ready-ca", SIMPLE);
     let authority = Authority::new().unwrap();
     authority.issue("server", "localhost", "IP:127.0.0.1").unwrap();
@@ -61,7 +61,7 @@ fn a_url_whose_certificate_is_of_a_private_authority_is_trusted_where_that_autho
 }
 
 #[test]
-fn a_unit_is_ready_when_its_port_is_open_and_a_closed_one_is_waited_for() {
+fn unit_is_ready_when_its_port_opens() {
     let unit = Own::new("ready-tcp", SIMPLE);
     let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
     let ran = unit.start().args(["--ready-tcp", &*address, "--timeout", "8s"]).run().fails(6, "not_ready").changed();
@@ -92,7 +92,7 @@ fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
 }
 
 #[test]
-fn an_answer_that_comes_when_the_unit_has_died_is_somebody_elses() {
+fn ready_answer_after_unit_died_does_not_count() {
     let folder = tempfile::tempdir().unwrap();
     let end = folder.path().join("end");
     let unit = Own::new("ready-stale", &fails_once(&end));

@@ -9,7 +9,7 @@ use svc_tests::wait;
 use crate::own::{Own, Polls, SIMPLE, after, ready_once, says};
 
 #[test]
-fn a_unit_that_never_ran_has_no_times_and_no_process() {
+fn unit_that_never_ran_has_no_times_or_process() {
     let asleep = Own::new("asleep", SIMPLE).status();
     assert_eq!((&asleep["load_state"], &asleep["active_state"]), (&json!("loaded"), &json!("inactive")));
     for unset in ["main_pid", "exec_main_code", "exec_main_status", "invocation_id", "active_enter_at", "active_enter_epoch_ms"] {
@@ -18,7 +18,7 @@ fn a_unit_that_never_ran_has_no_times_and_no_process() {
 }
 
 #[test]
-fn a_unit_is_started_once_and_stopped_once() {
+fn repeated_start_or_stop_changes_nothing() {
     let unit = Own::new("simple", SIMPLE);
     let settle = Duration::from_secs(3);
     let start = || {
@@ -65,7 +65,7 @@ fn a_unit_that_dies_after_three_seconds_did_not_hold() {
 }
 
 #[test]
-fn a_unit_that_is_started_again_and_again_did_not_hold_although_it_is_active_most_of_the_time() {
+fn start_of_unit_in_restart_loop_fails() {
     let restarts = "ExecStart=/bin/sh -c 'sleep 1; exit 3'\nRestart=always\nRestartSec=10ms";
     let unit = Own::with("loop", "StartLimitIntervalSec=0", restarts);
     let ran = unit.tool("start").args(["--settle", "4s"]).run().fails(1, "unit_failed").changed();
@@ -93,7 +93,7 @@ fn a_unit_that_is_started_too_often_is_told_how_to_forget_it() {
 }
 
 #[test]
-fn a_start_that_takes_too_long_is_given_up_and_can_be_waited_for() {
+fn start_beyond_timeout_can_be_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
     let unit = Own::new("late", &ready_once(&ready));
@@ -112,7 +112,7 @@ fn a_start_that_takes_too_long_is_given_up_and_can_be_waited_for() {
 }
 
 #[test]
-fn a_restart_is_a_new_run_of_the_unit_and_starts_a_stopped_one() {
+fn restart_is_new_invocation_of_running_or_stopped_unit() {
     let unit = Own::new("restart", SIMPLE);
     let restart = || unit.tool("restart").args(["--settle", "300ms"]).run().ok().changed();
     let (first, second) = (restart(), restart());
@@ -123,7 +123,7 @@ fn a_restart_is_a_new_run_of_the_unit_and_starts_a_stopped_one() {
 }
 
 #[test]
-fn a_restart_that_systemd_refuses_is_no_restart_although_the_unit_runs_on() {
+fn restart_refused_by_systemd_fails_unchanged() {
     let unit = Own::with("refuses-stop", "RefuseManualStop=yes", SIMPLE);
     unit.start().run().ok();
     let ran = unit.tool("restart").args(["--settle", "0"]).run().fails(1, "unit_failed").unchanged();

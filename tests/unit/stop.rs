@@ -8,7 +8,7 @@ use svc_tests::os;
 use crate::own::{DEAF, Own, SIMPLE, after};
 
 #[test]
-fn a_unit_that_has_to_be_killed_is_stopped_and_a_person_must_look() {
+fn unit_killed_by_stop_needs_review() {
     let unit = Own::new("deaf", &format!("{DEAF}\nTimeoutStopSec=1"));
     unit.start().run().ok();
     let ran = unit.tool("stop").run().review("unit_failed").changed();
@@ -17,7 +17,7 @@ fn a_unit_that_has_to_be_killed_is_stopped_and_a_person_must_look() {
 }
 
 #[test]
-fn a_program_that_answers_term_with_a_status_of_its_own_is_stopped_with_a_warning() {
+fn own_exit_status_on_term_is_only_warning() {
     let unit = Own::new("java", "ExecStart=/bin/sh -c 'trap \"exit 143\" TERM; while :; do sleep 0.1; done'");
     unit.start().run().ok();
     let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
@@ -28,7 +28,7 @@ fn a_program_that_answers_term_with_a_status_of_its_own_is_stopped_with_a_warnin
 }
 
 #[test]
-fn a_unit_whose_file_was_removed_while_it_runs_is_still_stopped() {
+fn unit_with_removed_file_is_still_stopped() {
     let unit = Own::new("bereft", SIMPLE);
     unit.start().run().ok();
     fs::remove_file(unit.file()).unwrap();
@@ -40,7 +40,7 @@ fn a_unit_whose_file_was_removed_while_it_runs_is_still_stopped() {
 }
 
 #[test]
-fn a_unit_that_was_killed_before_the_stop_is_not_called_killed_by_it() {
+fn unit_killed_earlier_is_not_blamed_on_stop() {
     let slow = Own::new("killed-first", "Type=oneshot\nExecStart=/bin/sleep 600");
     let unit = Own::with("killed-before", &format!("After={}", slow.name), SIMPLE);
     unit.start().run().ok();

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::place::{Place, hint};
 
 #[test]
-fn an_upgrade_is_supported_by_its_rule_or_refused_with_what_to_do_instead() {
+fn upgrade_follows_rule_or_is_refused_with_hint() {
     let place = Place::new();
     let most = u64::MAX;
     for (installed, to, last_minor, rule, helps) in [
@@ -55,7 +55,7 @@ fn the_last_minor_is_found_in_a_list_of_releases() {
 }
 
 #[test]
-fn the_last_minor_is_found_in_a_folder_of_the_products_installers() {
+fn last_minor_is_found_in_installer_folder() {
     let place = Place::new();
     fs::create_dir(place.path("shelf")).unwrap();
     let installers = ["svc-1.14.2.run", "svc-1.15.5.run", "svc-2.0.1.run"];
@@ -69,7 +69,7 @@ fn the_last_minor_is_found_in_a_folder_of_the_products_installers() {
 }
 
 #[test]
-fn a_list_of_releases_that_is_not_there_matters_only_for_another_major() {
+fn missing_release_list_matters_only_for_next_major() {
     let place = Place::new();
     let check = |installed: &str, to: &str| place.check(installed, to).args(["--releases", "/nonexistent/releases"]).run();
     for (installed, to) in [("1.4.2", "1.4.3"), ("1.4.2", "1.5.0"), ("0.1.0", "0.1.1")] {
@@ -80,7 +80,7 @@ fn a_list_of_releases_that_is_not_there_matters_only_for_another_major() {
 }
 
 #[test]
-fn a_check_resumes_from_an_installers_document_and_takes_the_installed_version_from_the_marker() {
+fn check_takes_versions_from_document_and_marker() {
     let place = Place::saying("1.15.5\n");
     let document = place.tool("installer").arg(place.installer("svc-2.0.1.run")).run().ok().text();
     let from = |document: &str| place.tool("check").args(["--from", "-", "--last-minor", "1.15"]).stdin(document);

@@ -30,7 +30,7 @@ fn an_installer_has_its_version_in_its_name() {
 }
 
 #[test]
-fn an_installer_that_is_empty_a_folder_or_not_executable_is_found_out_before_the_stop() {
+fn empty_or_unexecutable_installer_is_invalid() {
     let place = Place::new();
     place.tool("installer").arg(place.file("svc-1.0.0.run", "")).run().fails(7, "file_invalid");
     fs::create_dir(place.path("svc-1.0.1.run")).unwrap();
@@ -73,7 +73,7 @@ fn an_installer_is_held_against_the_checksum_file_beside_it() {
 }
 
 #[test]
-fn reading_a_huge_installer_ends_at_a_signal_and_at_the_time_limit() {
+fn signal_or_timeout_ends_reading_of_huge_installer() {
     let place = Place::new();
     // Sparse: it takes no disk space, and minutes to read.
     let huge = place.installer("svc-2.0.1.run");

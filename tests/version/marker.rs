@@ -40,7 +40,7 @@ fn a_marker_that_is_missing_is_not_found() {
 }
 
 #[test]
-fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
+fn unreadable_marker_is_refused_not_missing() {
     let place = Place::saying("2.0.1");
     let user = os::system_user("svc-version-test").unwrap();
     let state = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn a_marker_that_may_not_be_read_is_refused_and_not_taken_for_a_missing_one() {
 }
 
 #[test]
-fn another_version_than_the_expected_one_is_invalid_and_named() {
+fn current_with_other_expected_version_fails() {
     let place = Place::saying("1.15.5\n");
     place.tool("current").args(["--expect", "1.15.5"]).run().ok();
     let ran = place.tool("current").args(["--expect", "2.0.1"]).run().fails(7, "content_differs").unchanged();

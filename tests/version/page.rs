@@ -7,7 +7,7 @@ use svc_tests::page::Example;
 use crate::place::Place;
 
 #[test]
-fn every_step_has_an_example_on_the_page_and_each_prints_what_the_page_shows() {
+fn every_step_has_working_example_on_page() {
     let place = Place::saying("1.15.5\n");
     let folder = place.path("srv");
     fs::create_dir_all(folder.join("installers")).unwrap();

@@ -28,7 +28,7 @@ fn hops(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn a_plan_leads_hop_by_hop_to_the_highest_version_of_the_folder() {
+fn plan_leads_hop_by_hop_to_highest_installer() {
     let place = shelf(&["1.15.1", "1.15.5", "2.0.1", "2.1.0"]);
     place.file("shelf/svc-2.1.0.run.sha256", "x");
     place.file("shelf/other-9.0.0.run", "x");
@@ -65,7 +65,7 @@ fn a_plan_leaves_a_major_only_where_its_last_minor_is_known() {
 }
 
 #[test]
-fn an_option_says_the_last_minor_of_one_major_and_a_list_of_releases_that_of_the_others() {
+fn last_minor_option_wins_over_release_list() {
     let place = shelf(&["1.15.5", "2.0.1", "2.1.0", "3.0.0"]);
     let list = place.file("releases", "1.14.2\n1.16.0\n2.0.1\n2.1.0\n3.0.0\n");
     let with_list = |args: &[&str]| plan(&place, args).arg("--releases").arg(&list).run();
@@ -90,7 +90,7 @@ fn installers_that_are_missing_are_all_named_at_once() {
 }
 
 #[test]
-fn nothing_higher_is_an_empty_plan_and_nothing_lower_is_ever_planned() {
+fn plan_without_higher_installer_is_empty() {
     let place = shelf(&["1.13.0", "1.14.2"]);
     let ran = plan(&place, &[]).run().ok().unchanged();
     assert_eq!((&ran.result()["to"], hops(&ran).len()), (&json!("1.14.2"), 0));
@@ -103,7 +103,7 @@ fn nothing_higher_is_an_empty_plan_and_nothing_lower_is_ever_planned() {
 }
 
 #[test]
-fn a_plan_through_named_installers_keeps_their_order_and_checks_each() {
+fn plan_through_named_installers_keeps_their_order() {
     let place = shelf(&[]);
     let [first, second, far] = ["1.15.5", "2.0.1", "2.2.0"].map(|version| place.installer(&format!("svc-{version}.run")));
     let through = |files: &[&Path]| {

@@ -10,7 +10,7 @@ use svc_tests::tool::Tool;
 use crate::place::Place;
 
 #[test]
-fn what_was_cleared_is_recorded_again_to_the_letter_and_where_it_was() {
+fn cleared_marker_is_recorded_again_verbatim() {
     let place = Place::saying("  1.15.5\r\n");
     let from = |step: &str, document: &str| place.tool(step).args(["--from", "-"]).stdin(document);
     let cleared = place.tool("clear").run().ok().changed();
@@ -35,7 +35,7 @@ fn what_was_cleared_is_recorded_again_to_the_letter_and_where_it_was() {
 }
 
 #[test]
-fn a_marker_that_a_failed_installer_damaged_is_cleared_all_the_same() {
+fn damaged_marker_is_still_cleared() {
     let place = Place::saying("half a ver");
     let ran = place.tool("clear").run().ok().changed();
     assert_eq!((&ran.result()["content"], &ran.result()["version"]), (&json!("half a ver"), &json!(null)));
@@ -50,7 +50,7 @@ fn a_marker_that_a_failed_installer_damaged_is_cleared_all_the_same() {
 }
 
 #[test]
-fn a_version_is_recorded_once_and_another_marker_is_kept_unless_forced() {
+fn other_marker_is_replaced_only_with_force() {
     let place = Place::new();
     let record = |args: &[&str]| place.tool("record").args(args.iter().copied());
     let is_now = |version: &str| assert_eq!(place.marker_says(), Some(format!("{version}\n")));
@@ -83,7 +83,7 @@ fn a_marker_that_is_replaced_keeps_its_rights() {
 }
 
 #[test]
-fn a_planted_link_in_the_markers_place_is_replaced_and_never_written_through() {
+fn symlinked_marker_is_replaced_not_followed() {
     let place = Place::new();
     let victim = place.file("victim", "1.0.0");
     symlink(&victim, place.marker()).unwrap();
@@ -93,7 +93,7 @@ fn a_planted_link_in_the_markers_place_is_replaced_and_never_written_through() {
 }
 
 #[test]
-fn a_dry_run_says_what_it_would_do_and_leaves_the_marker_alone() {
+fn dry_run_leaves_marker_unchanged() {
     let place = Place::saying("1.15.5\n");
     let plan = |change: &str| json!([{"kind": "file", "path": place.marker(), "change": change}]);
     let clear = place.tool("clear").arg("--dry-run").run().ok().unchanged();

@@ -40,7 +40,7 @@ proptest! {
     }
 
     #[test]
-    fn every_customised_key_has_one_outcome_and_no_other_is_touched(base in config(), mine in config(), new in config()) {
+    fn every_customised_key_has_exactly_one_decision(base in config(), mine in config(), new in config()) {
         let merge = three_way(Layout::Yaml, &base, &mine, &new);
         let customised: Vec<_> = mine.keys().chain(base.keys()).filter(|path| mine.get(*path) != base.get(*path)).collect();
         for path in &customised {

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_is_one_that_can_be_read_and_others_are_read_as_utf_8() {
+    fn client_encoding_names_map_to_decoders() {
         let alike = "BIG5 EUC_JP EUC_KR GB18030 GBK ISO_8859_5 ISO_8859_6 ISO_8859_7 ISO_8859_8 LATIN2 LATIN3 LATIN4 LATIN5 LATIN6 SJIS WIN1250 WIN1251 \
                      WIN1252 WIN1253 WIN1254 WIN1255 WIN1256 WIN1257 WIN1258 WIN874";
         for name in alike.split(' ').chain(NAMES.iter().map(|(own, _)| *own)) {

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_whole_server_is_told_from_what_is_in_the_database() {
+    fn server_wide_statements_are_recognized() {
         for sql in [
             "DROP DATABASE IF EXISTS svc_db;",
             "create database svc_db WITH TEMPLATE = template0;",
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_and_targets_are_read() {
+    fn extension_and_target_table_are_parsed() {
         assert_eq!(
             extension(&tokens("CREATE EXTENSION IF NOT EXISTS \"uuid-ossp\" WITH SCHEMA public;")).as_deref(),
             Some("uuid-ossp")

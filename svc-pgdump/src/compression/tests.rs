@@ -24,7 +24,7 @@ fn compressed(compression: Compression, text: &[u8]) -> std::fs::File {
 const BOTH: [Compression; 2] = [Compression::Zstd, Compression::Gzip];
 
 #[test]
-fn what_is_compressed_is_read_again_from_the_start_and_at_any_place() {
+fn compressed_text_reads_back_from_start_and_offset() {
     for compression in BOTH {
         for size in [0, 1, FRAME - 1, FRAME, FRAME + 1, 3 * FRAME + 12_345] {
             let text = text(size);
@@ -48,7 +48,7 @@ fn what_is_compressed_is_read_again_from_the_start_and_at_any_place() {
 }
 
 #[test]
-fn one_long_frame_is_not_read_from_within_and_many_tiny_ones_are_few_places() {
+fn long_frame_or_many_tiny_ones_make_one_index_entry() {
     let long = zstd::bulk::compress(&text(9 * FRAME), 1).unwrap();
     let tiny: Vec<u8> = (0..5000).flat_map(|_| zstd::bulk::compress(b"a row\n", 1).unwrap()).collect();
     for (bytes, size, short, places) in [(long, 9 * FRAME, false, 1), (tiny, 30_000, true, 1)] {

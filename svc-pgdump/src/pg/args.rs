@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_environment_and_without_either_it_is_the_socket_of_debian() {
+    fn host_and_user_flags_win_over_environment() {
         assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "")]).unwrap(), SOCKET_FOLDER);
         let flag = ConnectionArgs { host: Some("db1".into()), username: Some("svc".into()), ..ConnectionArgs::default() };
         assert_eq!(host(&flag, &[("PGHOST", "db2")]).unwrap(), "db1");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_leads_to_the_host_of_that_name_unless_a_flag_names_another() {
+    fn pghostaddr_is_used_unless_host_flag_is_given() {
         let both = env(&[("PGHOST", "db1"), ("PGHOSTADDR", "::1")]);
         let address: IpAddr = "::1".parse().unwrap();
         assert_eq!(ConnectionArgs::default().host(&both, false).unwrap(), ("db1".to_owned(), Some(address)));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn with_an_os_user_only_a_folder_is_taken_from_the_environment() {
+    fn as_user_connects_only_through_socket_folder() {
         let admin = ConnectionArgs { as_user: Some("root".into()), ..ConnectionArgs::default() };
         let root = OsUser::named("root").unwrap();
         assert_eq!(host(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), "/tmp/s");
@@ -245,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_honoured_is_refused_and_not_passed_over() {
+    fn invalid_hostaddr_and_host_list_are_refused() {
         let odd = [("PGHOST", "a"), ("PGHOSTADDR", "somewhere")];
         assert_eq!(host(&ConnectionArgs::default(), &odd).unwrap_err().code, "settings_invalid");
         assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "settings_invalid");
     }
 
     #[test]
-    fn the_flag_names_the_database_then_the_document_then_the_product() {
+    fn dbname_flag_wins_over_document_and_service_default() {
         let service = ServiceArg { name: "svc".to_owned() };
         let named = |dbname: Option<&str>| DatabaseArgs { dbname: dbname.map(str::to_owned), service: service.clone() };
         assert_eq!(named(Some("a")).name(Some("b")).unwrap(), "a");

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_came_of_the_time_keeps_its_hint_and_its_words() {
+    fn timeout_failure_keeps_hint_and_causes() {
         let failure = Failure::unavailable("postgres_unreachable", "Cannot ask.").hint("swap --run resumes it.").cause("closed");
         let late = of_the_limit(Duration::from_secs(3), failure);
         assert_eq!((late.exit_code(), late.code.as_str()), (6, "timeout"));

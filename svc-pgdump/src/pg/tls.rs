@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_without_its_key_is_refused_and_so_is_a_key_alone() {
+    fn client_certificate_and_key_are_required_together() {
         let shown = |pairs: &[(&str, &str)]| tls(pairs).map(|tls| tls.shows_certificate());
         assert!(!shown(&[]).unwrap() && shown(&[("PGSSLCERT", "/c"), ("PGSSLKEY", "/k")]).unwrap());
         assert_eq!(shown(&[("PGSSLCERT", "/c")]).unwrap_err().code, "settings_invalid");

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_that_the_server_ends_is_told_from_a_statement_that_it_refuses() {
+    fn ended_session_is_unreachable_not_refused() {
         for (codes, status, failure) in [
             ("57P01 57P02 57P03 57P04 57P05 25P03 25P04", 5, "postgres_unreachable"),
             // A statement that was too long for a limit, or was cancelled; another server that cannot be reached; a full disk.

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_of_an_expression_or_with_a_condition_is_told_from_one_of_columns() {
+    fn expression_or_partial_index_is_not_of_columns() {
         for (columns, of_columns) in [
             ("(a, \"where\" DESC NULLS LAST)", true),
             ("(doc jsonb_path_ops) WITH (fastupdate='off')", true),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_settings_and_transactions_are_known() {
+    fn later_setting_and_transaction_kinds_are_known() {
         let later = [
             "SELECT pg_catalog.setval('public.\"S\"', -7, false);",
             "COMMENT ON INDEX public.i IS 'CREATE INDEX i ON t USING btree (a)';",

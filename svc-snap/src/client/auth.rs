@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kind_of_credentials_has_its_header_and_the_command_line_wins_over_the_environment() {
+    fn credential_options_give_one_authorization_header() {
         let folder = tempfile::tempdir().unwrap();
         let file = |text: &str| {
             let path = tempfile::Builder::new().tempfile_in(&folder).unwrap().into_temp_path().keep().unwrap();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_taken_out_of_an_address_and_a_wrong_one_is_never_repeated() {
+    fn url_credentials_are_split_off_and_never_shown() {
         let read = |url: &str| Address::parse(&Secret::new(url.to_owned()));
         let address = read("https://svc:p%40ss@es1:9200/prefix/").unwrap();
         assert_eq!((address.base.as_str(), address.user.as_deref()), ("https://es1:9200/prefix", Some("svc")));

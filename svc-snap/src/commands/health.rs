@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_repo_is_read_in_either_form_and_common_is_what_every_node_has() {
+    fn path_repo_common_to_all_nodes_is_found() {
         let node = |name: &str, repo: Value| json!({"name": name, "version": "1", "settings": {"path": {"repo": repo}}});
         let nodes = |all: Value| super::nodes(&json!({"nodes": all}));
         let both = nodes(json!({"x": node("b", json!("/y, /z")), "y": node("a", json!(["/x", "/y"]))}));

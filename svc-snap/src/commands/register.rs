@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_be_lost_is_named_without_secrets_and_what_is_added_is_no_loss() {
+    fn loss_of_repository_settings_is_refused() {
         let of =
             |settings: Value| Definition { kind: "fs".to_owned(), settings: settings.as_object().cloned().unwrap_or_default() };
         let wanted = of(json!({"location": "/a", "compress": "true"}));

@@ -262,7 +262,7 @@ mod tests {
     use crate::client::errors::refusal;
 
     #[test]
-    fn an_index_of_a_clones_name_passes_by_itself_and_an_alias_does_not() {
+    fn existing_clone_index_is_transient_error() {
         let passes =
             |kind: &str, reason: &str| is_transient(&refusal(400, &json!({"error": {"type": kind, "reason": reason}})).failure);
         assert!(passes("resource_already_exists_exception", "index [a/uuid] already exists"));

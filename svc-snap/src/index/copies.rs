@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_copies_are_known_by_their_names_and_by_their_run() {
+    fn own_copies_are_known_by_name_and_run() {
         for name in [previous(RUN, false, "docs"), previous(RUN, true, "docs"), staged(RUN, "docs"), cloned(RUN, "docs")] {
             assert_eq!((is_own(&name), copied_from(&name, RUN)), (true, Some("docs")), "{name}");
         }

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_metadata_is_read_as_the_servers_state_it_and_set_again() {
+    fn final_settings_restore_read_index_metadata() {
         let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
             "index.blocks.read": "false", "index.blocks.write": "true", "index.lifecycle.name": "month"});
         let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_with_a_lifecycle_policy_ages_from_its_creation_on_unless_it_rolls_over_or_says_otherwise() {
+    fn lifecycle_age_counts_from_creation_without_rollover() {
         let (created, own) = (Some("1700000000000"), Some("5"));
         let (alias, complete, date) =
             ("index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete", "index.lifecycle.origination_date");

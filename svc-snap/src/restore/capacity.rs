@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn only_data_nodes_count_and_a_threshold_that_is_off_sets_no_limit() {
+    fn disk_levels_of_data_nodes_follow_watermarks() {
         let fs = json!({"total": {"total_in_bytes": 1000, "available_in_bytes": 150}});
         let stats = json!({"nodes": {"x": {"name": "b", "roles": ["data_hot"], "fs": fs}, "y": {"name": "a", "roles": ["master"], "fs": fs}}});
         let name = |name: &str| format!("cluster.routing.allocation.disk.{name}");

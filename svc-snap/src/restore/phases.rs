@@ -175,7 +175,7 @@ mod tests {
     use crate::restore::fixtures::{RUN, found, index, swapped};
 
     #[test]
-    fn how_far_a_swap_has_come_is_told_by_the_names_and_the_marker() {
+    fn swap_phase_is_told_by_index_names_and_marker() {
         let (staged, marker) = (copies::staged(RUN, "a"), copies::marker(RUN, false));
         let phase = |indices: &[(&str, Index)]| phase_of(&swapped(), &found(indices));
         let live = [("a", index("live a", &[])), ("b", index("live b", &[]))];

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_first_and_what_is_taken_away_last() {
+    fn restored_indices_precede_removed_ones_in_plan() {
         let targets = vec![taken_away("a".to_owned()), target("c"), target("b")];
         assert_eq!(not_captured(&targets), ["b", "c"].map(str::to_owned).into());
         let items = laid_out(false, targets, &live(&["a", "b"]));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_free_name_or_no_shards_is_refused_by_all_its_names() {
+    fn previous_name_in_use_or_red_index_is_refused() {
         let mut found = live(&["a", "b"]);
         for name in ["a", "b"] {
             found.insert(swapped(false).previous_name(name), index("k", &[]));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_swap_is_taken_back_to_what_was_and_the_clone_of_an_unfinished_one_is_not_copied() {
+    fn finished_swap_is_reversed_to_previous_indices() {
         let targets = vec![target("a"), target("fresh"), taken_away("gone".to_owned())];
         let indices = laid_out(false, targets, &live(&["a", "gone"]));
         let before = Swapped { finished: true, indices, ..swapped(false) };

@@ -370,7 +370,7 @@ mod tests {
     use crate::restore::fixtures::{found, index, swapped};
 
     #[test]
-    fn all_is_blocked_and_cloned_before_one_call_exchanges_it_and_another_finishes_it() {
+    fn indices_are_blocked_and_cloned_before_exchange() {
         let live = found(&[("a", index("live a", &["all"])), ("b", index("live b", &["all"]))]);
         let requests = requests(&swapped(), &live);
         let lines: Vec<String> = requests

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_restore_is_running_while_the_clusters_state_speaks_of_its_indices() {
+    fn restore_runs_while_cluster_state_lists_its_indices() {
         let state = json!({"restore": {"snapshots": [{"snapshot": "s", "indices": ["other", "mine"]}]}});
         assert!(is_restoring(&state, &BTreeSet::from(["mine"])));
         assert!(!is_restoring(&state, &BTreeSet::from(["yours"])));

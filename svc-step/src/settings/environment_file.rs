@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_setting_is_an_error_that_names_file_and_line() {
+    fn malformed_line_is_error_naming_file_and_line() {
         for line in ["SVC_UNIT = x", "SVC_UNIT", "=x", "1A=x", "set -a", "A-B=x", "A=x\0y"] {
             let failure = parse(&format!("A=secret\n{line}"), Path::new("/etc/f")).unwrap_err();
             assert_eq!((failure.status.code(), failure.code.as_str()), (2, "settings_invalid"), "{line}");
@@ -165,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_named_and_is_not_there_or_cannot_be_read_is_an_error() {
+    fn missing_or_unreadable_settings_file_is_error() {
         assert_eq!(read(Path::new("/dev/null")).unwrap(), []);
         assert_eq!(read(Path::new("/nowhere/environment")).unwrap_err().status.code(), 4);
         assert_eq!(read(Path::new("/etc")).unwrap_err().status.code(), 3);
     }
 
     #[test]
-    fn of_ours_only_what_is_a_setting_and_means_the_same_everywhere_is_taken() {
+    fn unknown_setting_and_relative_path_are_refused() {
         for (name, value, says) in [
             ("SVC_DATABSE", "svc_db", "is no setting"),
             ("SVC_STATE_DIR", "state", "is no absolute path"),

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_path_is_completed_and_the_working_directory_left_out_of_it() {
+    fn path_is_completed_without_working_directory() {
         assert_eq!(completed(":/x:.:/usr/bin:"), "/x:/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/sbin:/bin");
     }
 

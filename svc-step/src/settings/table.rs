@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_as_it_is_installed_sets_nothing_and_has_every_default() {
+    fn installed_settings_file_sets_nothing() {
         let text = file("acme");
         assert_eq!(text.lines().find(|line| !line.is_empty() && !line.starts_with('#')), None);
         for line in ["#SVC_UNIT=acme.service", "#SVC_DATABASE=acme_db", "#SVC_UNINSTALL=", "#SVC_REPOSITORY=my_backup"] {

@@ -48,7 +48,7 @@ fn a_table_fits_whatever_its_values_are() {
 }
 
 #[test]
-fn values_are_as_people_write_them_and_a_summary_is_the_sentence_alone() {
+fn table_shows_values_in_readable_units() {
     let result = json!({"size_bytes": 1024, "duration_ms": 61_000, "same": true, "none": [], "before": {"a": 1}, "after": {"a": 1},
         "x_epoch_ms": 5, "missing": null});
     assert_eq!(
@@ -68,7 +68,7 @@ fn values_are_as_people_write_them_and_a_summary_is_the_sentence_alone() {
 }
 
 #[test]
-fn a_name_that_is_too_wide_beside_its_label_has_a_line_of_its_own() {
+fn wide_value_has_line_of_its_own() {
     let name = "n".repeat(70);
     let label = "a_rather_long_label";
     assert_eq!(

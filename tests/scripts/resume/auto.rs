@@ -17,7 +17,7 @@ fn asking_installer(product: &Product, version: &str, does: &str, real: &Path) -
 }
 
 #[test]
-fn an_installer_that_fails_is_rolled_back_by_itself_with_the_previous_one_that_lies_beside_it() {
+fn auto_rollback_uses_installer_beside_new_one() {
     let (product, before) = installed("reauto");
     asking_installer(&product, "1.15.5", ":", &product.installer("1.15.5"));
     // Another one by that name comes to the folder of installers meanwhile, which the preflight has not checked.
@@ -68,7 +68,7 @@ fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
 
 #[test]
 #[ignore = "minutes: interrupted at each step of an upgrade's own rollback"]
-fn an_upgrade_that_is_interrupted_while_it_rolls_back_says_how_that_is_resumed() {
+fn interrupted_auto_rollback_is_finished_as_status_says() {
     let (product, before) = still("reautocut");
     let all = [
         ("swap-search.json", How::Killed),

@@ -32,7 +32,7 @@ fn full_at_every_step(
 
 #[test]
 #[ignore = "minutes: a full disk at each step, twice"]
-fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or_a_run_to_resume() {
+fn journal_disk_full_at_each_step_loses_nothing() {
     for (name, how) in [("refull", How::Full as fn(_) -> How), ("recrowded", How::Crowded)] {
         let (there, back) = full_at_every_step(name, Product::state_dir, how);
         assert!(there.contains("installer.started") && back.contains("swap-search.started"), "{name}: {there:?} {back:?}");
@@ -40,7 +40,7 @@ fn a_journal_whose_disk_becomes_full_at_any_step_leaves_the_service_as_it_was_or
 }
 
 #[test]
-fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_which_need_not_be_a_valid_one() {
+fn killed_rollback_is_undone_once_by_next_call() {
     let bare = Bare::default();
     bare.has_version("2.0.1");
     let files = [
@@ -64,7 +64,7 @@ fn what_a_killed_rollback_has_left_is_shown_and_is_undone_once_by_the_next_call_
 
 #[test]
 #[ignore = "minutes: a full disk at each step"]
-fn a_disk_of_the_restore_points_that_becomes_full_at_any_step_leaves_the_service_as_it_was() {
+fn restore_point_disk_full_at_each_step_loses_nothing() {
     let (there, _) = full_at_every_step("refullpoint", Product::backup_dir, How::Full);
     // The sums are written next; where they are, nothing more is, and the upgrade comes to its end.
     assert!(there.contains("unit-after.started"), "{there:?}");
@@ -84,7 +84,7 @@ fn hooks(bare: &Bare, first: &str) -> (SmallDisk, Tool) {
 }
 
 #[test]
-fn a_command_that_could_not_be_begun_is_told_as_that_and_is_run_by_the_next_call() {
+fn hook_that_could_not_start_is_run_by_next_call() {
     let bare = Bare::default();
     // Where the holder of the next command takes room for what that prints, it finds none.
     let (_disk, hooks) = hooks(&bare, "cd runs/*; mkdir 03-hook-10-modules.out.partial");
@@ -105,7 +105,7 @@ fn a_command_whose_note_the_disk_does_not_take_is_not_begun() {
 }
 
 #[test]
-fn an_installer_can_say_what_it_does_and_how_it_ended_although_the_disk_of_the_journal_is_full_meanwhile() {
+fn installer_output_and_status_survive_full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let _disk = SmallDisk::at(folder.path(), 8).unwrap();
     let file = |name: &str| folder.path().join(name);

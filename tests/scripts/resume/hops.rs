@@ -47,7 +47,7 @@ fn cut_in_the_hops(product: &Product, (part, point, how): Moment) {
 
 #[test]
 #[ignore = "minutes: interrupted in the hops and between them"]
-fn an_upgrade_over_two_versions_that_is_interrupted_in_a_hop_or_between_two_resumes_and_loses_nothing() {
+fn upgrade_interrupted_in_or_between_hops_is_resumed() {
     let product = Product::new("rehops").unwrap();
     product.install_still("1.14.2", 200).unwrap();
     product.start();

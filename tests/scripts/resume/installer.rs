@@ -30,7 +30,7 @@ fn status(product: &Product, script: &str, wanted: &str) {
 }
 
 #[test]
-fn an_installer_whose_outcome_is_unknown_keeps_everything_else_out_while_it_runs_and_is_not_run_again_by_itself() {
+fn installer_with_unknown_outcome_needs_rerun_option() {
     let (product, _) = installed("reunknown");
     // It waits, with its process and that of its holder in `pid`, as long as there is no file `go`, and is that of 2.0.1 then.
     let (go, pid) = (product.path("go"), product.path("pid"));

@@ -80,7 +80,7 @@ fn kill_all_of(product: &Product) {
 }
 
 #[test]
-fn an_upgrade_and_a_rollback_that_lose_their_power_come_to_an_end_old_or_new() {
+fn upgrade_and_rollback_finish_after_power_loss() {
     let mut journey = Journey::that_loses_power("relost");
     let how = How::Lost(Loss::Unsynced);
     let points = ["dump.json", "unit-after.started", "installer.json", "start.started"];
@@ -91,7 +91,7 @@ fn an_upgrade_and_a_rollback_that_lose_their_power_come_to_an_end_old_or_new() {
 
 #[test]
 #[ignore = "one more upgrade and rollback, on a disk that did not do what it said"]
-fn a_rollback_that_loses_its_power_and_the_documents_of_its_steps_comes_to_an_end_old_or_new() {
+fn rollback_finishes_after_power_loss_without_documents() {
     let mut journey = Journey::that_loses_power("relostdocs");
     let how = How::Lost(Loss::Documents);
     journey.there(how, |_| false);
@@ -149,7 +149,7 @@ fn moments(steps: &[&str], seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> b
 
 #[test]
 #[ignore = "many minutes: twenty moments of an upgrade and of a rollback"]
-fn the_power_that_is_lost_at_twenty_moments_of_each_leaves_old_or_new() {
+fn upgrade_and_rollback_finish_after_twenty_power_losses() {
     let mut journey = Journey::that_loses_power("relostall");
     let how = How::Lost(Loss::Unsynced);
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());

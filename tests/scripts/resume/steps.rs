@@ -46,7 +46,7 @@ pub fn assert_seen(points: &BTreeSet<String>, steps: &[&str]) {
 }
 
 #[test]
-fn killed_with_all_its_tools_or_its_script_alone_at_some_steps_it_comes_to_its_end_and_nothing_is_lost() {
+fn kill_of_tools_or_script_at_some_steps_loses_nothing() {
     let mut journey = Journey::new("resome", &[]);
     for (call, how) in IN_PARALLEL.into_iter().zip([How::Killed, How::Script]) {
         assert!(journey.in_parallel(call, how, in_turn(&["dump.started", "stage-database.started"])) > 0, "{call:?}");
@@ -59,37 +59,37 @@ fn killed_with_all_its_tools_or_its_script_alone_at_some_steps_it_comes_to_its_e
 
 #[test]
 #[ignore = "minutes: interrupted at each step"]
-fn killed_with_all_its_tools_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+fn kill_of_tools_at_each_step_loses_nothing() {
     cut_at_every_step("reall", How::Killed, &[]);
 }
 
 #[test]
 #[ignore = "minutes: interrupted at each step"]
-fn killed_alone_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+fn kill_of_supervisor_at_each_step_loses_nothing() {
     cut_at_every_step("realone", How::Alone, &[]);
 }
 
 #[test]
 #[ignore = "minutes: interrupted at each step"]
-fn with_its_script_killed_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+fn kill_of_script_at_each_step_loses_nothing() {
     cut_at_every_step("rebash", How::Script, &[]);
 }
 
 #[test]
 #[ignore = "minutes: interrupted at each step"]
-fn killed_with_clones_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+fn kill_at_each_step_with_clone_loses_nothing() {
     cut_at_every_step("reclone", How::Killed, &["--clone"]);
 }
 
 #[test]
 #[ignore = "minutes: interrupted at each step, twice"]
-fn told_to_end_at_each_step_it_comes_to_its_end_and_nothing_is_lost() {
+fn term_or_hup_at_each_step_loses_nothing() {
     cut_at_every_step("reterm", How::Asked(Signal::SIGTERM), &[]);
     cut_at_every_step("rehup", How::Hung(Signal::SIGHUP), &[]);
 }
 
 #[test]
-fn interrupted_with_clones_while_its_tools_run_and_by_a_signal_nothing_is_lost() {
+fn supervisor_kill_and_sigterm_with_clone_lose_nothing() {
     let mut journey = Journey::new("reways", &["--clone"]);
     // Killed, told to end while what is left of that is being undone, and at the very end, where the signal comes too late.
     let hows = [How::Alone, How::Asked(Signal::SIGTERM)];

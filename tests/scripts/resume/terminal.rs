@@ -29,7 +29,7 @@ fn without_its_terminal(product: &Product, typed: &str, kind: &str, point: &str,
 
 #[test]
 #[ignore = "minutes: an upgrade and a rollback for each of some steps"]
-fn a_run_whose_terminal_ends_at_some_step_comes_to_its_own_end() {
+fn run_finishes_after_terminal_ends_at_some_steps() {
     let (product, before) = installed("reterminal");
     let upgrade = format!("svc-upgrade '{}'", product.installer("2.0.1").display());
     let steps = ["present.started", "dump.json", "installer.started", "start.started"];

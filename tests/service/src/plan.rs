@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_marker_and_both_halves_decide() {
+    fn marker_and_both_databases_decide_install_plan() {
         for (marker, to, rows, documents, wanted) in [
             (None, "1.15.5", (None, true), (None, true), Some("fresh")),
             (None, "1.15.5", (Some(2), true), (Some(2), true), Some("adopt")),

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_layouts_are_read_to_the_same_keys_without_quotes_and_comments() {
+    fn both_layouts_yield_same_settings() {
         let conf = values("# c\n[database]\nhost = db one\n; c\nport = 5432\n");
         let yaml =
             values("database:\n  host: 'db one'  # c\n  # c: d\n  port: 5432 # c\n  pool:\n    port: 1\n  list:\n    - a: b\n");

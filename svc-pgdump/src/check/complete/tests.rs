@@ -43,7 +43,7 @@ fn dump(text: &str) -> Dump {
 }
 
 #[test]
-fn a_whole_dump_says_what_it_holds_and_needs() {
+fn complete_dump_reports_contents_version_and_digest() {
     let dump = dump(RESTRICTED);
     assert_eq!(dump.reason, None);
     assert_eq!(dump.size_bytes, RESTRICTED.len() as u64);
@@ -89,7 +89,7 @@ fn something_behind_the_end_or_another_key_is_seen() {
 }
 
 #[test]
-fn what_may_change_how_strings_are_read_and_files_of_the_server_are_refused() {
+fn unsafe_string_settings_and_server_copy_are_refused() {
     let with =
         |statement: &str| dump(&RESTRICTED.replacen("SET statement_timeout", &format!("{statement}\nSET statement_timeout"), 1));
     for statement in [

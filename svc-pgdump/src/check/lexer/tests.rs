@@ -78,7 +78,7 @@ fn backslashes_escape_everywhere_where_the_dump_says_so() {
 }
 
 #[test]
-fn rows_end_at_their_line_and_nowhere_else() {
+fn copy_rows_end_only_at_end_marker_line() {
     let dump = "COPY public.t (a, b) FROM stdin;\n1\t\\\\.\n\\.x\n\\\\.\n2\tCOPY x FROM stdin;\n\\.\nSELECT 1;\n";
     assert_eq!(only(dump, Kind::Rows), ["1\t\\\\.\n\\.x\n\\\\.\n2\tCOPY x FROM stdin;\n"]);
     assert_eq!(only(dump, Kind::RowsEnd), ["\\.\n"]);
@@ -103,7 +103,7 @@ fn what_looks_like_a_dump_inside_literals_is_none() {
 }
 
 #[test]
-fn copy_counts_only_at_the_start_of_a_statement_and_only_from_stdin() {
+fn only_copy_from_stdin_statement_begins_rows() {
     for text in ["COPY t TO stdout;", "COPY t FROM '/f';", "SELECT copy FROM stdin;", "COPY \"from stdin\" TO stdout;"] {
         assert_eq!(statements(&format!("{text}\nSELECT 1;")).len(), 2, "{text}");
     }
@@ -128,7 +128,7 @@ fn what_cannot_be_read_is_not_guessed() {
 }
 
 #[test]
-fn a_quote_that_psql_and_the_server_may_read_differently_is_not_read() {
+fn ambiguous_quote_is_refused() {
     let tag = "t".repeat(1100);
     for text in [
         "SELECT E'a'\n  'b\\';c';",
@@ -190,7 +190,7 @@ fn commands_are_lines() {
 }
 
 #[test]
-fn every_piece_says_where_it_stands_and_the_end_where_it_began() {
+fn pieces_and_end_carry_line_and_byte_positions() {
     let dump = "-- c\nSELECT 1,\n 2;\nCOPY t FROM stdin;\n1\n2\n\\.\n\nSELECT 'half\n\n";
     for chunk in [1, 2, 5, 4096] {
         let mut starts = Vec::new();
@@ -254,7 +254,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_pieces_are_the_input_and_do_not_depend_on_how_it_was_cut(input in nasty(), chunk in 1_usize..9) {
+    fn pieces_rejoin_to_input_for_any_chunk_size(input in nasty(), chunk in 1_usize..9) {
         let mut joined = Vec::new();
         let mut lexer = Lexer::default();
         let mut take = |piece: Piece<'_>| { joined.extend_from_slice(piece.bytes); Ok::<(), ()>(()) };

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heaviest_comes_first_and_none_gets_in_anothers_way() {
+    fn heaviest_ready_task_begins_first() {
         let tasks = [
             shared("small", &["a"], 1, 0),
             alone("key", &["b"], 9, 0),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_key_is_alone_at_both_its_tables_even_where_they_are_one() {
+    fn foreign_key_is_exclusive_at_both_tables() {
         let tasks =
             [alone("a to b", &["a", "b"], 0, 0), alone("b to c", &["b", "c"], 0, 0), alone("d to itself", &["d", "d"], 0, 0)];
         let queue = Queue::new(&tasks);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_waits_for_the_rows_of_its_own_tables_and_for_no_others() {
+    fn builds_wait_for_rows_of_their_tables() {
         let expression = Task { waits_for_all: true, ..shared("an expression's index", &["a"], 1, 1) };
         let tasks = [
             alone("rows of a", &["a"], 5, 0),
@@ -309,7 +309,7 @@ mod tests {
         /// Whatever there is to do and in whatever order it ends: all of it is done, no task is at a table where another one is alone, and
         /// nothing begins before what it waits for.
         #[test]
-        fn everything_is_done_once_and_in_its_order(
+        fn tasks_run_once_in_phase_order_without_conflict(
             specs in proptest::collection::vec((0_usize..5, 0_usize..5, any::<bool>(), 0_usize..4, any::<bool>(), 0_u64..3), 0..40),
             choices in proptest::collection::vec(any::<usize>(), 200),
         ) {

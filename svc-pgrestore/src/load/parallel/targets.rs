@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_functions_or_is_not_known_is_alone_where_it_stands_and_an_unlogged_table_is_not() {
+    fn function_calling_or_unknown_table_loads_alone() {
         let known: &[(&str, u32, &str, &[u32])] =
             &[("a", 1, "", &[]), ("b", 2, "unlogged", &[9]), ("check", 3, "calls", &[]), ("c", 4, "", &[]), ("d", 5, "", &[])];
         let wanted = ["0 a", "0 b as it is", "1 check as it is", "2 c", "2 d", "3 unknown as it is"];
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_occurs_twice_and_a_part_of_what_is_loaded_as_a_whole_is_alone() {
+    fn repeated_table_or_partition_of_root_loads_alone() {
         let known: &[(&str, u32, &str, &[u32])] = &[
             ("twice", 1, "", &[]),
             ("\"twice\"", 1, "", &[]),

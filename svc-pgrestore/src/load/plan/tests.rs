@@ -70,7 +70,7 @@ ALTER TABLE ONLY public.t2 ADD CONSTRAINT g FOREIGN KEY (b) REFERENCES public.it
 ";
 
 #[test]
-fn rows_then_keys_then_foreign_keys_and_all_else_where_it_stands() {
+fn rows_keys_and_foreign_keys_are_grouped_in_order() {
     assert_eq!(
         shown(DUMP),
         [
@@ -110,7 +110,7 @@ fn what_a_transaction_of_the_dump_holds_stays_in_it() {
 }
 
 #[test]
-fn headings_comments_and_bodies_that_look_like_a_dump_are_not_taken_for_one() {
+fn dump_like_text_in_comment_or_body_is_not_parsed() {
     let fake =
         "-- Name: x; Type: TABLE DATA\nCOPY public.q (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON public.q USING btree (a);\n";
     let comment = format!("COMMENT ON TABLE public.t IS '{fake}';");
@@ -121,7 +121,7 @@ fn headings_comments_and_bodies_that_look_like_a_dump_are_not_taken_for_one() {
 }
 
 #[test]
-fn names_that_are_not_utf_8_are_not_read_and_a_dump_in_one_piece_is_loaded_in_its_order() {
+fn dump_not_in_utf8_is_planned_in_its_order() {
     let latin =
         "SET client_encoding = 'LATIN1';\nCOPY s.\u{e4} (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON s.\u{e4} USING btree (a);\n";
     let wanted =
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_statement_stands_in_the_plan_once_and_in_the_dumps_order(dump in parts()) {
+    fn every_statement_is_planned_once_in_dump_order(dump in parts()) {
         let mut spans = Vec::new();
         for item in plan(&dump).items {
             match item {

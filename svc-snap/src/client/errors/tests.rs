@@ -10,7 +10,7 @@ const BEGIN: &str =
 const END: &str = "<!-- to here -->\n";
 
 #[test]
-fn the_page_lists_every_error_of_the_servers_with_its_exit_status() {
+fn errors_page_lists_each_server_error_rule() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors.md");
     let page = fs::read_to_string(&file).unwrap();
     let quoted = |words: &[&str]| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
@@ -79,7 +79,7 @@ fn the_type_decides_wherever_it_stands() {
 }
 
 #[test]
-fn a_snapshot_whose_file_is_gone_is_a_damaged_repository_and_not_an_unknown_name() {
+fn missing_snapshot_file_is_damaged_repository() {
     let with = |kind: &str, cause: &str| json!({"error": {"type": kind, "reason": "[r:s/u] is missing", "caused_by": {"type": cause, "reason": "/x/snap-u.dat"}}});
     for (kind, cause) in [
         ("snapshot_missing_exception", "no_such_file_exception"),
@@ -91,7 +91,7 @@ fn a_snapshot_whose_file_is_gone_is_a_damaged_repository_and_not_an_unknown_name
 }
 
 #[test]
-fn a_repository_that_was_changed_a_moment_ago_is_busy_and_its_secrets_are_not_in_the_causes() {
+fn just_changed_repository_is_server_busy() {
     let reason = r#"[r] Found unexpected initialized repo metadata [RepositoryMetadata{r}{fs}{{"a":"http://me:pw@far/"}}{2}]"#;
     let failure = refusal(500, &error("repository_exception", reason)).failure;
     assert_eq!((failure.status.code(), failure.code.as_str()), (5, "server_busy"));
@@ -115,7 +115,7 @@ fn only_who_does_not_know_leaves_the_effect_unknown() {
 }
 
 #[test]
-fn a_tls_connection_that_breaks_is_5_and_what_the_request_did_is_unknown() {
+fn broken_tls_connection_has_unknown_effect() {
     let base = "https://h:9200";
     let broken = no_answer(base, &ureq::Error::Rustls(Tls::DecryptError));
     for error in [broken, incomplete(base, &io::Error::other(Tls::DecryptError))] {

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_appended_and_all_else_stays_byte_for_byte() {
+    fn appended_folder_leaves_other_bytes_unchanged() {
         for (before, after) in [
             ("# path.repo: /x\na: 1", "# path.repo: /x\na: 1\npath.repo: [\"/new\"]\n"),
             ("", "path.repo: [\"/new\"]\n"),

@@ -37,7 +37,7 @@ fn a_star_stands_for_any_text() {
 }
 
 #[test]
-fn security_and_our_own_copies_are_never_the_services() {
+fn security_and_own_copies_are_outside_scope() {
     let scope: Scope = "*".parse().unwrap();
     assert!(scope.contains("docs") && scope.contains(".hidden"));
     for name in [".security-7", ".opendistro_security", "svc-staged-r-a", "svc-before-r-a", "svc-replaced-r-a", "svc-clone-r-a"] {
@@ -52,7 +52,7 @@ fn security_and_our_own_copies_are_never_the_services() {
 }
 
 #[test]
-fn exclusions_apply_wherever_they_stand_and_however_many_they_are() {
+fn exclusions_apply_in_any_order_and_number() {
     assert_eq!(names("*,-a,-b*", &["a", "b1", "b2", "c"]), ["c"]);
     assert_eq!(names("-a,*", &["a", "b"]), ["b"]);
     assert_eq!(names("-a,-b", &["a", "b", "c"]), ["c"]);
@@ -64,7 +64,7 @@ fn exclusions_apply_wherever_they_stand_and_however_many_they_are() {
 }
 
 #[test]
-fn a_plain_name_that_is_not_there_is_missing_and_a_wildcard_that_finds_nothing_is_not() {
+fn missing_plain_name_is_data_not_found() {
     let failure = restored("a,x,y", &["a"], &[], "*").unwrap_err();
     assert_eq!((failure.status.code(), failure.code.as_str()), (4, "data_not_found"));
     assert!(failure.message.contains("x, y"));
@@ -84,7 +84,7 @@ fn what_is_passed_over_has_its_reason() {
 }
 
 #[test]
-fn a_name_that_must_not_be_restored_is_refused_when_it_is_asked_for_by_name() {
+fn unrestorable_index_named_explicitly_is_refused() {
     for (name, scope) in [(".security-7", "*"), ("other", "a"), (".feature", "*"), (".ds-logs-000001", "*")] {
         let failure = restored(name, &[name, "a"], &["logs"], scope).unwrap_err();
         assert_eq!((failure.status.code(), failure.code.as_str()), (3, "options_invalid"), "{name}");
@@ -92,7 +92,7 @@ fn a_name_that_must_not_be_restored_is_refused_when_it_is_asked_for_by_name() {
 }
 
 #[test]
-fn a_backing_index_is_of_the_stream_with_the_longest_name_that_matches() {
+fn backing_index_belongs_to_longest_matching_stream() {
     let streams = strings(&["logs", "logs-app"]);
     let is_of = |name: &str, index: &str| stream_of(index, &streams).map(String::as_str) == Some(name);
     assert!(is_of("logs", ".ds-logs-000001") && is_of("logs", ".ds-logs-2026.11.20-000012"));
@@ -105,7 +105,7 @@ fn a_backing_index_is_of_the_stream_with_the_longest_name_that_matches() {
 }
 
 #[test]
-fn the_scope_takes_indices_and_streams_and_says_why_it_leaves_others() {
+fn scope_selects_indices_and_streams_with_skip_reasons() {
     let answer = json!({"indices": [
             {"name": "b", "attributes": ["closed"]}, {"name": "a", "aliases": ["x"], "attributes": ["hidden", "open"]},
             {"name": ".ds-logs-2026.11.20-000001", "attributes": ["hidden", "open"], "data_stream": "logs"},

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound_and_every_step_has_help_with_an_example() {
+    fn every_step_help_has_example() {
         let mut cli = svc_step::tool::command::<Cli>();
         cli.build();
         cli.clone().debug_assert();

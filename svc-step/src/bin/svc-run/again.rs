@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_have_their_whole_path_and_what_is_not_recorded_is_left_out() {
+    fn repeated_command_has_absolute_file_paths() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["2.0.1", "there", "a b.run", "remove", "nightly"] {
             std::fs::write(folder.path().join(name), "").unwrap();

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_has_a_line_when_it_begins_and_one_when_it_ends() {
+    fn step_has_line_at_begin_and_end() {
         let files = Path::new("/var/lib/svc-tools/runs/x/12-dump.2");
         for (total, expected) in [(None, "12 dump.2 …"), (Some(27), "12/27 dump.2 …"), (Some(7), "12 dump.2 …")] {
             assert_eq!(begins(files, total), expected);
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_of_a_run_is_what_the_last_one_of_its_kind_did() {
+    fn expected_step_total_comes_from_last_run_of_kind() {
         let made = bench::Made::new("svc-upgrade");
         let total = |id: &str| expected_total(made.state(), "svc-upgrade", id);
         let last = made.another("20261120t030003z-upgrade-2.0.1", "svc-upgrade", None);

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_on_a_host_becomes_settings_and_what_is_the_default_is_not_said() {
+    fn inspected_host_gives_settings_without_defaults() {
         let dir = tempfile::tempdir().unwrap();
         for (path, text) in [
             ("opt/acme/current-version", "1.0.0"),

@@ -94,7 +94,7 @@ mod tests {
     use crate::bench::Made;
 
     #[test]
-    fn the_document_of_a_tool_that_has_outlived_its_supervisor_is_found() {
+    fn partial_document_of_orphaned_tool_is_found() {
         let made = Made::new("svc-upgrade");
         made.step("01-dump", "step", &json!({"result": {"path": "/d.sql"}}));
         let run = made.journal();

@@ -16,7 +16,7 @@ fn committed() -> Notes {
 }
 
 #[test]
-fn the_service_is_down_from_the_request_to_stop_until_the_unit_is_active() {
+fn downtime_runs_from_stop_request_to_active_unit() {
     let stop = |requested: Option<u64>, inactive: u64| json!({"requested_epoch_ms": requested, "after": {"inactive_enter_epoch_ms": inactive}});
     let start = |active: Option<u64>| json!({"after": {"active_enter_epoch_ms": active}});
     type Steps = Vec<(&'static str, Option<Value>)>;

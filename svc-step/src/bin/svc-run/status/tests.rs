@@ -239,7 +239,7 @@ fn the_table_has_a_line_for_each_attempt() {
 }
 
 #[test]
-fn a_picture_has_a_bar_for_each_step_and_the_downtime_shaded() {
+fn status_picture_has_step_bars_and_downtime() {
     let made = Made::new("svc-upgrade");
     let epoch = 1_780_000_000_000;
     let step = |name: &str, begun: u64, document: &Value| {
