@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use svc_tests::os;
-use svc_tests::tool::{Tool, bin_dir, schema_file};
+use svc_tests::tool::{Tool, bin_dir, root, schema_file};
 
 /// Every tool with its command line.
 fn tools() -> Vec<(&'static str, clap::Command)> {
@@ -19,10 +19,6 @@ fn tools() -> Vec<(&'static str, clap::Command)> {
         ("svc-pgrestore", svc_pgrestore::cli()),
         ("svc-snap", svc_snap::cli()),
     ]
-}
-
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 /// `SVC_UPDATE_SCHEMAS=1` writes it again.
@@ -419,4 +415,39 @@ fn an_option_that_is_a_setting_has_the_default_of_the_table() {
         }
     }
     assert!(seen > 30, "{seen}");
+}
+
+/// The modules of a crate, each with those that it names; what is in a folder belongs to the module of that name.
+fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let mut modules = BTreeMap::<String, BTreeSet<String>>::new();
+    let files = os::run(Command::new("find").args(["-name", "*.rs", "-printf", "%P\\n"]).current_dir(source)).unwrap();
+    for file in files.lines() {
+        let text = fs::read_to_string(source.join(file)).unwrap();
+        // Braces after `crate::` name modules too.
+        let named = text.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap().split(',').collect(),
+            None => vec![rest],
+        });
+        let word = |text: &str| text.trim().chars().take_while(|one| one.is_alphanumeric() || *one == '_').collect::<String>();
+        let module = file.split('/').next().unwrap().trim_end_matches(".rs");
+        modules.entry(module.to_owned()).or_default().extend(named.map(word));
+    }
+    modules.retain(|module, _| !["lib", "main"].contains(&module.as_str()));
+    let known: BTreeSet<String> = modules.keys().cloned().collect();
+    modules.iter_mut().for_each(|(module, named)| named.retain(|one| one != module && known.contains(one)));
+    modules
+}
+
+#[test]
+fn modules_have_no_import_cycles() {
+    for (tool, _) in tools() {
+        let mut left = modules(&root().join(tool).join("src"));
+        assert!(left.get("pg").is_none_or(BTreeSet::is_empty), "{left:?}");
+        // Whoever imports nothing that is left goes, until nobody can.
+        while let Some(module) = left.iter().find(|(_, named)| named.is_empty()).map(|(module, _)| module.clone()) {
+            left.remove(&module);
+            left.values_mut().for_each(|named| named.retain(|one| *one != module));
+        }
+        assert!(left.is_empty(), "{tool}: in circles are {left:#?}");
+    }
 }

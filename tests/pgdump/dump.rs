@@ -1,6 +1,5 @@
 //! svc-pgdump on a real server: a dump is complete or not there, and says what it holds.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -515,40 +514,5 @@ fn progress_is_shown_on_request_or_on_terminal() {
     let screen = os::run(terminal.current_dir(case.dir.path())).unwrap();
     for part in ["dump: ", "public.large ", "/s", "\"ok\": true"] {
         assert!(screen.contains(part), "{part} is not in {screen}");
-    }
-}
-
-/// The modules of a crate, each with those that it names; what is in a folder belongs to the module of that name.
-fn modules(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let mut modules = BTreeMap::<String, BTreeSet<String>>::new();
-    let files = os::run(Command::new("find").args(["-name", "*.rs", "-printf", "%P\\n"]).current_dir(source)).unwrap();
-    for file in files.lines() {
-        let text = fs::read_to_string(source.join(file)).unwrap();
-        // Braces after `crate::` name modules too.
-        let named = text.split("crate::").skip(1).flat_map(|rest| match rest.strip_prefix('{') {
-            Some(list) => list.split('}').next().unwrap().split(',').collect(),
-            None => vec![rest],
-        });
-        let word = |text: &str| text.trim().chars().take_while(|one| one.is_alphanumeric() || *one == '_').collect::<String>();
-        let module = file.split('/').next().unwrap().trim_end_matches(".rs");
-        modules.entry(module.to_owned()).or_default().extend(named.map(word));
-    }
-    modules.retain(|module, _| !["lib", "main"].contains(&module.as_str()));
-    let known: BTreeSet<String> = modules.keys().cloned().collect();
-    modules.iter_mut().for_each(|(module, named)| named.retain(|one| one != module && known.contains(one)));
-    modules
-}
-
-#[test]
-fn modules_have_no_import_cycles() {
-    for tool in ["svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave"] {
-        let mut left = modules(&svc_tests::tool::root().join(tool).join("src"));
-        assert!(left.get("pg").is_none_or(BTreeSet::is_empty), "{left:?}");
-        // Whoever imports nothing that is left goes, until nobody can.
-        while let Some(module) = left.iter().find(|(_, named)| named.is_empty()).map(|(module, _)| module.clone()) {
-            left.remove(&module);
-            left.values_mut().for_each(|named| named.retain(|one| *one != module));
-        }
-        assert!(left.is_empty(), "{tool}: in circles are {left:#?}");
     }
 }
