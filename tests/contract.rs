@@ -23,7 +23,7 @@ fn tools() -> Vec<(&'static str, clap::Command)> {
 
 /// `SVC_UPDATE_SCHEMAS=1` writes it again.
 #[test]
-fn the_schema_file_is_what_all_programs_print() {
+fn schema_file_matches_schemas_of_all_programs() {
     let (mut steps, mut defs) = (Vec::new(), serde_json::Map::new());
     for program in tools().iter().map(|(tool, _)| *tool).chain(["svc-run", "svc-point"]) {
         let printed = os::run(Command::new(bin_dir().join(program)).arg("schema")).unwrap();
@@ -259,7 +259,7 @@ fn table_prints_lines_instead_of_json_with_same_status() {
 }
 
 #[test]
-fn a_closed_stdout_is_no_panic() {
+fn closed_stdout_causes_no_panic() {
     for (tool, args, _) in FAILING {
         let out = std::process::Command::new("bash")
             .args(["-c", "\"$@\" 2>&1 >&- | cat; exit \"${PIPESTATUS[0]}\"", "closed"])
@@ -302,7 +302,7 @@ fn invalid_from_document_exits_2_without_change() {
 }
 
 #[test]
-fn a_dump_that_failed_hands_its_own_error_on() {
+fn error_of_failed_dump_is_passed_on_by_restore() {
     let failed = r#"{"schema":"svc-pgdump.dump/1","tool":"svc-pgdump 0.1.0","step":"dump","ok":false,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":null,"warnings":[],"error":{"code":"postgres_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}}"#;
     let ran = Tool::new("svc-pgrestore").args(["--from", "-"]).stdin(failed).run();
     let document = ran.doc();
@@ -311,7 +311,7 @@ fn a_dump_that_failed_hands_its_own_error_on() {
 }
 
 #[test]
-fn a_run_id_of_another_shape_is_a_wrong_command_line() {
+fn malformed_run_id_exits_2() {
     for (tool, args, _) in FAILING {
         let ran = failing(tool, args).env("SVC_RUN_ID", "Nightly Run").run();
         assert_eq!(ran.status, 2, "{tool}");
@@ -333,7 +333,7 @@ fn concurrent_calls_have_distinct_run_ids() {
 }
 
 #[test]
-fn a_signal_ends_a_step_that_waits_for_its_document() {
+fn sigterm_ends_step_waiting_for_its_document() {
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
     use std::process::{Command, Stdio};
@@ -400,7 +400,7 @@ fn settings_table_has_every_setting_of_tools_and_scripts() {
 }
 
 #[test]
-fn an_option_that_is_a_setting_has_the_default_of_the_table() {
+fn option_default_equals_default_of_its_setting() {
     let mut seen = 0;
     for (tool, mut cli) in tools() {
         cli.build();

@@ -179,7 +179,7 @@ fn every_link_of_a_page_leads_somewhere() {
 }
 
 #[test]
-fn a_tools_page_has_at_most_180_lines_of_120_characters() {
+fn tool_page_fits_180_lines_of_120_characters() {
     for tool in TOOLS {
         let text = fs::read_to_string(root().join(tool).join("README.md")).unwrap();
         assert!(text.lines().count() <= 180, "{tool}: {} lines", text.lines().count());

@@ -30,7 +30,7 @@ fn unavailable_cluster_is_reported_as_skipped() {
 }
 
 #[test]
-fn the_installers_of_the_sample_service_do_what_its_page_says() {
+fn sample_service_installers_behave_as_documented() {
     let checked = Command::new(root().join("tests/service/check")).envs(Host::shared().unwrap().command_env()).output().unwrap();
     assert!(checked.status.success(), "{}{}", String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
 }

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dump_that_is_not_taken_any_more_is_not_read_to_its_end() {
+    fn read_ends_with_broken_pipe_if_receiver_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
         let text = "-- many words\n".repeat(100_000);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_before_a_damage_is_read() {
+    fn text_before_damage_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("dump");
         let line = "-- a line of many words\n";

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn who_owned_it_before_keeps_his_rights_under_another_owner() {
+    fn previous_owner_keeps_create_right_under_new_owner() {
         let creation = Creation { owner: "Reader".to_owned(), ..creation(150_018, Some(properties())) };
         let sql = all(&creation);
         assert!(sql.contains(&"GRANT CREATE ON DATABASE \"svc_db_staged_r\" TO \"svc\"".to_owned()), "{sql:?}");

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_can_never_leave_its_segment() {
+    fn name_is_escaped_to_one_path_segment() {
         assert_eq!(path(&["a/b", "c?d#e", "%2f", "ü"]), "/a%2Fb/c%3Fd%23e/%252f/%C3%BC");
         assert_eq!(path(&["a,b*", "_stats", "my_backup-1.2~"]), "/a,b*/_stats/my_backup-1.2~");
     }

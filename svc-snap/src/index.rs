@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_without_a_shard_is_none() {
+    fn count_without_all_shards_is_none() {
         let shards = |successful: u64, failed: u64| json!({"total": 3, "successful": successful, "skipped": 0, "failed": failed});
         let counted = |successful, failed| super::counted(&json!({"count": 7, "_shards": shards(successful, failed)}));
         assert_eq!((counted(3, 0), counted(2, 0), counted(2, 1)), (Some(7), None, None));

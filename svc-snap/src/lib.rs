@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_lists_every_step_once_with_what_it_does() {
+    fn help_lists_every_step_once_with_summary() {
         let named: Vec<&str> = TASKS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         let command = cli();
         let steps: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_lost_or_shown_is_never_written_again() {
+    fn repository_with_possible_secrets_is_not_rewritten() {
         assert_eq!(repository(json!({"location": "/x", REPOSITORY_RECORD: json!(record(None)).to_string()})).harm(), None);
         for settings in [json!({"client.secret_key": "x"}), json!({"url": "http://me:s3cret@far/"})] {
             let why = repository(settings.clone()).harm();

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_a_word_or_a_size_a_second() {
+    fn rate_limit_is_keyword_or_size() {
         for (text, expected) in [("100mb", "100mb"), ("100MB", "100mb"), ("2g", "2g"), ("64k", "64k")] {
             assert_eq!(rate(text), Ok(Some(expected.to_owned())), "{text}");
         }

@@ -286,7 +286,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_refusal_after_an_effect_is_a_failure_of_the_same_code() {
+    fn refusal_after_effect_becomes_failure_of_same_code() {
         for (changed, status) in [(Changed::No, 3), (Changed::Yes, 1), (Changed::Unknown, 1)] {
             let failure = no_refusal_after_effects(Failure::refused("access_denied", "You may not."), changed);
             assert_eq!((failure.exit_code(), failure.code.as_str()), (status, "access_denied"), "{changed:?}");

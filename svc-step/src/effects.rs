@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_without_an_answer_is_unknown() {
+    fn attempt_without_response_has_unknown_effect() {
         let effects = Effects::default();
         assert_eq!(effects.changed(), Changed::No);
         let _lost = effects.attempt();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_stays_true_when_a_later_attempt_is_lost() {
+    fn known_change_remains_after_later_lost_attempt() {
         let effects = Effects::default();
         effects.attempt().happened();
         let _lost = effects.attempt();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_not_undone_with_the_rest() {
+    fn permanent_effect_survives_undo() {
         let effects = Effects::default();
         effects.happened();
         effects.stays();

@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_not_published_leaves_nothing() {
+    fn unpublished_file_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a file");
         let mut file = WholeFile::create(&path, 0o600).unwrap();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_neither_followed_nor_read() {
+    fn planted_symlink_is_neither_followed_nor_read() {
         let dir = tempfile::tempdir().unwrap();
         let victim = dir.path().join("victim");
         fs::write(&victim, "precious").unwrap();

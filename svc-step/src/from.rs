@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_of_a_failed_document_repeats_its_error() {
+    fn refusal_of_failed_document_repeats_its_error() {
         let failed = GOOD.replace("\"ok\":true", "\"ok\":false").replace(
             "\"error\":null",
             r#""error":{"code":"search_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}"#,

@@ -256,7 +256,7 @@ mod tests {
 
     /// A pass that is not linear takes very long for these.
     #[test]
-    fn a_long_line_is_read_once() {
+    fn secret_in_long_line_is_redacted() {
         for part in [" ", "a", "=", "a=", "a ", "'", "a://", ",a:", "//@", "-u a ", "{\"a\":1}", "a: '"] {
             let long = part.repeat(200_000 / part.len());
             let shown = sentence_without_secrets(&format!("{long} https://u:s3cr3t@h"));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_the_last_at_sign_of_a_url_is_its_user() {
+    fn url_user_ends_at_last_at_sign() {
         for (rest, user, host) in [
             ("h:9200/x", None, "h:9200/x"),
             ("u:p%40w@h:9200/x/", Some("u:p%40w"), "h:9200/x/"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_ends_at_each_sign_that_ends_one() {
+    fn line_ends_at_lf_cr_or_crlf() {
         for (text, found) in
             [("", vec![""]), ("a\nb", vec!["a", "b"]), ("a\r\nb\n", vec!["a", "b"]), ("a\rb\r\r\nc", vec!["a", "b", "", "c"])]
         {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_has_a_unit() {
+    fn duration_without_unit_is_refused() {
         assert_eq!((duration("30d"), duration("2w"), duration("36h")), (Ok(DAY * 30), Ok(DAY * 14), Ok(DAY * 3 / 2)));
         for text in ["30", "0", "", "d", "soon"] {
             assert!(duration(text).is_err(), "{text}");
@@ -279,7 +279,7 @@ mod tests {
         }
 
         #[test]
-        fn an_exempt_one_drives_out_no_other(items in items(), rules in some_rules(), which in any::<prop::sample::Index>()) {
+        fn exempting_backup_removes_no_other_backup(items in items(), rules in some_rules(), which in any::<prop::sample::Index>()) {
             prop_assume!(!items.is_empty());
             let before = gone(&items, &rules);
             let mut exempt = items.clone();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_with_a_mark_of_the_whole() {
+    fn long_names_are_shortened_to_distinct_ones() {
         let long = "a".repeat(70);
         let other = format!("{}b", "a".repeat(69));
         assert_eq!(fit("short", 63), "short");

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_into_a_line_stands_on_one() {
+    fn value_that_fits_is_printed_on_one_line() {
         let long = "x".repeat(100);
         let value = json!({"a": [1, {"b": null}], "c": {"d": &long, "e": "é"}});
         let lines = [

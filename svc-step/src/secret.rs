@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_others_can_read_or_write_is_no_secret() {
+    fn secret_file_accessible_to_others_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("password");
         fs::write(&path, "first\r\nsecond\n").unwrap();

@@ -460,7 +460,7 @@ fn finalize_and_remove_restore_point_of_run() {
 }
 
 #[test]
-fn of_a_night_whose_dump_or_snapshot_failed_the_other_is_kept() {
+fn remove_after_failed_dump_or_snapshot_keeps_other() {
     for (fails, sentence, calls) in [
         ("04-dump", "The snapshot is valid and kept. See ", ""),
         (

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_minor_that_is_not_known_or_cannot_be_ends_the_chain() {
+    fn unknown_or_impossible_last_minor_blocks_chain() {
         let version = |text: &str| text.parse::<Version>().unwrap();
         let blocked = |last: &[(u64, u64)], installers: &str| {
             let installers = installers.split_whitespace().map(version).collect();

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_names_the_file_counts() {
+    fn checksum_line_is_chosen_by_file_name() {
         let (a, b) = ("a".repeat(64), "b".repeat(64));
         assert_eq!(sum_of(&format!("{a}  svc-2.0.1.run\n"), "svc-2.0.1.run"), Some(a.as_str()));
         assert_eq!(sum_of(&format!("{a} *dist/svc-2.0.1.run\r\n"), "svc-2.0.1.run"), Some(a.as_str()));

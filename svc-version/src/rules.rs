@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_procedures_own_examples() {
+    fn procedure_examples_follow_rules() {
         assert_eq!(found("1.4.2", "1.6.0", None), Err(Unsupported::TooFar));
         assert_eq!(found("1.4.2", "1.5.9", None), Ok(Rule::NextMinor));
         assert_eq!(found("1.15.5", "2.0.1", Some("1.15")), Ok(Rule::NextMajor));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_hop_is_one_that_is_supported_itself() {
+    fn first_hop_is_next_minor_or_major() {
         let hop = |installed: &str, to: &str, last: Option<&str>| {
             first_hop(installed.parse().unwrap(), to.parse().unwrap(), last.map(|last| last.parse().unwrap()))
         };

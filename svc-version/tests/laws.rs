@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_that_is_read_as_a_version_is_printed_as_it_was(text in "[-+v 0]?[0-9]{1,3}[.-]?[0-9]{0,2}\\.?[0-9]{0,21}[-+.a ]?[0-9]?") {
+    fn parsed_version_is_printed_unchanged(text in "[-+v 0]?[0-9]{1,3}[.-]?[0-9]{0,2}\\.?[0-9]{0,21}[-+.a ]?[0-9]?") {
         if let Ok(version) = text.parse::<Version>() {
             prop_assert_eq!(version.to_string(), text);
         }

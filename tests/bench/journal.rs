@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_step_covers_is_counted_once() {
+    fn uncovered_time_is_counted_once() {
         let span = |from, to| Span { from, to };
         let complete = span(1000.0, 5000.0);
         assert!((complete.uncovered(&[]) - 4.0).abs() < 1e-9);

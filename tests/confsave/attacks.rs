@@ -28,7 +28,7 @@ fn give_to_stranger(path: &Path) {
 }
 
 #[test]
-fn a_link_in_the_copys_place_is_refused_whatever_it_leads_to() {
+fn symlink_in_place_of_copy_is_refused() {
     let (site, copy) = site();
     let victim = site.write("victim", "precious");
     let folder = site.path("a folder");
@@ -63,7 +63,7 @@ fn copy_owned_by_another_user_is_refused() {
 }
 
 #[test]
-fn a_pipe_in_the_copys_place_holds_nobody_up() {
+fn fifo_in_place_of_copy_is_refused() {
     let (site, copy) = site();
     os::run(Command::new("mkfifo").arg(&copy)).unwrap();
     for call in [save(&site, &copy), site.tool("diff").arg(&copy), site.tool("carry").arg(&copy)] {

@@ -43,7 +43,7 @@ fn carry_keeps_previous_file_named_after_run() {
 }
 
 #[test]
-fn a_conflict_is_told_with_the_values_of_all_three() {
+fn carry_conflict_shows_saved_base_and_new_value() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32").replace("  lifetime_minutes: 240\n", "");
     let new = SHIPPED.replace("size: 16", "size: 64").replace("240", "480");

@@ -105,7 +105,7 @@ fn carry_to_other_layout_changes_nothing() {
 }
 
 #[test]
-fn a_line_of_any_other_form_is_named() {
+fn diff_gives_line_number_of_unknown_conf_line() {
     let site = Site::new();
     let saved = site.write("saved.conf", SHIPPED_CONF);
     for (odd, line) in [

@@ -89,7 +89,7 @@ fn another_run_at_the_same_file_is_locked_out() {
 }
 
 #[test]
-fn a_signal_before_the_file_is_changed_leaves_it_as_it_is() {
+fn signal_while_carry_reads_changes_nothing() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
     let fifo = site.path("fifo");
@@ -105,7 +105,7 @@ fn a_signal_before_the_file_is_changed_leaves_it_as_it_is() {
 }
 
 #[test]
-fn the_end_of_the_time_limit_changes_nothing() {
+fn carry_that_times_out_changes_nothing() {
     let site = Site::new();
     let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
     call.args(["--timeout", "0"]).run().fails(6, "timeout").unchanged();

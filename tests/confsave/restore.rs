@@ -134,7 +134,7 @@ fn restore_targets_saved_path_unless_another_is_given() {
 }
 
 #[test]
-fn a_file_that_could_not_be_replaced_leaves_nothing_beside_it() {
+fn failed_restore_over_mount_point_leaves_no_new_file() {
     let site = Site::new();
     let saved = site.saved(SHIPPED);
     // Nothing takes the name of a file on which another is mounted.
@@ -198,7 +198,7 @@ fn impossible_restore_is_found_by_dry_run() {
 }
 
 #[test]
-fn whoever_cannot_give_the_file_to_its_owner_is_refused() {
+fn restore_without_right_to_set_owner_is_refused() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-r").unwrap();
     let saved = site.saved(SHIPPED);

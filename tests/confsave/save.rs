@@ -62,7 +62,7 @@ fn save_after_reinstall_never_loses_customised_copy() {
 }
 
 #[test]
-fn the_copy_goes_to_the_file_or_folder_that_is_named() {
+fn save_writes_to_named_file_or_folder() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
     fs::create_dir(site.path("a folder")).unwrap();
@@ -79,7 +79,7 @@ fn the_copy_goes_to_the_file_or_folder_that_is_named() {
 }
 
 #[test]
-fn a_file_of_neither_layout_is_named_by_flag_or_environment() {
+fn config_file_is_named_by_option_or_environment() {
     let site = Site::new();
     let odd = site.write("odd place.yml", SHIPPED);
     let ran = site.tool("save").arg("--to").arg(site.path("x")).env("SVC_CONFIG_FILE", &odd).run().ok();
@@ -88,7 +88,7 @@ fn a_file_of_neither_layout_is_named_by_flag_or_environment() {
 }
 
 #[test]
-fn a_copy_that_others_can_read_is_made_private() {
+fn save_makes_readable_copy_private() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
     let copy = site.write("svc.yaml", SHIPPED);

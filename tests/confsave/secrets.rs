@@ -76,7 +76,7 @@ fn no_secret_is_shown_unless_it_is_asked_for() {
 }
 
 #[test]
-fn a_secret_that_differs_is_told_without_its_value() {
+fn changed_secret_is_redacted_in_diff() {
     let site = Site::new();
     fs::write(site.yaml(), "db: {password: new-1}\n").unwrap();
     let ran = site.tool("diff").arg(site.write("saved.yaml", "db: {password: old-1}\n")).run().ok();

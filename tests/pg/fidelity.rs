@@ -168,7 +168,7 @@ fn strings_in_which_a_backslash_escapes_come_back() {
 }
 
 #[test]
-fn an_empty_database_comes_back_empty() {
+fn empty_database_is_restored_empty() {
     let case = Case::new("pgf_empty");
     let ran = comes_back(&case);
     assert_eq!(ran.result()["stage"]["verification"]["tables_count"], 0);
@@ -215,7 +215,7 @@ fn subscription_is_not_restored_into_staged_copy() {
 
 #[test]
 #[ignore = "takes minutes"]
-fn the_regression_database_of_postgresql_itself_comes_back() {
+fn postgresql_regression_database_survives_staging() {
     let fetched = match regression::fetch() {
         Ok(fetched) => fetched,
         Err(error) => return skip(&format!("PostgreSQL's own regression database: it cannot be had: {error:#}")),
@@ -249,7 +249,7 @@ fn the_regression_database_of_postgresql_itself_comes_back() {
 
 #[test]
 #[ignore = "fetches a package"]
-fn the_database_of_a_real_product_comes_back() {
+fn zabbix_database_is_restored_exactly() {
     let fetched = download::cached("zabbix-server-pgsql", |folder| {
         os::run(Command::new("apt-get").args(["download", "-q", "zabbix-server-pgsql"]).current_dir(folder))?;
         os::run(Command::new("sh").args(["-c", "dpkg -x *.deb ."]).current_dir(folder)).map(drop)

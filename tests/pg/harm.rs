@@ -15,7 +15,7 @@ use svc_tests::wait;
 use svc_tests::witness::Witness;
 
 #[test]
-fn a_cut_dump_is_refused_before_anything_wherever_it_was_cut() {
+fn truncated_dump_is_refused_before_any_change() {
     let (case, dump) = Case::filled("pgh_cut");
     let witness = Witness::of(&case);
     let text = fs::read_to_string(&dump).unwrap();

@@ -91,7 +91,7 @@ fn german_server_errors_are_classified_without_row_data() {
 }
 
 #[test]
-fn in_place_drops_nothing_that_the_server_cannot_create_again() {
+fn in_place_restore_with_unknown_locale_drops_nothing() {
     let (case, _) = Case::filled("pgf_dry");
     case.backup();
     let witness = Witness::of(&case);

@@ -439,7 +439,7 @@ fn blocked_dump_times_out_or_locks_out_second_one() {
 }
 
 #[test]
-fn a_dump_that_cannot_be_replaced_keeps_its_own_properties() {
+fn dump_that_cannot_be_replaced_keeps_properties() {
     let case = Case::new("pgd_replace");
     dump(&case).run().ok();
     let first = properties(&case);

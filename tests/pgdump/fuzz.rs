@@ -76,7 +76,7 @@ fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
 }
 
 #[test]
-fn a_damaged_dump_is_read_to_its_end_whatever_bytes_it_holds() {
+fn damaged_dump_of_any_bytes_is_read_to_its_end() {
     for seed in 1..=rounds("damaged dumps, read to their end", 4000, 600_000) as u64 {
         let mut random = Random::of(seed);
         let mut bytes = b"--\n-- PostgreSQL database dump\n--\n\nCOPY t (a) FROM stdin;\n1\n\\.\n".to_vec();

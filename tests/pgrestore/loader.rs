@@ -56,7 +56,7 @@ fn every_kind_of_object_comes_back_the_same() {
 }
 
 #[test]
-fn a_dump_as_others_write_it_is_loaded_too() {
+fn dump_with_inserts_clean_or_latin1_is_loaded() {
     let (case, dump) = Case::filled("pgl_others");
     let before = case.text();
     let ran = case.tool().args(["stage", "--dry-run", "--jobs", "3"]).arg(&dump).run().ok();
@@ -304,7 +304,7 @@ fn one_that_fails_does_not_wait_for_the_others() {
 }
 
 #[test]
-fn a_session_that_the_server_ends_is_a_lost_connection() {
+fn stage_fails_unchanged_if_server_ends_session() {
     let (case, dump) = Case::filled("pgl_lost");
     let spawned = building(&case, &dump);
     case.end(&format!("{} AND query LIKE '%slow_1%'", case.sleeping_loads()));
@@ -314,7 +314,7 @@ fn a_session_that_the_server_ends_is_a_lost_connection() {
 }
 
 #[test]
-fn the_reserved_connections_are_left_alone() {
+fn load_jobs_leave_reserved_connections_free() {
     let (case, _) = Case::filled("pgl_reserved");
     let free = "SELECT current_setting('max_connections')::int4 - current_setting('superuser_reserved_connections')::int4";
     let free: u64 = case.admin(free).parse().unwrap();
@@ -338,7 +338,7 @@ fn fewer_connections_than_wanted_are_enough() {
 }
 
 #[test]
-fn a_damaged_dump_is_refused_or_undone_or_holds_what_it_says() {
+fn dump_with_flipped_bit_fails_or_loads_as_by_psql() {
     let (case, dump) = Case::filled("pgl_damage");
     let whole = fs::read(&dump).unwrap();
     let before = (case.text(), case.oid(&case.database));

@@ -69,7 +69,7 @@ fn rights_of_a_role_that_is_gone_are_left_out_with_a_warning() {
 }
 
 #[test]
-fn a_dump_or_a_record_that_is_not_the_documents_is_refused() {
+fn dump_or_properties_changed_since_document_are_refused() {
     let (case, _) = Case::filled("pgr_sha");
     let document = case.backup();
     let witness = Witness::of(&case);
@@ -87,7 +87,7 @@ fn a_dump_or_a_record_that_is_not_the_documents_is_refused() {
 }
 
 #[test]
-fn a_dump_that_has_moved_with_its_document_is_found() {
+fn dump_moved_with_its_document_is_found() {
     let (case, _) = Case::filled("pgr_moved");
     let before = case.text();
     case.backup();
@@ -361,7 +361,7 @@ fn owner_gets_into(case: &Case, database: &str) -> Result<(), String> {
 }
 
 #[test]
-fn a_copy_is_closed_to_everybody_until_the_swap_opens_it() {
+fn staged_or_cloned_database_is_closed_until_swap() {
     let (case, _) = Case::filled("pgr_closed");
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 17", case.database));
     let document = case.backup();
@@ -390,7 +390,7 @@ fn a_copy_is_closed_to_everybody_until_the_swap_opens_it() {
 }
 
 #[test]
-fn a_missing_live_database_is_restored_with_a_warning() {
+fn missing_live_database_is_restored_with_warning() {
     let (case, dump) = Case::filled("pgr_missing");
     let before = case.text();
     case.pg.drop_database(&case.database).unwrap();
@@ -459,7 +459,7 @@ fn interrupted_in_place_load_leaves_database_closed() {
 }
 
 #[test]
-fn a_dump_of_another_database_replaces_none_that_nobody_named() {
+fn dump_of_other_database_in_place_needs_dbname() {
     let (case, _) = Case::filled("pgr_named");
     case.backup();
     let other = format!("{}_db", case.database);

@@ -47,7 +47,7 @@ fn help_for_any_user_and_status_2_for_unknown_option() {
 }
 
 #[test]
-fn a_backup_does_one_thing_at_a_time() {
+fn invalid_option_combination_of_backup_exits_2() {
     let bare = Bare::default();
     for words in [&["--prune", "--delete", "20260101t000000z-x"][..], &["--list", "--prune"], &["--read-all"]] {
         let ran = bare.tool("svc-backup", words).run();
@@ -69,7 +69,7 @@ fn list_document_longer_than_argument_limit_is_printed() {
 }
 
 #[test]
-fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
+fn last_of_runs_begun_in_one_second_is_newest() {
     let bare = Bare::default();
     // Each second of the next minute has a run.
     let now = jiff::Timestamp::now();
@@ -84,7 +84,7 @@ fn of_runs_that_begin_in_one_second_the_last_is_the_newest() {
 
 /// An operator's own script, which is waiting for a command of its own when the signal comes.
 #[test]
-fn a_signal_is_heard_whatever_the_script_is_at() {
+fn signal_ends_own_script_before_its_next_step() {
     let waits = "bash -c 'until [ -e go ]; do sleep 0.1; done'";
     let in_words = format!(": \"$({waits})\" \"$(:)\"");
     for (signal, at) in [(Signal::SIGHUP, waits), (Signal::SIGINT, &in_words), (Signal::SIGTERM, &in_words)] {
@@ -102,7 +102,7 @@ fn a_signal_is_heard_whatever_the_script_is_at() {
 }
 
 #[test]
-fn a_run_that_is_resumed_is_told_nothing_that_it_knows() {
+fn resume_refuses_options_of_original_command() {
     let bare = Bare::default();
     let resume = |script: &str, words: &[&str]| bare.tool(script, &[&["--resume"], words].concat()).run();
     for (script, words) in [
@@ -189,7 +189,7 @@ fn resume_hint_names_own_script_by_its_path() {
 }
 
 #[test]
-fn what_stays_of_a_run_that_failed_is_told() {
+fn failed_run_reports_what_it_leaves_in_place() {
     let bare = Bare::default();
     let made = changes("made");
     let point = bare.path("point");
@@ -225,7 +225,7 @@ fn what_stays_of_a_run_that_failed_is_told() {
 }
 
 #[test]
-fn what_could_be_undone_is_told_also_where_not_all_could_be() {
+fn partly_failed_recover_removes_printed_secret() {
     let bare = Bare::default();
     bare.has_version("1.15.5");
     let undone = [undo("a", &["false"]), undo("b", &["svc-version", "current"])].map(|one| one["undo"][0].clone());
@@ -350,7 +350,7 @@ fn invalid_option_or_setting_exits_2_without_change() {
 }
 
 #[test]
-fn a_dry_run_of_the_setup_needs_no_cluster_that_is_up() {
+fn snapshot_setup_dry_run_needs_no_running_cluster() {
     let bare = Bare::default();
     let setup = bare.tool("svc-setup-snapshots", &["--dry-run"]).talks().env("SVC_SEARCH_URL", "http://127.0.0.1:1");
     let setup = setup.env("SVC_BACKUP_REPO", bare.path("repo")).env("SVC_SEARCH_UNIT", "search.service");

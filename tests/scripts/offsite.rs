@@ -517,7 +517,7 @@ fn push_prunes_only_copies_of_its_own_host() {
 }
 
 #[test]
-fn a_night_with_all_of_it_on_is_silent() {
+fn quiesced_compressed_offsite_night_is_silent() {
     let product = running("offall");
     let metrics = product.path("svc.prom").display().to_string();
     let more = [

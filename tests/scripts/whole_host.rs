@@ -352,7 +352,7 @@ fn the_nights(host: &Machine) {
 }
 
 #[test]
-fn the_package_is_clean_under_lintian() {
+fn package_has_no_lintian_messages() {
     let folder = tempfile::tempdir().unwrap();
     package(folder.path());
     let line = format!("lintian --no-cfg --pedantic --display-info --allow-root {}/svc-tools_*.deb", folder.path().display());
@@ -366,7 +366,7 @@ fn upgrade_rollback_and_nights_of_whole_host() {
 }
 
 #[test]
-fn a_product_of_another_name_in_every_respect() {
+fn upgrade_and_rollback_of_product_with_other_names() {
     a_complete_life(&ACME, |_| ());
 }
 

@@ -128,7 +128,7 @@ fn interrupted_clone_blocks_swap_and_create() {
 }
 
 #[test]
-fn a_clone_takes_off_no_block_outside_its_scope() {
+fn clone_removes_no_write_block_outside_its_scope() {
     let sandbox = Sandbox::new("clone-scope");
     let [a, b] = ["a", "b"].map(|name| sandbox.simple(name, 3));
     let clone = |scope: &str, run: usize| sandbox.tool(&["clone", "--run-id", &run_id(run)]).env("SVC_INDICES", scope);
@@ -146,7 +146,7 @@ fn a_clone_takes_off_no_block_outside_its_scope() {
 }
 
 #[test]
-fn what_cannot_be_cloned_is_refused_by_all_its_names() {
+fn clone_of_closed_red_or_missing_index_is_refused() {
     let sandbox = Sandbox::new("clone-no");
     sandbox.simple("a", 3);
     let closed = sandbox.simple("closed", 3);

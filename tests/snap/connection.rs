@@ -353,7 +353,7 @@ fn secret(dir: &tempfile::TempDir, name: &str, text: &str) -> String {
 /// A stand-in for a server that knows an API key: a key is made by a module that the small distribution of Elasticsearch lacks,
 /// and OpenSearch knows none.
 #[test]
-fn an_api_key_is_sent_from_its_file() {
+fn api_key_is_sent_from_its_file() {
     // What Elasticsearch 8.19 says to a key that it does not know.
     const UNKNOWN: &str = r#"{"error":{"root_cause":[],"type":"security_exception","reason":"unable to authenticate with provided credentials","additional_unsuccessful_credentials":"API key: unable to find apikey with id id"},"status":401}"#;
     svc_tests::skip(
@@ -492,7 +492,7 @@ fn endless_response_ends_with_error_in_bounded_memory() {
 }
 
 #[test]
-fn a_server_that_drips_does_not_keep_the_time_limit_away() {
+fn dripping_response_ends_at_timeout() {
     let sandbox = Sandbox::new("drip");
     // The answer would take minutes, or come to no end.
     let text = format!("{OK}content-length: 400\r\n\r\n{{\"name\":\"svc-1\",");
@@ -549,7 +549,7 @@ fn url_prefix_and_ipv6_are_reached_without_proxy() {
 }
 
 #[test]
-fn a_path_that_is_not_the_search_databases_own_is_a_sentence() {
+fn url_with_wrong_path_is_refused() {
     let sandbox = shared("path");
     let index = sandbox.simple("docs", 1);
     for path in ["nowhere", "nowhere/at/all", "_cat", "_cluster/health", &index] {
@@ -559,7 +559,7 @@ fn a_path_that_is_not_the_search_databases_own_is_a_sentence() {
 }
 
 #[test]
-fn what_a_setting_may_say_is_what_the_page_says() {
+fn insecure_setting_accepts_only_values_of_its_page() {
     let list = |value: &str| {
         Tool::new("svc-snap").args(["list", "--url", "https://127.0.0.1:1"]).env("SVC_SEARCH_INSECURE", value).run()
     };
@@ -579,7 +579,7 @@ fn what_a_setting_may_say_is_what_the_page_says() {
 }
 
 #[test]
-fn the_settings_of_the_file_reach_the_tool() {
+fn settings_file_is_applied_by_svc_snap() {
     let dir = tempfile::tempdir().unwrap();
     let key = secret(&dir, "key", "id:key\n");
     let settings = secret(&dir, "environment", &format!("SVC_SEARCH_API_KEY_FILE={key}\nSVC_SEARCH_BEARER_FILE=\"{key}\"\n"));

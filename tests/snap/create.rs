@@ -40,7 +40,7 @@ fn snapshot_with_missing_shards_is_refused() {
 }
 
 #[test]
-fn what_a_snapshot_does_not_show_is_captured_index_by_index() {
+fn create_captures_counts_and_metadata_of_each_index() {
     let sandbox = Sandbox::new("captured");
     let some = sandbox.name("some");
     let alias = json!({"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true});
@@ -126,7 +126,7 @@ fn snapshot_replaced_during_wait_is_refused() {
 }
 
 #[test]
-fn a_dry_run_leaves_no_state_folder() {
+fn dry_run_creates_no_state_folder() {
     let sandbox = Sandbox::new("dry");
     sandbox.simple("docs", 1);
     sandbox.create("s");
@@ -333,7 +333,7 @@ fn shard_write_failure_makes_snapshot_invalid() {
 /// The servers make such a snapshot only on the way to its removal: it stays where that fails. A folder lies where the repository's
 /// list would be written a second time.
 #[test]
-fn a_snapshot_that_failed_is_no_backup_whoever_asks() {
+fn failed_snapshot_is_refused_by_show_wait_and_restore() {
     let sandbox = Sandbox::slow("failed");
     let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
     let in_the_way = sandbox.location().join("index-1");

@@ -86,7 +86,7 @@ fn killed_swap_is_finished_by_same_command() {
 }
 
 #[test]
-fn a_swap_resumes_when_a_connection_breaks_at_any_request() {
+fn swap_survives_broken_connection_at_any_request() {
     let sandbox = Sandbox::new("break");
     let live = sandbox.written_through(&sandbox.name("alias"), "docs");
     sandbox.fill(&live, 0, 10);
@@ -105,7 +105,7 @@ fn a_swap_resumes_when_a_connection_breaks_at_any_request() {
 }
 
 #[test]
-fn an_exchange_that_comes_late_is_the_swaps_or_nobodys() {
+fn late_exchange_completes_swap_or_changes_nothing() {
     let (sandbox, live, _, staged) = staged_docs("late");
     let (content, copies) = (sandbox.content(), sandbox.copies());
     let is_exchange = |line: &str| line == "POST /_aliases";
@@ -224,7 +224,7 @@ fn swap_killed_after_exchange_is_undone_by_swap_back() {
 }
 
 #[test]
-fn a_way_back_that_fails_says_how_it_is_resumed() {
+fn failed_swap_back_names_resume_command() {
     let (sandbox, live, _, staged) = staged_docs("fail-back");
     sandbox.gate().close_on("/_clone/", Side::After).kill(sandbox.resuming(&["swap"], &staged));
     let run = run_of(&staged);

@@ -188,7 +188,7 @@ fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
 }
 
 #[test]
-fn a_snapshot_that_is_being_taken_is_never_touched() {
+fn prune_keeps_snapshot_in_progress() {
     let sandbox = Sandbox::slow("underway");
     let body = json!({"indices": sandbox.name("docs"), "metadata": {"svc_tools": {"run_id": "x", "kind": "nightly"}}});
     sandbox.ask("PUT", &format!("/_snapshot/{}/n1", sandbox.prefix), Some(body));

@@ -70,7 +70,7 @@ fn rate_limit_of_create_is_put_back_afterwards() {
 }
 
 #[test]
-fn a_create_that_fails_or_is_interrupted_puts_the_rate_back() {
+fn rate_is_put_back_after_interrupted_or_failed_create() {
     let sandbox = Sandbox::new("out");
     sandbox.noise("docs", 15);
     let before = settings(&sandbox);
@@ -128,7 +128,7 @@ fn throttle_left_by_killed_create_is_put_back() {
 }
 
 #[test]
-fn a_create_that_has_put_a_rate_back_asks_a_busy_server_again() {
+fn create_retries_busy_server_after_putting_rate_back() {
     let sandbox = Sandbox::new("back-busy");
     sandbox.simple("docs", 3);
     sandbox.create("s1");

@@ -35,7 +35,7 @@ fn changed_staged_copy_is_not_swapped() {
 }
 
 #[test]
-fn a_closed_index_is_in_the_way_too() {
+fn closed_index_conflicts_with_in_place_restore() {
     let (sandbox, docs, created) = Sandbox::saved("closed");
     sandbox.ask("POST", &format!("/{docs}/_close"), None);
     let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
@@ -46,7 +46,7 @@ fn a_closed_index_is_in_the_way_too() {
 }
 
 #[test]
-fn an_answer_that_is_lost_in_place_leaves_nothing_untouched() {
+fn lost_response_of_in_place_restore_is_outcome_unknown() {
     let (sandbox, docs, created) = Sandbox::saved("lost");
     // The restore itself, which the server continues alone.
     let gate = sandbox.gate().close_on("/_restore", Side::After).hanging_up();
@@ -103,7 +103,7 @@ fn stage_without_answer_reports_unchanged_or_unknown() {
 }
 
 #[test]
-fn a_restore_asks_a_server_again_that_is_too_busy_to_begin_it() {
+fn stage_and_in_place_restore_retry_busy_server() {
     let (sandbox, docs, created) = Sandbox::saved("busy");
     // After half a minute in the queue of its master.
     let why = "failed to process cluster event (restore_snapshot[s1]) within 30s";
@@ -135,7 +135,7 @@ fn discard_keeps_run_with_same_name_prefix() {
 }
 
 #[test]
-fn a_restore_that_can_take_nothing_back_says_what_it_left() {
+fn restore_that_cannot_undo_names_remaining_copies() {
     let sandbox = Sandbox::new("left");
     let (docs, gone) = (sandbox.simple("docs", 10), sandbox.simple("gone", 10));
     let created = sandbox.create("s1");

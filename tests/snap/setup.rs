@@ -130,7 +130,7 @@ fn disks_have_watermarks(sandbox: &Sandbox) {
 }
 
 #[test]
-fn a_folder_that_the_search_database_could_not_use_is_refused() {
+fn unusable_repository_folder_is_refused_by_configure() {
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "folder");
     let dir = tempfile::tempdir_in("/var/tmp").unwrap();
     let config = dir.path().join("opensearch.yml");
@@ -322,7 +322,7 @@ fn register_builds_request_for_every_type() {
 }
 
 #[test]
-fn a_repository_whose_files_are_gone_is_damaged_whoever_asks() {
+fn repository_without_files_is_reported_damaged() {
     let sandbox = Sandbox::new("damaged");
     sandbox.simple("docs", 1);
     sandbox.create("s");

@@ -134,7 +134,7 @@ fn exact_swap_keeps_surplus_index_as_previous() {
 }
 
 #[test]
-fn in_place_restore_names_all_conflicts() {
+fn in_place_restore_of_live_index_needs_on_conflict() {
     let sandbox = Sandbox::new("place");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
     let created = sandbox.create("s1");

@@ -20,7 +20,7 @@ fn shards(sandbox: &Sandbox) -> u64 {
 }
 
 #[test]
-fn a_count_that_is_not_what_was_captured_is_never_made_live() {
+fn count_differing_from_capture_is_never_made_live() {
     let sandbox = Sandbox::new("count");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 5));
     let created = sandbox.create("s1");
@@ -135,7 +135,7 @@ fn document_invalid_or_of_other_cluster_is_refused() {
 }
 
 #[test]
-fn a_red_live_index_is_given_up_only_when_told_so() {
+fn red_live_index_is_replaced_only_with_drop_old() {
     let (sandbox, live, created) = Sandbox::saved("red");
     sandbox.ask("DELETE", &format!("/{live}"), None);
     sandbox.red("docs");
@@ -269,7 +269,7 @@ fn alias_named_like_existing_index_is_refused() {
 }
 
 #[test]
-fn of_many_indices_none_is_swapped_where_one_cannot_be() {
+fn swap_of_many_indices_is_undone_if_one_fails() {
     let sandbox = Sandbox::new("many");
     let body = || json!({"settings": {"number_of_replicas": 0}, "aliases": {sandbox.name("all"): {}}});
     let indices: Vec<String> = (0..svc_tests::rounds("indices that are swapped together", 12, 40))

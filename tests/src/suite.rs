@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_in_one_list() {
+    fn target_must_be_in_exactly_one_list() {
         let ours = ["a".to_owned(), "b".to_owned()];
         for (lists, wrong) in [
             (json!({"once": ["a"], "any": ["b"]}), None),

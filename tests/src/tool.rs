@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_gets_only_what_it_is_given() {
+    fn call_gets_only_given_environment_and_stdin() {
         let ran = shell("cat; echo $GIVEN; env | grep -c -e ^HOME= -e ^CARGO").env("GIVEN", "this").stdin("in\n").run();
         assert_eq!((ran.status, ran.stdout.as_str()), (1, "in\nthis\n0\n"));
         assert_eq!(shell("cat").run().stdout, "");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_contract_fails_the_test() {
+    fn contract_violation_fails_test() {
         let limits = [wait::HANG, Duration::from_secs(10)];
         for (script, limit, why) in [
             ("echo '{}'; echo '{}'", limits[0], "stdout has 2 documents, not one"),

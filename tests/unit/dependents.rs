@@ -13,7 +13,7 @@ use crate::own::{Own, Polls, SIMPLE, after, says};
 const STARTING: &str = "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120";
 
 #[test]
-fn a_unit_that_was_not_started_because_another_failed_says_so() {
+fn start_reports_failed_dependency() {
     let other = Own::new("required", "Type=oneshot\nExecStart=/bin/false");
     for (name, service) in [("dependent", SIMPLE), ("dependent-oneshot", "Type=oneshot\nExecStart=/bin/true")] {
         let ran = Own::needing(&other, name, service).start().run().fails(1, "unit_failed");

@@ -23,7 +23,7 @@ fn missing_unit_is_already_stopped_but_cannot_start() {
 }
 
 #[test]
-fn a_masked_unit_is_refused_with_the_command_that_unmasks_it() {
+fn masked_unit_is_refused_with_unmask_command() {
     let unit = Own::new("masked", SIMPLE);
     fs::remove_file(unit.file()).unwrap();
     symlink("/dev/null", unit.file()).unwrap();
@@ -37,7 +37,7 @@ fn a_masked_unit_is_refused_with_the_command_that_unmasks_it() {
 }
 
 #[test]
-fn a_start_ends_as_the_unit_does() {
+fn start_status_follows_outcome_of_unit() {
     for (name, unit, service, status, changed, state, tells) in [
         ("oneshot", "", "Type=oneshot\nExecStart=/bin/sleep 1", 0, true, "inactive", ""),
         ("oneshot-quick", "", "Type=oneshot\nExecStart=/bin/true", 0, true, "inactive", ""),
@@ -61,14 +61,14 @@ fn a_start_ends_as_the_unit_does() {
 }
 
 #[test]
-fn a_oneshot_unit_that_remains_active_is_started_once() {
+fn oneshot_that_remains_active_is_started_once() {
     let unit = Own::new("oneshot-again", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true");
     assert_eq!(after(&unit.start().run().ok().changed(), "sub_state"), "exited");
     unit.start().run().ok().unchanged();
 }
 
 #[test]
-fn a_oneshot_unit_that_somebody_has_started_is_waited_for() {
+fn oneshot_started_by_others_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let done = folder.path().join("done");
     let unit = Own::new("oneshot-late", &done_once(&done));
@@ -110,7 +110,7 @@ fn forking_unit_starts_when_program_is_in_background() {
 }
 
 #[test]
-fn an_instance_of_a_template_is_a_unit_of_its_own() {
+fn template_instances_are_separate_units() {
     let template = Own::named(format!("unit-test-template-{}@.service", std::process::id()), "", "ExecStart=/bin/sleep 60%i");
     let name = |instance: &str| template.name.replace('@', &format!("@{instance}"));
     let one = |step: &str, instance: &str| tool(&template.systemd, step).arg(format!("user:{}", name(instance)));

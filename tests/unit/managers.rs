@@ -43,7 +43,7 @@ fn without_systemctl_or_without_a_manager_it_is_unavailable() {
 }
 
 #[test]
-fn the_manager_of_another_user_is_refused() {
+fn user_manager_of_another_user_is_refused() {
     let systemd = manager();
     let user = os::system_user("svc-unit-test").unwrap();
     for step in ["status", "stop"] {
@@ -54,7 +54,7 @@ fn the_manager_of_another_user_is_refused() {
 
 /// The refusal is that of systemd 252 with polkit; its text is for people and decides nothing.
 #[test]
-fn a_user_without_rights_is_told_to_use_sudo() {
+fn user_without_rights_is_told_to_use_sudo() {
     let user = os::system_user("svc-unit-test").unwrap();
     let inactive = SHOWS.replace("ActiveState=active", "ActiveState=inactive").replace("SubState=running", "SubState=dead");
     for (step, shows, state) in [("stop", SHOWS, "active"), ("restart", SHOWS, "active"), ("start", &*inactive, "inactive")] {

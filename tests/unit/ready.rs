@@ -26,7 +26,7 @@ fn answer(listener: &TcpListener, status: &str, before: impl FnOnce()) {
 }
 
 #[test]
-fn a_unit_is_ready_when_its_url_answers_well() {
+fn unit_is_ready_when_its_url_returns_success() {
     let unit = Own::new("ready-url", SIMPLE);
     let (listener, url) = listener();
     thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn unit_is_ready_when_its_port_opens() {
 }
 
 #[test]
-fn a_unit_that_dies_before_it_is_ready_is_not_waited_for() {
+fn unit_that_dies_before_ready_fails_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let end = folder.path().join("end");
     let unit = Own::new("ready-died", &fails_once(&end));

@@ -52,7 +52,7 @@ fn repeated_start_or_stop_changes_nothing() {
 }
 
 #[test]
-fn a_unit_that_dies_after_three_seconds_did_not_hold() {
+fn unit_that_exits_after_3_seconds_fails_to_start() {
     let unit = Own::new("short", "ExecStart=/bin/sh -c 'sleep 3; exit 3'");
     // As long as it is watched where nobody says how long.
     let ran = unit.tool("start").run().fails(1, "unit_failed").changed().warns("not_checked");
@@ -77,7 +77,7 @@ fn start_of_unit_in_restart_loop_fails() {
 }
 
 #[test]
-fn a_unit_that_is_started_too_often_is_told_how_to_forget_it() {
+fn start_limit_is_reported_with_reset_failed_command() {
     let limit = "StartLimitIntervalSec=1h\nStartLimitBurst=1";
     let unit = Own::with("limit", limit, "Type=notify\nExecStart=/bin/false");
     unit.start().run().fails(1, "unit_failed");

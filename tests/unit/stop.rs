@@ -55,7 +55,7 @@ fn unit_killed_earlier_is_not_blamed_on_stop() {
 }
 
 #[test]
-fn a_start_that_the_stop_cuts_short_is_a_warning() {
+fn stop_that_interrupts_start_ends_with_warning() {
     // As of a service that dies at each start: the stop comes between two of them, or into one.
     let unit = Own::new("cut-start", &format!("ExecStartPre=/bin/sleep 600\n{SIMPLE}\nRestart=on-failure"));
     unit.systemctl(&["start", "--no-block"]);

@@ -41,7 +41,7 @@ fn upgrade_follows_rule_or_is_refused_with_hint() {
 }
 
 #[test]
-fn the_last_minor_is_found_in_a_list_of_releases() {
+fn last_minor_is_found_in_release_list() {
     let place = Place::new();
     let list = place.file("releases", "# all of them\r\n1.14.2\r\n1.15.5 # the last of 1\r\n\r\n1.15.1\r\n2.0.1\r\n");
     let with = |installed: &str| place.check(installed, "2.0.1").env("SVC_RELEASES", &list);

@@ -19,7 +19,7 @@ fn document(place: &Place, name: &str, schema: &str, result: &Value) -> PathBuf 
 }
 
 #[test]
-fn an_installer_is_found_in_the_first_of_its_places() {
+fn installer_folders_are_searched_in_order() {
     let place = Place::saying("1.14.2\n");
     for folder in ["here", "shelf", "beside", "seen", "run"] {
         fs::create_dir(place.path(folder)).unwrap();
@@ -48,7 +48,7 @@ fn an_installer_is_found_in_the_first_of_its_places() {
 }
 
 #[test]
-fn an_installer_that_is_named_must_be_of_the_version() {
+fn named_installer_must_have_wanted_version() {
     let place = Place::saying("1.14.2\n");
     let (right, wrong) = (place.installer("svc-1.14.2.run"), place.installer("svc-1.15.0.run"));
     let current = place.tool("current").run().ok().text();

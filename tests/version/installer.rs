@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::place::{Place, hint, sha256_line};
 
 #[test]
-fn an_installer_has_its_version_in_its_name() {
+fn installer_version_is_read_from_its_name() {
     let place = Place::new();
     let installer = place.installer("svc-2.0.1.run");
     // A path is made absolute.
@@ -57,7 +57,7 @@ fn empty_or_unexecutable_installer_is_invalid() {
 }
 
 #[test]
-fn an_installer_is_held_against_the_checksum_file_beside_it() {
+fn installer_is_checked_against_adjacent_sha256_file() {
     let place = Place::new();
     let installer = place.installer("svc-2.0.1.run");
     let beside = place.file("svc-2.0.1.run.sha256", sha256_line(&installer));

@@ -9,7 +9,7 @@ use svc_tests::os;
 use crate::place::{Place, hint};
 
 #[test]
-fn the_marker_is_read_with_white_space_around_it() {
+fn marker_is_read_despite_surrounding_white_space() {
     for text in ["2.0.1", "2.0.1\n", " 2.0.1\r\n", "\n\t2.0.1  \n\n"] {
         let place = Place::saying(text);
         let ran = place.tool("current").run().ok().unchanged();
@@ -18,7 +18,7 @@ fn the_marker_is_read_with_white_space_around_it() {
 }
 
 #[test]
-fn a_marker_of_other_content_is_invalid() {
+fn marker_that_is_not_one_version_is_invalid() {
     let fails = |text: &[u8]| Place::saying(text).tool("current").run().fails(7, "file_invalid").unchanged();
     for text in ["", "\n", "2.0", "v2.0.1", "2.0.1-rc1", "2.0.1+5", "02.0.1", "2.0.1 2.0.2", "2.0.1\n2.0.2\n", "two", "2.0.-1"] {
         let ran = fails(text.as_bytes());
@@ -29,7 +29,7 @@ fn a_marker_of_other_content_is_invalid() {
 }
 
 #[test]
-fn a_marker_that_is_missing_is_not_found() {
+fn missing_marker_is_reported_as_not_found() {
     let place = Place::new();
     place.tool("current").run().fails(4, "file_not_found").unchanged();
     place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "file_not_found");

@@ -44,7 +44,7 @@ fn plan_leads_hop_by_hop_to_highest_installer() {
 }
 
 #[test]
-fn a_plan_leaves_a_major_only_where_its_last_minor_is_known() {
+fn plan_crosses_major_only_from_known_last_minor() {
     let several = ["1.15.5", "2.0.1", "2.1.0", "3.0.0"].as_slice();
     let later = ["1.15.5", "1.16.0", "2.0.1"].as_slice();
     // What is sure is told.

@@ -72,7 +72,7 @@ fn other_marker_is_replaced_only_with_force() {
 }
 
 #[test]
-fn a_marker_that_is_replaced_keeps_its_rights() {
+fn replaced_marker_keeps_its_rights() {
     let place = Place::saying("1.15.5\n");
     rights::plant(&place.marker()).unwrap();
     rights::plant_in_folder(place.marker().parent().unwrap()).unwrap();
@@ -106,7 +106,7 @@ fn dry_run_leaves_marker_unchanged() {
 }
 
 #[test]
-fn a_marker_that_another_run_is_at_is_locked() {
+fn record_and_clear_fail_while_marker_is_locked() {
     let place = Place::saying("1.15.5\n");
     place.tool("record").arg("1.15.5").run().ok();
     let lock = fs::read_dir(place.path("state/locks")).unwrap().next().unwrap().unwrap().path();

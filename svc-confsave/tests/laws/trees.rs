@@ -30,7 +30,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn a_second_merge_changes_nothing(base in config(), mine in config(), new in config()) {
+    fn second_merge_changes_nothing(base in config(), mine in config(), new in config()) {
         let once = three_way(Layout::Yaml, &base, &mine, &new).result;
         prop_assert_eq!(&three_way(Layout::Yaml, &base, &mine, &once).result, &once);
         for choice in [Some(&[][..]), None, Some(&["a".to_owned()][..])] {

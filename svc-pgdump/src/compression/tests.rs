@@ -63,7 +63,7 @@ fn long_frame_or_many_tiny_ones_make_one_index_entry() {
 }
 
 #[test]
-fn a_file_that_is_cut_or_changed_anywhere_is_no_text() {
+fn damaged_compressed_file_does_not_read_as_original() {
     let text = text(2 * FRAME + 99);
     for compression in BOTH {
         let file = compressed(compression, &text);
@@ -85,7 +85,7 @@ fn a_file_that_is_cut_or_changed_anywhere_is_no_text() {
 }
 
 #[test]
-fn a_file_tells_how_it_is_compressed_whatever_it_is_called() {
+fn compression_is_detected_from_first_bytes() {
     assert_eq!(Compression::of_start(b"\x28\xb5\x2f\xfd\0"), Some(Compression::Zstd));
     assert_eq!(Compression::of_start(b"\x52\x2a\x4d\x18"), Some(Compression::Zstd));
     assert_eq!(Compression::of_start(b"\x1f\x8b\x08\0"), Some(Compression::Gzip));

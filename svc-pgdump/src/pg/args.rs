@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_of_the_dump_win_over_libpqs() {
+    fn svc_db_host_wins_over_pghost_and_pghostaddr() {
         let both = [("SVC_DB_HOST", "db1"), ("PGHOST", "db2"), ("PGHOSTADDR", "::1")];
         assert_eq!(ConnectionArgs::default().host(&env(&both), false).unwrap(), ("db1".to_owned(), None));
         assert_eq!(host(&ConnectionArgs::default(), &[("SVC_DB_HOST", ""), ("PGHOST", "db2")]).unwrap(), "db2");

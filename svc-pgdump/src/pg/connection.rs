@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_is_dead_is_not_the_last_one_that_is_tried() {
+    fn next_address_is_tried_only_if_one_is_unreachable() {
         let dead = || Err(error::no_answer("h", CLEANUP));
         let reached = |names: &[&'static str]| {
             let mut tried = Vec::new();

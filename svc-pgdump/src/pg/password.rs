@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_fits_decides() {
+    fn first_matching_password_line_wins() {
         let text = "# comment\nbroken line\nh:5433:*:svc:other\nh:5432:*:svc:first\nh:*:*:*:second\n";
         assert_eq!(found(text, "h", "db", "svc").as_deref(), Some("first"));
         assert_eq!(found(text, "h", "db", "x").as_deref(), Some("second"));
@@ -227,19 +227,19 @@ mod tests {
     }
 
     #[test]
-    fn the_default_socket_also_goes_by_localhost() {
+    fn default_socket_matches_localhost_password_line() {
         assert_eq!(found("localhost:*:*:*:pw", "/var/run/postgresql", "db", "svc").as_deref(), Some("pw"));
     }
 
     #[test]
-    fn a_line_in_another_encoding_is_no_obstacle() {
+    fn password_line_not_in_utf8_is_skipped() {
         let entries = parse(b"# G\xfcnter's\nh:*:*:svc:pw\r\nh:*:*:x:p\xe4ss\n");
         assert_eq!(entries.len(), 1);
         assert_eq!(lookup(&entries, ["h", "1", "db", "svc"]).unwrap().expose(), "pw");
     }
 
     #[test]
-    fn a_password_is_never_shown() {
+    fn password_is_not_in_debug_output() {
         assert!(!format!("{:?}", parse(b"*:*:*:*:hunter2")).contains("hunter2"));
     }
 }

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_modes_of_libpq_are_known_or_refused() {
+    fn pgsslmode_follows_libpq_or_is_refused() {
         let mode = |pairs: &[(&str, &str)]| tls(pairs).map(|tls| tls.mode.name());
         assert_eq!(mode(&[]).unwrap(), "prefer");
         assert_eq!(mode(&[("PGSSLMODE", "require")]).unwrap(), "require");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_kept_from_its_own_places() {
+    fn child_environment_disables_default_tls_files() {
         let mut command = Command::new("true");
         tls(&[("PGSSLROOTCERT", "/ca")]).unwrap().child_env(&mut command);
         let env: Vec<_> =
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_libpqs_own_folder_are_found() {
+    fn client_key_is_found_in_default_libpq_folder() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join(".postgresql");
         std::fs::create_dir(&folder).unwrap();

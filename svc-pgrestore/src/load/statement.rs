@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_run_in_parallel_is_told_by_its_first_tokens() {
+    fn parallel_statement_kinds_are_recognized() {
         for (sql, wanted) in [
             ("COPY public.items (id, \"odd; name\") FROM stdin;", StatementKind::Copy(Some(table("public.items")))),
             ("COPY \"S.\"\"1\".\"T\"  FROM stdin;", StatementKind::Copy(Some("\"S.\"\"1\".\"T\"".to_owned()))),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_surely_such_a_statement_is_none() {
+    fn uncertain_statement_is_other_or_copy_without_table() {
         for sql in [
             "CREATE INDEX CONCURRENTLY i ON public.t USING btree (a);",
             "CREATE INDEX IF NOT EXISTS i ON public.t USING btree (a);",

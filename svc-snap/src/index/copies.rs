@@ -104,7 +104,7 @@ mod tests {
     const RUN: &str = "20261120t020003z-hand";
 
     #[test]
-    fn the_run_of_a_copy_is_told_by_the_live_indices() {
+    fn run_of_copy_is_derived_from_live_index_names() {
         let live = ["docs".to_owned(), "my-docs".to_owned()];
         let name = staged(RUN, "my-docs");
         assert_eq!(run_of(&name, &live).as_deref(), Some("20261120t020003z-hand"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_index_has_a_staged_name_of_its_own() {
+    fn longest_index_name_has_distinct_staged_name() {
         let long = format!("{}a", "x".repeat(254));
         let other = format!("{}b", "x".repeat(254));
         assert_eq!(staged(RUN, &long).len(), 255);

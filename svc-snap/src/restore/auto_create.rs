@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_are_excluded_before_whatever_was_set() {
+    fn excluded_names_precede_auto_create_patterns() {
         let names = ["docs", "more"];
         assert_eq!(excluding(None, &names).as_deref(), Some("-docs,-more,+*"));
         assert_eq!(excluding(Some("true"), &names).as_deref(), Some("-docs,-more,+*"));

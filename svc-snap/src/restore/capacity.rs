@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_free_on_the_disk_where_it_helps_most() {
+    fn removed_bytes_count_on_most_favourable_disk() {
         // 30 of them only get the disk back to its limit.
         assert_eq!([20, 40].map(|removed| free(&[disk(70, Some(100))], removed)), [Some(0), Some(10)]);
         assert_eq!(free(&[disk(70, Some(100)), disk(150, Some(100))], 40), Some(90));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watermark_is_a_share_with_its_headroom_or_a_size() {
+    fn watermark_is_ratio_with_headroom_or_size() {
         assert_eq!(free_needed(1000, "90%", None), Some(100));
         assert_eq!(free_needed(1000, "0.95", None), Some(50));
         assert_eq!(free_needed(1 << 40, "90%", Some("20GB")), Some(20 << 30));

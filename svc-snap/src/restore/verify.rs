@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_reason_is_found_in_both_servers_forms() {
+    fn innermost_cause_is_found_in_both_error_formats() {
         let nested = "failed shard on node [n]: failed recovery, failure RecoveryFailedException[x]; nested: CorruptIndexException[checksum failed]; ";
         assert_eq!(innermost(nested), "CorruptIndexException[checksum failed];");
         let trace = "failed recovery, failure a.RecoveryFailedException: x\n\tat a.B(C.java:1)\nCaused by: org.CorruptIndexException: verification failed\n\tat d.E";

@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_that_of_the_primaries() {
+    fn sequence_numbers_come_from_primaries() {
         let copy = |primary: bool, sequence: i64| json!({"routing": {"primary": primary}, "seq_no": {"max_seq_no": sequence}});
         let index = json!({"shards": {"0": [copy(false, 8), copy(true, 9)], "1": [copy(true, -1)]}});
         assert_eq!(sequence(&index), Some(Sequence::from([("0".to_owned(), 9), ("1".to_owned(), -1)])));

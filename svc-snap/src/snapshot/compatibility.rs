@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_is_compatible_as_the_six_servers_answer() {
+    fn snapshot_compatibility_follows_both_versions() {
         use Compatibility::{Compatible, Newer, Other, TooOld};
         use Product::{Elasticsearch, OpenSearch};
         for (product, own, said, expected, shown) in [

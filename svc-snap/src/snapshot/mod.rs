@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_is_read_from_what_either_product_shows() {
+    fn snapshot_response_is_parsed() {
         let value = json!({"snapshot": "s1", "uuid": "u", "version_id": 136_408_127, "version": "2.19.3", "indices": ["b", "a", ".t"],
             "data_streams": [], "state": "SUCCESS", "start_time_in_millis": 1_795_252_792_668_u64,
             "end_time_in_millis": 1_795_252_793_668_u64, "duration_in_millis": 1000, "failures": [],
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_under_way_has_no_end() {
+    fn snapshot_in_progress_has_no_end_time() {
         let value = json!({"snapshot": "s1", "uuid": "u", "state": "IN_PROGRESS", "start_time_in_millis": 1_795_252_792_668_u64,
             "end_time_in_millis": 0, "duration_in_millis": 0, "shards": {"total": 0, "failed": 0, "successful": 0}});
         let snapshot = Snapshot::read(&value).unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_beside_an_empty_list_is_seen() {
+    fn failure_with_empty_snapshot_list_is_found() {
         let failures = json!({"nowhere": {"type": "repository_missing_exception", "reason": "[nowhere] missing"}});
         let failure = refused(&json!({"snapshots": [], "failures": failures, "total": 0})).unwrap();
         assert_eq!((failure.status.code(), failure.code.as_str()), (4, "repository_not_found"));

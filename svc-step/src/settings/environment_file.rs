@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_setting_whose_value_is_taken_as_it_stands() {
+    fn environment_file_values_are_not_expanded() {
         let text = "# ours\n\nSVC_NAME=app\n export  SVC_UNIT=app@1.service \r\nA='$HOME `id` $(id)'\nB=\"it's\"\nC=a b # c\nD=\nE=''\n\
             F=\"half\nexported=1\nG=it's\n";
         let read = parse(text, Path::new("/f")).unwrap();

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_is_derived_from_the_name() {
+    fn unset_setting_is_derived_from_service_name() {
         let all = settings(&[("SVC_NAME", "app"), ("SVC_UNIT", "other.service"), ("SVC_STATE_DIR", "/proc/../nowhere/./x/../y")]);
         let wanted = [
             "SVC_NAME=app",
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_resolved_through_its_links_as_far_as_it_exists() {
+    fn existing_part_of_path_is_resolved_through_symlinks() {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/usr", dir.path().join("link")).unwrap();
         assert_eq!(resolved(&dir.path().join("link/bin/../not there")), Path::new("/usr/not there"));

@@ -276,7 +276,7 @@ mod tests {
 
     /// `SVC_UPDATE_PAGES=1` writes it again.
     #[test]
-    fn the_page_of_the_settings_is_that_of_the_table() {
+    fn configuration_page_matches_settings_table() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
         if std::env::var_os("SVC_UPDATE_PAGES").is_some() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();

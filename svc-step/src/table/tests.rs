@@ -33,7 +33,7 @@ fn nothing_that_a_terminal_obeys_is_left_in_a_cell() {
 }
 
 #[test]
-fn a_table_fits_whatever_its_values_are() {
+fn table_with_long_values_fits_width() {
     let long = "y".repeat(300);
     let row = |state: &str| {
         json!({"id": long, "state": state, "made_at": "2026-01-01T00:00:00Z", "size_bytes": 2048, "path": long,

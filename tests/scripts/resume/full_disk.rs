@@ -96,7 +96,7 @@ fn hook_that_could_not_start_is_run_by_next_call() {
 }
 
 #[test]
-fn a_command_whose_note_the_disk_does_not_take_is_not_begun() {
+fn command_is_not_started_if_journal_cannot_record_it() {
     let bare = Bare::default();
     // No file more, although there are blocks.
     let (_disk, hooks) = hooks(&bare, "mkdir full; n=0; while true 2>/dev/null >full/$n; do n=$((n+1)); done");

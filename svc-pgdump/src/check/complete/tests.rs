@@ -60,7 +60,7 @@ fn complete_dump_reports_contents_version_and_digest() {
 }
 
 #[test]
-fn a_dump_cut_anywhere_is_incomplete() {
+fn truncated_dump_with_restrict_key_is_incomplete() {
     let end = RESTRICTED.trim_end().len();
     for cut in 0..=end {
         let (text, _) = RESTRICTED.split_at(cut);
@@ -72,7 +72,7 @@ fn a_dump_cut_anywhere_is_incomplete() {
 }
 
 #[test]
-fn a_dump_without_a_key_cut_anywhere_is_incomplete() {
+fn truncated_dump_without_restrict_key_is_incomplete() {
     let text: String = RESTRICTED.lines().filter(|line| !line.contains("restrict")).map(|line| format!("{line}\n")).collect();
     assert!(dump(&text).is_complete());
     for cut in 0..=text.trim_end().len() {

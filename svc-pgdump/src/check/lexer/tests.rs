@@ -59,7 +59,7 @@ fn quotes_of_every_kind_hide_semicolons() {
 }
 
 #[test]
-fn a_body_of_begin_atomic_is_one_statement() {
+fn begin_atomic_body_is_one_statement() {
     let body = "CREATE FUNCTION public.f(a integer DEFAULT (CASE WHEN true THEN 1 END)) RETURNS integer\n    LANGUAGE sql\n    BEGIN /* c */ ATOMIC\n \
                 SELECT CASE WHEN (a > 0) THEN 1 ELSE 2 END;\n INSERT INTO t VALUES (1);\n END;";
     let procedure = "create or replace procedure p() begin atomic select 1; end;";
@@ -86,14 +86,14 @@ fn copy_rows_end_only_at_end_marker_line() {
 }
 
 #[test]
-fn an_empty_table_has_no_rows() {
+fn empty_copy_block_has_no_rows() {
     let dump = "COPY t (a) FROM stdin;\n\\.\n\nCOPY u (a) FROM stdin;\r\n1\n\\.\r\n";
     assert_eq!(only(dump, Kind::Rows), ["1\n"]);
     assert_eq!(only(dump, Kind::RowsEnd).len(), 2);
 }
 
 #[test]
-fn what_looks_like_a_dump_inside_literals_is_none() {
+fn dump_like_text_in_literal_or_comment_has_no_rows() {
     let fake = "-- Name: x; Type: TABLE DATA; Schema: public; Owner: -\nCOPY public.q (a) FROM stdin;\n1\n\\.\n\\connect x\n";
     let comment = format!("COMMENT ON TABLE t IS '{fake}';");
     let function = format!("CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $_$\n{fake}$_$;");
@@ -112,7 +112,7 @@ fn only_copy_from_stdin_statement_begins_rows() {
 }
 
 #[test]
-fn what_cannot_be_read_is_not_guessed() {
+fn unsupported_syntax_ends_reading_with_reason() {
     let end = |text: &str| units(text.as_bytes(), 3).1;
     assert_eq!(end("COPY t FROM stdin WITH (FORMAT csv);\n1\n\\.\n"), Some(COPY_OPTIONS));
     assert_eq!(end("COPY t FROM stdin; SELECT 1;\n1\n\\.\n"), Some(LINE));
@@ -157,7 +157,7 @@ fn ambiguous_quote_is_refused() {
 }
 
 #[test]
-fn a_carriage_return_ends_a_comment() {
+fn carriage_return_ends_comment() {
     assert_eq!(only("-- a\r\\! id\nSELECT 1;", Kind::Command), ["\\! id\n"]);
     assert_eq!(units(b"SELECT 1 -- a\r\\! id\n;", 3).1, Some(BACKSLASH));
 }

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_indexes_are_no_burden() {
+    fn queue_of_hundred_thousand_indexes_is_drained() {
         let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
         let rows = names.iter().map(|name| alone("rows", &[name], 1, 0));
         let late = |item, phase| Task { waits_for_all: true, ..shared(item, &["0"], 0, phase) };

@@ -87,7 +87,7 @@ fn rows_keys_and_foreign_keys_are_grouped_in_order() {
 }
 
 #[test]
-fn the_rows_of_a_block_are_where_the_plan_says() {
+fn plan_locates_copy_statement_and_rows() {
     let plan = plan(DUMP);
     let blocks = &plan.groups().next().unwrap().copies;
     assert_eq!(text(DUMP, blocks[0].statement), "COPY public.items (a) FROM stdin;");
@@ -97,7 +97,7 @@ fn the_rows_of_a_block_are_where_the_plan_says() {
 }
 
 #[test]
-fn what_a_transaction_of_the_dump_holds_stays_in_it() {
+fn index_inside_transaction_is_not_built_in_parallel() {
     let dump = "BEGIN;\nCOPY public.t (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON public.t USING btree (a);\nCOMMIT;\n\
                 CREATE INDEX j ON public.t USING btree (a);\n";
     let wanted = [
@@ -130,7 +130,7 @@ fn dump_not_in_utf8_is_planned_in_its_order() {
 }
 
 #[test]
-fn a_copy_that_is_not_from_stdin_is_a_statement_like_others() {
+fn copy_not_from_stdin_is_ordinary_statement() {
     let dump = "COPY public.t FROM '/a/file'; | SELECT 1; | COPY public.t TO '/a/file';";
     assert_eq!(shown(&dump.replace(" | ", "\n")), [format!("one by one: {dump}")]);
 }

@@ -46,7 +46,7 @@ fn error(kind: &str, reason: &str) -> Value {
 }
 
 #[test]
-fn the_type_decides_wherever_it_stands() {
+fn server_error_type_gives_status_and_code() {
     let hidden = json!({"error": {"type": "exception", "reason": "failed", "root_cause": [{"type": "exception", "reason": "failed"}],
         "caused_by": {"type": "repository_missing_exception", "reason": "[r] missing"}}, "status": 500});
     assert_eq!(code(500, &hidden), (4, "repository_not_found".to_owned()));

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_the_setting_is_refused_with_the_line_to_write() {
+    fn unextendable_file_is_refused_with_path_repo_line() {
         for bad in [
             "path.repo: /a\n",
             "path.repo:\n  - /a\n",

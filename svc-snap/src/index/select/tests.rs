@@ -17,7 +17,7 @@ fn names(patterns: &str, indices: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_star_stands_for_any_text() {
+fn star_matches_any_text() {
     for (pattern, name, is_match) in [
         ("*", "", true),
         ("*", "a", true),
@@ -73,7 +73,7 @@ fn missing_plain_name_is_data_not_found() {
 }
 
 #[test]
-fn what_is_passed_over_has_its_reason() {
+fn skipped_index_has_reason() {
     let held = ["a", "other", ".feature", ".security-7", "svc-before-20261120t020003z-x-a", ".ds-logs-000001", "b"];
     let selected = restored("*,-b", &held, &["logs"], "a,b,logs").unwrap();
     assert_eq!(selected.indices, ["a"]);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_takes_as_long_as_the_newest_run_that_shows_it() {
+    fn part_duration_comes_from_newest_run_that_has_it() {
         let installer = |file: &str| json!({"result": {"argv": [file, "--quiet"]}});
         let start =
             |requested: u64| json!({"result": {"requested_epoch_ms": requested, "after": {"active_enter_epoch_ms": 1030}}});
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_run_has_shown_is_not_made_up() {
+    fn part_without_recorded_run_has_no_duration() {
         let state = tempfile::tempdir().unwrap();
         for (has_pg_unit, count) in [(false, 6), (true, 7)] {
             let parts = parts(state.path(), Some("1.15.5"), has_pg_unit);

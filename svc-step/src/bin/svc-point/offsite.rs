@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_what_restic_prints_the_reason_is_told() {
+    fn restic_failure_reason_is_extracted_from_stderr() {
         let retry = "Remove(<snapshot/9dc1522822>) returned error, retrying after 552.330144ms: blob not removed, server response: \
                      403 Forbidden (403)";
         for (stderr, expected) in [

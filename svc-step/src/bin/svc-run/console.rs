@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_tells_what_it_found() {
+    fn check_message_has_warning_and_result() {
         let disks = json!([{"node": "n1", "available_bytes": 5_368_709_120_u64, "level": "free"}, {"node": "n2", "available_bytes": 1, "level": "past_flood_stage"}]);
         for (schema, result, expected) in [
             ("svc-version.current", json!({"version": "1.15.5"}), "1.15.5 is installed"),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_names_no_option_that_the_scripts_do_not_have() {
+    fn hint_is_adapted_to_options_of_script() {
         for (script, step, code, flag, helps) in [
             ("svc-backup", "svc-pgdump.dump", "out_of_space", "--output", "SVC_BACKUP_DIR"),
             ("svc-upgrade", "svc-pgrestore.clone", "out_of_space", "--ignore-disk-space", "omit --clone"),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_checks_are_shown_once_with_their_total() {
+    fn preflight_shows_each_check_and_total() {
         let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, message: says.to_owned() };
         assert_eq!(preflight(&[]), [""; 0]);
         assert_eq!(
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_with_what_a_person_needs() {
+    fn run_summary_shows_outcome_and_next_commands() {
         let of = |script: &str, result: Value| {
             let result: RunResult = serde_json::from_value(result).unwrap();
             let it = document(&json!({"tool": format!("{script} 0.1.0"), "result": null}));

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_that_speaks_tls_is_known_by_its_configuration() {
+    fn cluster_tls_is_detected_from_configuration() {
         for text in [
             "a: 1\nxpack.security.http.ssl:\n  keystore.path: x\n  enabled: true\n",
             "plugins.security.ssl.http.enabled: true",
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_empty_host_nothing_is_proposed() {
+    fn empty_host_gives_no_settings() {
         let dir = tempfile::tempdir().unwrap();
         let mut host = Host { root: dir.path(), databases: Vec::new(), guesses: Vec::new() };
         host.inspect();

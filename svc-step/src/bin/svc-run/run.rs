@@ -435,7 +435,7 @@ mod tests {
     use crate::bench::Made;
 
     #[test]
-    fn a_step_that_comes_to_run_after_it_was_told_to_end_is_ended() {
+    fn step_registered_after_termination_gets_sigterm() {
         let made = Made::new("svc-upgrade");
         let caller = Caller { environment: Vec::new() };
         let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller, false, false, false);

@@ -387,7 +387,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_run_stops_only_at_a_step_that_ends_it() {
+    fn failed_step_message_says_if_run_stopped() {
         let failure = Failure::failed("out_of_space", "The disk is full.");
         assert_eq!(failed("hook-1", &failure).message, "The step hook-1 failed: The disk is full.");
         assert_eq!(ending("dump", &failure).message, "The step dump failed, and the run stopped there: The disk is full.");

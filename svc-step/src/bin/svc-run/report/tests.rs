@@ -82,7 +82,7 @@ fn changed_tells_what_this_call_has_changed() {
 }
 
 #[test]
-fn what_a_rollback_replaced_is_named_by_its_swaps() {
+fn previous_data_is_listed_from_successful_swaps() {
     let facts =
         json!({"previous": {"run": "r"}, "swap_back": ["svc-unit stop"], "discard_previous": ["svc-snap discard --run r"]});
     let notes = Notes { facts: facts.as_object().unwrap().clone(), ..committed() };
@@ -106,7 +106,7 @@ fn what_a_rollback_replaced_is_named_by_its_swaps() {
 }
 
 #[test]
-fn the_clones_of_an_upgrade_that_was_undone_need_no_command() {
+fn clones_of_undone_upgrade_need_no_discard_command() {
     let facts = json!({"discard_previous": ["svc-snap discard --run r"]});
     let made = Made::new("svc-upgrade");
     let failed = Outcome { status: 1, ..Outcome::default() };
@@ -132,7 +132,7 @@ fn each_hop_is_named_once_by_its_newest_document() {
 }
 
 #[test]
-fn a_failure_is_that_of_its_step_unless_the_run_has_its_own() {
+fn failed_step_gives_run_error_unless_run_has_code() {
     let made = Made::new("svc-upgrade");
     let error = json!({"code": "out_of_space", "message": "No.", "hint": null, "retryable": true, "causes": ["why"]});
     made.step("01-dump", "step", &json!({"ok": false, "error": error, "warnings": [{"code": "slow", "message": "It is slow."}]}));
@@ -157,7 +157,7 @@ fn a_failure_is_that_of_its_step_unless_the_run_has_its_own() {
 }
 
 #[test]
-fn a_document_comes_whatever_was_recorded() {
+fn fact_of_wrong_type_is_left_out_of_document() {
     let facts = json!({"version": 7, "restore_point": "/p", "mine": {"a": 1}, "preflight": [
         {"check": "unit", "verdict": "pass", "message": ""}, {"check": "space", "verdict": "fail", "message": "too little"}]});
     let notes = Notes { facts: facts.as_object().unwrap().clone(), ..Notes::default() };

@@ -17,7 +17,7 @@ fn failed(hint: &str) -> Value {
 }
 
 #[test]
-fn a_run_stands_where_its_journal_says() {
+fn run_state_and_next_command_follow_journal() {
     type Case = (&'static str, fn(&Made), State, &'static str, Option<&'static str>);
     let cases: [Case; 10] = [
         (
@@ -115,7 +115,7 @@ fn a_run_stands_where_its_journal_says() {
 }
 
 #[test]
-fn who_holds_the_locks_is_running() {
+fn run_is_running_while_its_lock_is_held() {
     let outer = Made::new("svc-upgrade");
     let hop = outer.another("20261120t020004z-hop", "svc-upgrade", Some("20261120t020003z-first"));
     let other = outer.another("20261120t020005z-manual", "svc-backup", None);
@@ -185,7 +185,7 @@ fn without_a_run_the_unfinished_one_is_shown() {
 }
 
 #[test]
-fn what_would_be_undone_is_shown_in_its_order() {
+fn pending_undo_commands_are_shown_in_order() {
     let made = Made::new("svc-upgrade");
     let undo = |name: &str, until: Option<&str>, always: bool, unless_interrupted: bool| json!({"name": name, "command": ["svc-unit", name], "directory": "/", "until": until, "always": always, "unless_interrupted": unless_interrupted});
     let list = json!([
@@ -219,7 +219,7 @@ fn what_would_be_undone_is_shown_in_its_order() {
 }
 
 #[test]
-fn the_table_has_a_line_for_each_attempt() {
+fn status_table_has_line_for_each_attempt() {
     let made = Made::new("svc-upgrade");
     made.step("01-dump", "step", &json!({"ok": false, "duration_ms": 500, "error": {"code": "out_of_space", "message": "", "hint": null, "retryable": false, "causes": []}}));
     made.step("01-dump.2", "step", &json!({"duration_ms": 15_000}));
