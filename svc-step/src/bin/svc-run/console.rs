@@ -243,11 +243,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::bench;
+    use crate::fixture;
     use crate::report::Verdict;
 
     fn document(differs: &Value) -> Document<Value> {
-        serde_json::from_value(bench::document(differs)).unwrap()
+        serde_json::from_value(fixture::document(differs)).unwrap()
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn expected_step_total_comes_from_last_run_of_kind() {
-        let made = bench::Made::new("svc-upgrade");
+        let made = fixture::Made::new("svc-upgrade");
         let total = |id: &str| expected_total(made.state(), "svc-upgrade", id);
         let last = made.another("20261120t030003z-upgrade-2.0.1", "svc-upgrade", None);
         last.step("07-start", "step", &json!({}));

@@ -2,11 +2,11 @@
 
 mod again;
 mod begin;
-#[cfg(test)]
-mod bench;
 mod console;
 mod end;
 mod external;
+#[cfg(test)]
+mod fixture;
 mod guess;
 mod hold;
 mod hooks;

@@ -91,7 +91,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::bench::Made;
+    use crate::fixture::Made;
 
     #[test]
     fn partial_document_of_orphaned_tool_is_found() {

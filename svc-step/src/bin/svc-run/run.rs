@@ -432,7 +432,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::bench::Made;
+    use crate::fixture::Made;
 
     #[test]
     fn step_registered_after_termination_gets_sigterm() {

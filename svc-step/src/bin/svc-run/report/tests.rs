@@ -5,7 +5,7 @@ use svc_step::document::{Document, Warning};
 use svc_step::journal::Notes;
 
 use super::*;
-use crate::bench::Made;
+use crate::fixture::Made;
 
 fn ended(made: &Made, notes: &Notes, outcome: &Outcome) -> Document<RunResult> {
     document(Some(&made.journal()), notes, outcome)

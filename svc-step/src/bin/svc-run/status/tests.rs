@@ -4,8 +4,8 @@ use serde_json::Value;
 use svc_step::table::{ago, local};
 
 use super::*;
-use crate::bench::Made;
 use crate::external;
+use crate::fixture::Made;
 
 fn of(made: &Made, script: Option<&str>) -> StatusResult {
     status(made.state(), &Arguments { script: script.map(ToOwned::to_owned), ..Arguments::default() }).unwrap()
