@@ -3,6 +3,8 @@
 
 point=${SVC_BACKUP_DIR-}/${SVC_RUN_ID-}
 pgdump=(svc-pgdump --dbname "${SVC_DATABASE-}" ${SVC_DUMP_COMPRESS:+--compress "$SVC_DUMP_COMPRESS"})
+# What must answer before the service counts as started.
+ready=(${SVC_READY_URL:+--ready-url "$SVC_READY_URL"} ${SVC_READY_CA:+--ready-ca "$SVC_READY_CA"} ${SVC_READY_TCP:+--ready-tcp "$SVC_READY_TCP"})
 # Nobody else uses the cluster while the service is stopped: its throttle protects nobody.
 no_rate_limit() { if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE_LIMIT-} ]]; then printf '%s\n' --rate-limit none; fi; }
 backup_checks() { # CHECK...: whether a restore point can be made; each is a `preflight`, or a `check` with these options
@@ -44,7 +46,7 @@ fill_restore_point() { # KIND REASON STEP: both databases, in parallel; STEP has
   if [[ $1 == nightly && $3 != stop ]]; then finish --all dump snapshot; else finish dump snapshot; fi
   start verify-snapshot -- svc-snap show --from @snapshot
   step unit-after -- svc-unit status
-  if [[ $3 == stop && $1 != upgrade ]]; then step --defer start -- svc-unit start --from @unit-before; fi
+  if [[ $3 == stop && $1 != upgrade ]]; then step --defer start -- svc-unit start --from @unit-before "${ready[@]}"; fi
   finish verify-snapshot
   step finalize -- svc-point finalize "$point" --kind "$1" --unit "@$3" --unit @unit-after @configuration @version @snapshot @dump
 }

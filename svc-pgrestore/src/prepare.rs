@@ -165,9 +165,14 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     }
     warn(call, &dump, &creation);
     // A dump of svc-pgdump is of all that there was.
-    let is_lost = matches!(aim, Aim::SwapAndDrop | Aim::Place) && input.recorded.is_none() && input.properties.is_none();
+    let is_foreign = input.recorded.is_none() && input.properties.is_none();
+    let is_lost = is_foreign && matches!(aim, Aim::SwapAndDrop | Aim::Place);
     let lacking = || preflight::missing_tables(call, &admin, (&dump, &objects), &database, is_lost);
-    let lacking = if live.is_some() { lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })? } else { None };
+    let lacking = if is_foreign && live.is_some() {
+        lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })?
+    } else {
+        None
+    };
     if let Some(message) = lacking {
         if is_lost {
             return Err(Failure::refused("dump_invalid", message).hint(

@@ -247,8 +247,11 @@ fn indices_bytes(server: &Server, in_scope: impl Fn(&str) -> bool) -> Result<Opt
 fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
     let names = select::names(server)?.indices.into_iter();
     let (own, live): (Vec<_>, Vec<_>) = names.partition(|name| copies::is_own(name));
-    let own = own.into_iter().filter(|name| copies::may_be_of(name, |index| scope.contains(index)));
-    Ok(own.map(|name| OwnCopy { run: copies::run_of(&name, &live), name }).collect())
+    let own: Vec<String> = own.into_iter().filter(|name| copies::may_be_of(name, |index| scope.contains(index))).collect();
+    // Of an index that is not live any more the run is that of another copy.
+    let runs: BTreeSet<String> = own.iter().filter_map(|name| copies::run_of(name, &live)).collect();
+    let of_others = |name: &str| runs.iter().find(|run| copies::copied_from(name, run).is_some()).cloned();
+    Ok(own.into_iter().map(|name| OwnCopy { run: copies::run_of(&name, &live).or_else(|| of_others(&name)), name }).collect())
 }
 
 /// A swap that was killed after its exchange: some indices may not be live.

@@ -150,9 +150,9 @@ pub fn begin(
     }
     let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, attached(args));
     run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
-    run.expected = console::expected_total(&state_dir, script, &run.id);
     run.private = private_values(&external::arguments(&args.script), &args.private);
     let plan = plan(args, &run, &parent, started);
+    run.expected = console::expected_total(&state_dir, script, &run.id, &plan.arguments);
     make_run_dir(&run, &plan)?;
     name_holder(&state_dir, &id, parent.as_ref());
     run.say(&format!("run {id} in {}", dir.display()));

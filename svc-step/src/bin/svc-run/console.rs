@@ -1,6 +1,7 @@
 //! What people see on stderr: each step as it begins and ends, the checks, and how the run ended. Only texts are made here, save for
 //! the two functions that write them.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -62,8 +63,9 @@ pub fn begins(files: &Path, total: Option<u32>) -> String {
     }
 }
 
-/// How many steps the newest run of this kind has made that ended well: what is to be expected of the next one.
-pub fn expected_total(state_dir: &Path, script: &str, run_id: &str) -> Option<u32> {
+/// How many steps the newest run of this kind and with these options has made that ended well: what is to be expected of the next one.
+pub fn expected_total(state_dir: &Path, script: &str, run_id: &str, arguments: &[String]) -> Option<u32> {
+    let options = |arguments: &[String]| arguments.iter().filter(|one| one.starts_with('-')).cloned().collect::<BTreeSet<_>>();
     let kind = |id: &str| {
         let name = id.split_once('-').map_or("", |(_, name)| name);
         name.split('-')
@@ -71,7 +73,11 @@ pub fn expected_total(state_dir: &Path, script: &str, run_id: &str) -> Option<u3
             .map(ToOwned::to_owned)
             .collect::<Vec<_>>()
     };
-    let like = |run: &svc_step::journal::Journal| kind(run.id()) == kind(run_id) && run.plan().script == script && run.is_ok();
+    let like = |run: &svc_step::journal::Journal| {
+        let plan = run.plan();
+        let is_same = plan.script == script && options(&plan.arguments) == options(arguments);
+        is_same && kind(run.id()) == kind(run_id) && run.is_ok()
+    };
     let run = svc_step::journal::runs(state_dir).into_iter().find(|run| run.id() != run_id && like(run))?;
     run.attempts().iter().map(|one| one.number).max()
 }
@@ -90,15 +96,15 @@ pub fn ended(step: &str, document: Option<&Document<Value>>, failed: Option<(u8,
     }
 }
 
-/// The checks, each on one line, and how many ended in which way.
-pub fn preflight(checks: &[Check]) -> Vec<String> {
-    if checks.is_empty() {
+/// The checks but for the first ones, which were shown before, each on one line, and how many of all ended in which way.
+pub fn preflight(checks: &[Check], shown: usize) -> Vec<String> {
+    if checks.len() <= shown {
         return Vec::new();
     }
     let width = checks.iter().map(|one| one.check.len()).max().unwrap_or(0);
     let line =
         |one: &Check| format!("preflight  {:width$}  {}  {}", one.check, one.verdict.word(), one.message).trim_end().to_owned();
-    let mut lines: Vec<String> = checks.iter().map(line).collect();
+    let mut lines: Vec<String> = checks.iter().skip(shown).map(line).collect();
     let Total { pass, warn, fail } = Total::of(checks);
     lines.push(format!("preflight: {} checks: {pass} pass, {warn} warn, {fail} fail", checks.len()));
     lines
@@ -214,6 +220,7 @@ pub fn summary(document: &Document<RunResult>) -> Option<String> {
     let swapped = result.previous.is_some() || !result.swap_back.is_empty();
     let mut lines = vec![match script {
         "svc-upgrade" if result.downtime_ms.is_some() || !result.hops.is_empty() => format!("upgraded from {from} to {to}"),
+        "svc-rollback" if result.version.is_some() && from == to => format!("rolled back to {to}"),
         "svc-rollback" if result.version.is_some() => format!("rolled back from {from} to {to}"),
         _ => "ended well".to_owned(),
     }];
@@ -326,9 +333,9 @@ mod tests {
     #[test]
     fn preflight_shows_each_check_and_total() {
         let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, message: says.to_owned() };
-        assert_eq!(preflight(&[]), [""; 0]);
+        assert_eq!(preflight(&[], 0), [""; 0]);
         assert_eq!(
-            preflight(&[check("unit", Verdict::Pass, "active"), check("repository", Verdict::Fail, "It is not there.")]),
+            preflight(&[check("unit", Verdict::Pass, "active"), check("repository", Verdict::Fail, "It is not there.")], 0),
             [
                 "preflight  unit        pass  active",
                 "preflight  repository  fail  It is not there.",
@@ -352,7 +359,7 @@ mod tests {
     #[test]
     fn expected_step_total_comes_from_last_run_of_kind() {
         let made = fixture::Made::new("svc-upgrade");
-        let total = |id: &str| expected_total(made.state(), "svc-upgrade", id);
+        let total = |id: &str| expected_total(made.state(), "svc-upgrade", id, &[]);
         let last = made.another("20261120t030003z-upgrade-2.0.1", "svc-upgrade", None);
         last.step("07-start", "step", &json!({}));
         assert_eq!(total("20261121t030003z-upgrade-2.0.2"), None);

@@ -157,9 +157,10 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
     if let Some(rolled_back) = undo::rolled_back(run) {
         return match rolled_back {
             // There is nothing to resume any more.
-            Ok(version) => {
+            Ok(undo::RolledBack { version, run }) => {
                 let own = own.filter(|own| !own.contains("--resume"));
-                join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, None])
+                let discard = format!("To discard the data that was replaced:\n  svc-rollback --discard-previous {run}");
+                join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, Some(discard)])
             }
             Err(hint) => {
                 join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, committed.map(|(helps, _)| helps)])

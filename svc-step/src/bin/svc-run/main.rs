@@ -254,7 +254,6 @@ fn show_status(args: &status::Arguments) -> ExitCode {
             let document = status::document(started, found);
             console::lines(&[serde_json::to_string(&document).unwrap_or_default()])
         }
-        Ok(found) if args.svg => console::lines(&[status::picture(&found).trim_end().to_owned()]),
         Ok(found) => console::lines(&[status::text(&found).trim_end().to_owned()]),
         Err(failure) => console::failed(args.script.as_deref().unwrap_or("svc-run"), &failure),
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use svc_step::document::{Document, ErrorPart};
 use svc_step::line_secrets::without_secrets;
-use svc_step::settings::{table, variable};
+use svc_step::settings::{self, table, variable};
 
 use super::protocol::Step;
 use super::run::Run;
@@ -50,11 +50,14 @@ pub fn document(run: &Run, step: &Step, printed: &str) -> Option<Document<Value>
     let setting = table::all().map(|setting| setting.name).find(of_setting);
     let script = if run.script.starts_with("svc-") { &run.script } else { &program };
     let (code, message, helps) = match setting {
-        Some(name) => ("settings_invalid", format!("{name}: {sentence}"), format!("Set {name}, or unset it.")),
-        None => ("options_invalid", sentence, format!("Its options:\n  {script} --help")),
+        // The program has it from its environment, whichever place the run has it from.
+        Some(name) => {
+            let helps = format!("Correct {name} in {}, or in the environment.", settings::environment_file().display());
+            ("settings_invalid", format!("{name}: {sentence}"), helps)
+        }
+        None => ("options_invalid", sentence, hint.unwrap_or_else(|| format!("Its options:\n  {script} --help"))),
     };
-    let hint = Some(hint.unwrap_or(helps));
-    let error = ErrorPart { code: code.to_owned(), message, hint, retryable: false, causes: Vec::new() };
+    let error = ErrorPart { code: code.to_owned(), message, hint: Some(helps), retryable: false, causes: Vec::new() };
     Some(Document { ok: false, error: Some(error), ..Document::new("svc-run", "command", &run.id, Timestamp::now()) })
 }
 

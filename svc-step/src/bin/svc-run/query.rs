@@ -23,7 +23,7 @@ pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
 pub fn not_found(state_dir: &Path, which: &str) -> Failure {
     let folder = state_dir.join("runs").display().to_string();
     Failure::not_found("file_not_found", format!("There is no run{which} in {folder}."))
-        .hint(format!("The runs that there are:\n  {}", shell_quoted(&["ls", &folder])))
+        .hint(format!("The runs there are, if a script has run yet:\n  {}", shell_quoted(&["ls", &folder])))
 }
 
 /// `$SVC_STATE_DIR`.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use make::{document, downtime};
+pub use make::document;
 
 /// What a run has done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

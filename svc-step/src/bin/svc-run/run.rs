@@ -117,6 +117,8 @@ pub struct State {
     /// In a dry run: the documents of its checks, the names that they have in the plan, and the lines that write them.
     pub checked: BTreeMap<PathBuf, (String, String)>,
     pub checks: Vec<Check>,
+    /// How many of them were shown.
+    pub shown_checks: usize,
     pub failed_checks: Vec<Failed>,
     next_number: u32,
     /// The numbers of steps that were started in parallel: their order is the script's.

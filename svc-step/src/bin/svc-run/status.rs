@@ -2,7 +2,6 @@
 
 mod runs;
 mod show;
-mod svg;
 
 use std::fs;
 use std::path::Path;
@@ -31,9 +30,6 @@ pub struct Arguments {
     /// Print the document instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Print a picture of its steps (SVG): when each ran, and the downtime
-    #[arg(long, conflicts_with = "json")]
-    pub svg: bool,
     /// The run's ID or its directory; default: the unfinished run, or the last one
     #[arg(value_name = "RUN")]
     pub run: Option<String>,
@@ -144,13 +140,6 @@ pub fn rolled_back_by(state_dir: &Path, upgrade: &Journal) -> Option<Journal> {
     Runs::of(state_dir).rolled_back_by(upgrade)
 }
 
-/// The steps of the run as a picture, with those of the scripts among them.
-pub fn picture(status: &StatusResult) -> String {
-    let mut picture = svg::Picture::default();
-    picture.add(&Journal::at(&status.run_dir), &status.steps, 0);
-    picture.draw(status)
-}
-
 /// The answer as a document, `svc-run.status/1`.
 pub fn document(started: Timestamp, result: StatusResult) -> Document<StatusResult> {
     let envelope = Document::new("svc-run", "status", &result.run, started);
@@ -165,7 +154,7 @@ pub fn pending(run: &Journal) -> Vec<Pending> {
     left.map(|undo| Pending { command: shell_quoted(&words(&undo)), name: undo.name }).collect()
 }
 
-fn steps(attempts: &[Attempt], is_running: bool, external: Option<&Path>) -> Vec<StepStatus> {
+fn steps(attempts: &[Attempt], is_running: bool, is_ok: bool, external: Option<&Path>) -> Vec<StepStatus> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let newest = |one: &Attempt| !attempts.iter().any(|other| other.step == one.step && other.attempt > one.attempt);
     let outlives = |one: &Attempt| external.is_some_and(|files| files == one.files);
@@ -173,6 +162,9 @@ fn steps(attempts: &[Attempt], is_running: bool, external: Option<&Path>) -> Vec
         let runs = newest(one) && (is_running || outlives(one));
         let state = match (&one.document, one.exit_status) {
             (Some(document), _) if document.ok => "ok".to_owned(),
+            (Some(document), _) if is_ok && document.error.as_ref().is_some_and(|error| error.code.ends_with("_not_found")) => {
+                "not there".to_owned()
+            }
             (Some(document), _) => document.error.as_ref().map_or_else(|| "failed".to_owned(), |error| error.code.clone()),
             (None, Some(status)) => format!("ended with {status}"),
             (None, None) if runs => "running".to_owned(),

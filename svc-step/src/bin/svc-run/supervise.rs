@@ -325,12 +325,14 @@ fn wait(run: &Run, steps: &[String], all: bool) -> Result<(), Failure> {
 
 /// All checks are told, and the first that failed ends the run: nothing was changed.
 fn verdict(run: &Run) -> Result<(), Failure> {
-    let (checks, failed) = {
+    let (checks, shown, failed) = {
         let mut state = run.state();
-        (state.checks.clone(), std::mem::take(&mut state.failed_checks))
+        let count = state.checks.len();
+        let shown = std::mem::replace(&mut state.shown_checks, count);
+        (state.checks.clone(), shown, std::mem::take(&mut state.failed_checks))
     };
     run.fact("preflight", serde_json::to_value(&checks).unwrap_or_default())?;
-    console::preflight(&checks).iter().for_each(|line| run.say(line));
+    console::preflight(&checks, shown).iter().for_each(|line| run.say(line));
     let count = failed.len();
     match failed.into_iter().next() {
         None => Ok(()),

@@ -72,8 +72,19 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
     left
 }
 
-/// What an undo that is a whole run (a rollback) has restored, for the last hint.
-pub fn rolled_back(run: &Run) -> Option<Result<String, Option<String>>> {
+/// What an undo that is a run of its own, a rollback, has restored.
+pub struct RolledBack {
+    pub version: String,
+    /// The rollback.
+    pub run: String,
+}
+
+/// That, or the hint of a rollback that failed, for the last hint.
+pub fn rolled_back(run: &Run) -> Option<Result<RolledBack, Option<String>>> {
     let document: Document<serde_json::Value> = run.journal().attempt(steps::ROLLBACK)?.document?;
-    Some(if document.ok { Ok(document.text("/version")?) } else { Err(document.error.and_then(|error| error.hint)) })
+    Some(if document.ok {
+        Ok(RolledBack { version: document.text("/version")?, run: document.run_id })
+    } else {
+        Err(document.error.and_then(|error| error.hint))
+    })
 }

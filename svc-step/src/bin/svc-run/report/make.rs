@@ -11,7 +11,7 @@ use super::{Hop, Outcome, RunResult, StepLine, Total};
 pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Document<RunResult> {
     let attempts = run.map(Journal::attempts).unwrap_or_default();
     let mut facts = notes.facts.clone();
-    let kept = of_restore_points(&mut facts, &attempts, outcome);
+    let kept = of_restore_points(&mut facts, &attempts);
     let mut result = with_facts(&facts);
     result.run_dir = run.filter(|_| !outcome.dry_run).map(|run| run.dir().display().to_string());
     result.steps = attempts.iter().map(line).collect();
@@ -44,9 +44,9 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
 
 /// What svc-point has found and removed, also where it failed: its documents say it. Gives what is kept of an incomplete restore point, as
 /// a sentence for the message.
-fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt], outcome: &Outcome) -> Option<String> {
+fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt]) -> Option<String> {
     let mut sentence = None;
-    for attempt in attempts.iter().filter(|_| !outcome.dry_run) {
+    for attempt in attempts {
         let Some((document, result)) = attempt.document.as_ref().and_then(|one| Some((one, one.result.as_ref()?))) else {
             continue;
         };
@@ -104,7 +104,7 @@ fn document_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Document<V
 
 /// From when to when the service was down, in milliseconds since 1970; without an end where the run has not started it again. The
 /// request to stop may have been made by a step that was interrupted; then the one after it only saw since when the unit was inactive.
-pub fn downtime(attempts: &[Attempt]) -> Option<(u64, Option<u64>)> {
+fn downtime(attempts: &[Attempt]) -> Option<(u64, Option<u64>)> {
     let stops = || attempts.iter().filter(|one| one.step == steps::STOP);
     let requested = stops().find_map(|stop| stop.document.as_ref()?.number("/requested_epoch_ms"));
     let seen = || {

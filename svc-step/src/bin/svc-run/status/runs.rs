@@ -89,7 +89,7 @@ impl<'a> Runs<'a> {
             run: run.id().to_owned(),
             run_dir: run.dir().display().to_string(),
             undo: if rests { self.pending_within(run) } else { Vec::new() },
-            steps: steps(&run.attempts(), is_running, external.as_deref()),
+            steps: steps(&run.attempts(), is_running, state == State::Ended, external.as_deref()),
             downtime_ms: last.as_ref().and_then(|document| document.number("/downtime_ms")),
             script: plan.script,
             started_at: plan.started_at,
