@@ -74,6 +74,7 @@ fn prune_removes_old_points_snapshots_and_runs() {
     // The newest that says it is good is not: it protects nothing that is older.
     let ran = backup(&product, &["--prune", "--max-count", "1", "--min-count", "1", "--dry-run"]).talks().run().ok().unchanged();
     assert!(!ran.result()["plan"].as_array().unwrap().is_empty(), "{ran}");
+    assert!(ran.result()["points"].as_array().unwrap().iter().any(|point| point["id"] == id_of(&old)), "{ran}");
     assert!(old.join("SHA256SUMS").exists());
     // One snapshot is gone already.
     product.tool("svc-snap").arg("delete").arg("--from").arg(old.join("snapshot.json")).run().ok();

@@ -372,7 +372,10 @@ fn unparsable_yaml_is_restored_byte_for_byte() {
     let before = product.content().unwrap();
 
     product.upgrade().run().ok();
-    product.tool("svc-rollback").run().ok().changed();
+    // The configuration that is restored has the port at which the service says that it is ready.
+    let url = format!("http://127.0.0.1:{port}/");
+    let ran = product.tool("svc-rollback").env("SVC_READY_URL", &url).run().ok().changed();
+    assert!(fs::read_to_string(ran.run_dir().join("log")).unwrap().contains(&format!("svc-unit start --ready-url {url}")));
     let meta = fs::metadata(&yaml).unwrap();
     assert_eq!(String::from_utf8_lossy(&fs::read(&yaml).unwrap()), String::from_utf8_lossy(&mine));
     assert_eq!(fs::read(&yaml).unwrap(), mine);

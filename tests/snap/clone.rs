@@ -188,6 +188,15 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     sandbox.run(&["discard", "--run", &run_id(60)]).ok().changed();
     let other = sandbox.tool(&["discard", "--run", &run_id(61)]).env("SVC_INDICES", "other-*");
     other.run().fails(4, "swap_not_found").unchanged();
+    // Of an index that is not live any more, the run is that of its other copies.
+    let gone = sandbox.simple("gone", 1);
+    sandbox.create("both");
+    sandbox.run(&["stage", "both", "--run-id", &run_id(64)]).ok();
+    sandbox.ask("DELETE", &format!("/{gone}"), None);
+    assert_eq!(told(&sandbox).into_iter().filter(|(_, run)| *run == run_id(64)).count(), 2);
+    sandbox.simple("gone", 1);
+    sandbox.run(&["discard", "--run", &run_id(64)]).ok().changed();
+    sandbox.ask("DELETE", &format!("/{gone}"), None);
     // What is a previous one, cloned or staged is not removed where it may be all that there is.
     sandbox.run(&["clone", "--run-id", &run_id(62)]).ok().changed();
     sandbox.from(&["stage", "--run-id", &run_id(63)], &created).ok();

@@ -29,6 +29,7 @@ fn auto_rollback_uses_installer_beside_new_one() {
     let ran = upgrade.args(["--installer-arg", "--accept"]).arg(installer).run();
     let ran = ran.fails(1, "command_failed").changed();
     assert!(ran.hint().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");
+    assert!(ran.hint().contains(&format!("svc-rollback --discard-previous {}", id_of(&inner(&product)))), "{ran}");
     assert_back(&product, &before);
     product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
     assert!(next(&product, "svc-upgrade").starts_with("It was rolled back by the run "));

@@ -171,7 +171,9 @@ impl Journey {
         let said = next(product, "svc-upgrade");
         let wanted = if names_disk_space(cut, how) { "disk space" } else { "Run the same command again: svc-upgrade" };
         assert!(said.contains(wanted), "interrupted at {}: {said}", cut.point);
-        assert_eq!(product.marker(), "1.15.5");
+        let logs =
+            || runs(product).iter().rev().take(2).map(|run| fs::read_to_string(run.join("log")).unwrap()).collect::<String>();
+        assert_eq!(product.marker(), "1.15.5", "interrupted at {} of {}: {said}\n{}", cut.point, cut.run.display(), logs());
         let stopped = has(&cut.run, "stop.started");
         if !how.in_order() && stopped && cut.point.ends_with(".json") {
             product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
