@@ -377,6 +377,15 @@ impl Journal {
         runs(state_dir).iter().take_while(|other| other.id() > self.id()).any(Self::has_changed_the_service)
     }
 
+    /// The run after which this one has nothing to resume: a later one that has changed the service, save those that this one has called;
+    /// or one that was told that what was unfinished is repaired, and ended well.
+    #[must_use]
+    pub fn replaced_by(&self) -> Option<Self> {
+        let later = runs(self.dir.parent()?.parent()?).into_iter().take_while(|other| other.id() > self.id());
+        let replaces = |other: &Self| other.has_changed_the_service() || other.ignores_unfinished() && other.is_ok();
+        later.filter(|other| replaces(other) && !other.is_within(self.id())).last()
+    }
+
     /// Whether the newest attempt of a step is ok.
     #[must_use]
     pub fn is_done(&self, step: &str) -> bool {

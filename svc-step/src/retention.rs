@@ -60,6 +60,8 @@ pub enum Reason {
     KeepFrom,
     /// It stays: it is still being made.
     Running,
+    /// It stays: a run that is in progress or is to be resumed needs it.
+    Needed,
     /// It stays: its state or its time is unknown.
     Unknown,
     /// It stays: a person must see why it is damaged.

@@ -148,22 +148,17 @@ pub(crate) fn older(made: Timestamp) -> Duration {
 
 /// The restore point of the last upgrade, unless something has happened since.
 fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathBuf, Failure> {
-    let rollbacks: Vec<Journal> = journal::runs_of(call.state_dir(), "svc-rollback")
-        .filter(|run| run.id() > upgrade.id() && run.id() != call.run_id().as_str())
-        .collect();
+    let mut since = journal::runs(call.state_dir());
+    since.retain(|run| run.id() > upgrade.id() && run.id() != call.run_id().as_str());
+    let is_rollback = |run: &Journal| run.script() == "svc-rollback";
     // One that has passed its point of no return and is not finished is resumed.
-    if let Some(cut) = rollbacks.iter().find(|run| run.notes().commit.is_some()).filter(|run| !run.is_ok()) {
+    if let Some(cut) = journal::last_change(&since, is_rollback).filter(|run| !run.is_ok()) {
         let message = format!("The rollback {} has begun to change things and is not finished.", cut.id());
         return Err(Failure::refused("run_unfinished", message).hint(cut.committed_hint().unwrap_or_default()));
     }
-    // A second one would remove what was written since. (By the ID, since it may have been taken from another directory.)
-    let is_of_upgrade = |run: &&Journal| {
-        let document = run.last_document().filter(|document| document.ok);
-        let point = document.and_then(|document| document.text("/restore_point")).map(PathBuf::from);
-        point.is_some_and(|point| point.file_name().is_some_and(|id| id == upgrade.id()))
-    };
-    if let Some(done) = rollbacks.iter().find(is_of_upgrade) {
-        let message = format!("The last upgrade was rolled back already, by the run {}.", done.id());
+    // A second one would remove what was written since, to whichever restore point the first one went.
+    if let Some(done) = since.iter().find(|run| is_rollback(run) && run.has_changed_the_service()) {
+        let message = format!("There was a rollback already since the last upgrade, the run {}.", done.id());
         let hint = format!(
             "To remove what was written since, and go back once more, name the restore point:\n  svc-rollback {}",
             upgrade.id()

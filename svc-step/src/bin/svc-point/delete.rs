@@ -1,5 +1,6 @@
 //! `delete`: restore points go as a whole, with their snapshots.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -8,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
+use svc_step::journal::Journal;
 use svc_step::lock::Lock;
 use svc_step::run_id::snapshot_name;
 use svc_step::{Call, Failure, Status, StepResult, file};
@@ -56,7 +58,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let dir = args.dir.dir();
     let _lock = Lock::unless_dry(call, "restore-points", &dir.display().to_string(), args.dry.dry_run)?;
     let points = point::survey(call, &dir, false)?;
-    let doomed = named(args, &dir, &points)?;
+    let doomed = named(args, &dir, &points, &point::needed(call))?;
     let mut removal = Removal::default();
     let done = doomed.iter().try_for_each(|point| removal.remove(call, point, args.dir.service(), args.dry));
     let deleted = Deleted { points, removal };
@@ -67,7 +69,12 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
 }
 
 /// Those that are named; nothing is removed where one of them must stay.
-fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&'a Point>, Failure> {
+fn named<'a>(
+    args: &DeleteArgs,
+    dir: &Path,
+    points: &'a [Point],
+    needed: &BTreeMap<String, Journal>,
+) -> Result<Vec<&'a Point>, Failure> {
     let newest = points.iter().rfind(|point| point.state == State::Valid);
     let mut doomed: Vec<&Point> = Vec::new();
     for id in &args.ids {
@@ -78,6 +85,10 @@ fn named<'a>(args: &DeleteArgs, dir: &Path, points: &'a [Point]) -> Result<Vec<&
         if newest == Some(point) {
             return Err(Failure::refused("not_removed", format!("{id} is the newest valid restore point and stays."))
                 .hint("Make another one first:\n  svc-backup"));
+        }
+        if let Some(run) = needed.get(id) {
+            return Err(Failure::refused("not_removed", format!("The run {} needs the restore point {id}.", run.id()))
+                .hint(format!("How to finish that run:\n  svc-run status {}", run.id())));
         }
         if point.state == State::Running {
             return Err(Failure::locked("locked", format!("The run that makes the restore point {id} is in progress."))

@@ -1,5 +1,6 @@
 //! A restore point as it is read: what it says of itself, and which state it is in.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -171,6 +172,18 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
     }
     points.sort_by(|one, other| (one.order, &one.id).cmp(&(other.order, &other.id)));
     Ok(points)
+}
+
+/// The restore points that runs need which are in progress, or have changed the service and are not finished: their IDs, and those runs.
+pub fn needed(call: &Call) -> BTreeMap<String, Journal> {
+    let this = Journal::at(call.state_dir().join("runs").join(call.run_id().as_str()));
+    let others = journal::runs(call.state_dir()).into_iter().filter(|run| !this.is_within(run.id()) && !run.is_ok());
+    let open = others.filter(|run| run.is_running() || run.has_changed_the_service() && run.replaced_by().is_none());
+    let point = |run: &Journal| {
+        let path = PathBuf::from(run.notes().facts.get("restore_point")?.as_str()?);
+        Some(path.file_name()?.to_string_lossy().into_owned())
+    };
+    open.filter_map(|run| Some((point(&run)?, run))).collect()
 }
 
 fn unreadable(dir: &Path, error: &std::io::Error) -> Failure {

@@ -81,10 +81,13 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         let kind = if *kind == Kind::Nightly { "nightly" } else { "manual" };
         verified.insert(kind, newest_verified(call, kind, &points)?);
     }
+    let needed = point::needed(call);
     let items = points.iter().enumerate().map(|(at, point)| {
         let kind = point.kind.as_deref().unwrap_or_default();
         let is_newer = verified.get(kind).map(|newest| newest.map(|newest| at > newest));
-        Item { kind, made: point.made, state: state(point.state, is_newer) }
+        let is_needed = needed.contains_key(&point.id);
+        let state = if is_needed { retention::State::Exempt(Reason::Needed) } else { state(point.state, is_newer) };
+        Item { kind, made: point.made, state }
     });
     let reasons = args.retention.reasons(&items.collect::<Vec<_>>(), call.started_at());
     let points = points.into_iter().zip(reasons).map(|(point, reason)| PrunedPoint { point, reason }).collect();

@@ -133,10 +133,7 @@ pub fn begin(
         });
     }
     let id = match std::env::var("SVC_RUN_ID").ok().filter(|id| !id.is_empty() && parent.is_none()) {
-        Some(id) => id
-            .parse::<svc_step::run_id::RunId>()
-            .map_err(|error| Failure::usage("options_invalid", format!("SVC_RUN_ID: {error}.")).hint("Unset it."))?
-            .to_string(),
+        Some(id) => given_id(&state_dir, id, started)?,
         None => new_id(&state_dir, &args.kind, started),
     };
     if id.parse::<svc_step::run_id::RunId>().is_err() {
@@ -193,9 +190,30 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
     })
 }
 
+/// The ID that the caller gives to his run. Which run is the last one is told by their IDs.
+///
+/// # Errors
+/// It is no ID, there is a newer run, or it is of a later day (2).
+fn given_id(state_dir: &Path, id: String, now: Timestamp) -> Result<String, Failure> {
+    let invalid = |why: String| Failure::usage("options_invalid", format!("SVC_RUN_ID: {why}.")).hint("Unset it.");
+    id.parse::<svc_step::run_id::RunId>().map_err(|error| invalid(error.clone()))?;
+    let newest = journal::runs(state_dir).into_iter().next().filter(|newest| newest.id() > id.as_str());
+    if let Some(newest) = newest {
+        return Err(invalid(format!("there is a newer run than {id}, {}", newest.id())));
+    }
+    let tomorrow = now.checked_add(SignedDuration::from_hours(24)).unwrap_or(now);
+    if id.as_str() > stamp(tomorrow).as_str() {
+        return Err(invalid(format!("{id} is of a later day")));
+    }
+    Ok(id)
+}
+
+fn stamp(time: Timestamp) -> String {
+    time.strftime("%Y%m%dt%H%M%Sz").to_string()
+}
+
 /// An ID of this second, or of the one after the newest run's: it grows also when the clock went back.
 fn new_id(state_dir: &Path, kind: &str, now: Timestamp) -> String {
-    let stamp = |time: Timestamp| time.strftime("%Y%m%dt%H%M%Sz").to_string();
     let mut new = stamp(now);
     let newest = journal::runs(state_dir).first().and_then(|run| run.id().get(..16).map(str::to_owned));
     if let Some(newest) = newest.filter(|newest| *newest >= new) {

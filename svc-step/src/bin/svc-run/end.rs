@@ -163,7 +163,11 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
                 join([Some(format!("{ROLLED_BACK}: {version} runs again.")), own, Some(discard)])
             }
             Err(hint) => {
-                join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, committed.map(|(helps, _)| helps)])
+                // One that has begun to change the service is resumed itself.
+                let helps = committed
+                    .map(|(helps, _)| helps)
+                    .filter(|_| super::status::rolled_back_by(&run.state_dir, &run.journal()).is_none());
+                join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, helps])
             }
         };
     }

@@ -63,7 +63,7 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
         )
         .hint("The copies that there are:\n  svc-snap health"));
     };
-    if !rollback.is_ok() {
+    if !rollback.is_ok() && rollback.replaced_by().is_none() {
         return Err(Failure::refused(
             "run_unfinished",
             format!("The rollback {} is not finished, and may need what it replaced.", rollback.id()),

@@ -30,7 +30,7 @@ pub struct Resumed {
 /// Finds the run, and whether it can be resumed: after its point of no return, and not where a rollback has undone it.
 ///
 /// # Errors
-/// There is no such run (4), it is another script's (2), it ended well or has changed nothing (3), or was rolled back (3).
+/// There is no such run (4), it is another script's (2), it ended well or has changed nothing (3), was rolled back or replaced (3).
 pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -> Result<Resumed, Failure> {
     if args.resumable == Resumable::Never {
         return Err(Failure::usage("not_resumable", format!("{script} has nothing to resume.")).hint("Run it again."));
@@ -49,6 +49,10 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     if let Some(rollback) = status::rolled_back_by(state_dir, &journal) {
         return Err(Failure::refused("not_resumable", format!("The run {id} was rolled back by the run {}.", rollback.id()))
             .hint(format!("svc-rollback --status {}", rollback.id())));
+    }
+    if let Some(later) = journal.replaced_by() {
+        let message = format!("A later run, {}, has changed the service since, or was told that it is repaired.", later.id());
+        return Err(Failure::refused("not_resumable", message).hint(format!("svc-run status {}", later.id())));
     }
     if journal.notes().commit.is_none() {
         return Err(Failure::refused(
