@@ -40,14 +40,14 @@ programs=(svc-snap svc-pgdump svc-pgrestore svc-version svc-unit svc-confsave sv
 scripts=(svc-setup-snapshots svc-backup svc-nightly svc-offsite svc-upgrade svc-rollback svc-rehearse)
 to=$destdir$prefix share=$destdir$prefix/share
 
-# copy MODE FOLDER FILE...: each file, as it is for this prefix.
+# copy MODE DIRECTORY FILE...: each file, as it is for this prefix.
 copy() {
-  local mode=$1 folder=$2 file
-  mkdir -p "$folder"
+  local mode=$1 directory=$2 file
+  mkdir -p "$directory"
   for file in "${@:3}"; do
-    sed "s|/usr/sbin/svc-|$prefix/sbin/svc-|g; s|/usr/bin/svc-|$prefix/bin/svc-|g; s|/usr/lib/svc-tools|$prefix/lib/svc-tools|g" "$file" >"$folder/${file##*/}.new"
-    chmod "$mode" "$folder/${file##*/}.new"
-    mv -f "$folder/${file##*/}.new" "$folder/${file##*/}"
+    sed "s|/usr/sbin/svc-|$prefix/sbin/svc-|g; s|/usr/bin/svc-|$prefix/bin/svc-|g; s|/usr/lib/svc-tools|$prefix/lib/svc-tools|g" "$file" >"$directory/${file##*/}.new"
+    chmod "$mode" "$directory/${file##*/}.new"
+    mv -f "$directory/${file##*/}.new" "$directory/${file##*/}"
   done
 }
 
@@ -77,7 +77,7 @@ cp "$pages"/fish/* "$share/fish/vendor_completions.d/"
 
 # The pages with their directories, so that their links lead somewhere.
 cd -- "$root"
-for file in README.md CONTRIBUTING.md tests/README.md svc-snap/roles/* docs/*.md docs/benchmarks/*.md scripts/README.md scripts/examples/* svc-*/*.md schema/*; do
+for file in README.md CONTRIBUTING.md LICENSE SECURITY.md tests/README.md svc-snap/roles/* docs/*.md docs/benchmarks/*.md scripts/README.md scripts/examples/* svc-*/*.md schema/*; do
   copy 644 "$share/doc/svc-tools/${file%"${file##*/}"}" "$file"
 done
 

@@ -60,7 +60,7 @@ impl Content {
         }
         let owner = self.owner().unwrap_or_else(|| format!("the user number {uid}"));
         Err(Failure::refused("name_in_use", format!("{} belongs to {owner}.", self.path.display()))
-            .hint("Inspect it; remove it if nobody knows why it is there, or name a file in a folder of your own."))
+            .hint("Inspect it; remove it if nobody knows why it is there, or name a file in a directory of your own."))
     }
 
     /// Its hash, in hex.

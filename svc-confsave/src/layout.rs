@@ -84,7 +84,7 @@ impl ConfigArgs {
     /// Where a configuration of a layout belongs, whether it is there or not.
     ///
     /// # Errors
-    /// The current folder is gone.
+    /// The current directory is gone.
     pub(crate) fn place(&self, layout: Layout) -> Result<PathBuf, Failure> {
         match &self.config {
             Some(config) => file::absolute(config),
@@ -125,7 +125,7 @@ impl ConfigArgs {
     }
 }
 
-/// Whether something is there, a dangling link too. A folder that may not be searched is no answer.
+/// Whether something is there, a dangling link too. A directory that may not be searched is no answer.
 pub(crate) fn present(path: &Path) -> Result<bool, Failure> {
     match fs::symlink_metadata(path) {
         Ok(_) => Ok(true),

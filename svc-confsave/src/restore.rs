@@ -72,7 +72,7 @@ fn of_hex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// The rights that a file gets: those recorded, else those of the one in place, else it is private. `new` are what a new file gets
-/// from its folder.
+/// from its directory.
 fn wanted(recorded: Option<&Recorded>, now: Option<&Rights>, new: &Rights) -> Rights {
     let base = now.unwrap_or(new).clone();
     match (recorded, now) {
@@ -167,7 +167,7 @@ impl Plan<'_> {
         file.sync_all().map_err(fault)
     }
 
-    /// Writes a nameless file in the folder, or in that where the folder is to be made: a dry run finds what prevents it.
+    /// Writes a nameless file in the directory, or in that where the directory is to be made: a dry run finds what prevents it.
     fn try_to_write(&self) -> Result<(), Failure> {
         let fault = |error: io::Error| Failure::io("write the configuration", &self.path, &error);
         let folder = self.path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
@@ -182,7 +182,7 @@ impl Plan<'_> {
     fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
         let folder = file::folder_of(&self.path);
         if !folder.exists() {
-            fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
+            fs::create_dir_all(folder).map_err(|error| Failure::io("make the directory", folder, &error))?;
             call.effects().happened();
             call.effects().stays();
         }

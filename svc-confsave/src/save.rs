@@ -26,7 +26,7 @@ const PRIVATE: u32 = 0o600;
 pub struct SaveArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// The copy, or the folder that it goes into; default: SVC_BACKUP_DIR
+    /// The copy, or the directory that it goes into; default: SVC_BACKUP_DIR
     #[arg(long, value_name = "FILE|DIR")]
     to: Option<PathBuf>,
     /// Replace a copy of other content, whose previous file is FILE.1
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
     Ok(saved)
 }
 
-/// `--to` names the copy, or a folder by being one or by a slash at its end. A link to a folder is none: in /tmp it may be planted.
+/// `--to` names the copy, or a directory by being one or by a slash at its end. A link to a directory is none: in /tmp it may be planted.
 fn copy_path(args: &SaveArgs, layout: Layout) -> Result<PathBuf, Failure> {
     let name = args.config.product.name();
     let (to, is_folder) = match &args.to {
@@ -88,7 +88,7 @@ fn copy_path(args: &SaveArgs, layout: Layout) -> Result<PathBuf, Failure> {
     if parent.is_dir() {
         return Ok(copy);
     }
-    Err(Failure::not_found("file_not_found", format!("The folder {} to save into does not exist.", parent.display()))
+    Err(Failure::not_found("file_not_found", format!("The directory {} to save into does not exist.", parent.display()))
         .hint(shell_quoted(&["mkdir", "-p", "-m", "0700", &parent.display().to_string()])))
 }
 

@@ -70,7 +70,7 @@ impl SavedArgs {
     /// Reads the saved copy, and finds where the configuration is that it is compared with.
     ///
     /// # Errors
-    /// It is missing (4), a link, or somebody else's in a world-writable folder (3), or not what the document says (7).
+    /// It is missing (4), a link, or somebody else's in a world-writable directory (3), or not what the document says (7).
     pub(crate) fn copy(&self, call: &Call, config: &ConfigArgs) -> Result<(Copy, ConfigArgs), Failure> {
         if let Some(from) = &self.from.from {
             let (content, saved) = of_document(call, from)?;

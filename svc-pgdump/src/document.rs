@@ -51,7 +51,7 @@ pub struct Dumped {
     pub dump: DumpFacts,
     /// The database.
     pub database: String,
-    /// The host, or the folder of the socket, of the server.
+    /// The host, or the directory of the socket, of the server.
     pub server_host: String,
     /// The server's port.
     pub server_port: u16,

@@ -122,10 +122,10 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
     let default = || PathBuf::from(format!("{}.backup.sql{suffix}", database.replace('/', "_")));
     let path = file::absolute(&named.map_or_else(default, Path::to_owned))?;
     let folder = file::folder_of(&path);
-    let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its folder", folder, &error))?;
+    let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its directory", folder, &error))?;
     if !meta.is_dir() || path.file_name().is_none() || path.is_dir() {
         return Err(Failure::usage("options_invalid", format!("{} is no name for a file.", path.display()))
-            .hint("Name a file in a folder that is there, with --output."));
+            .hint("Name a file in a directory that is there, with --output."));
     }
     Ok(path)
 }
@@ -133,7 +133,8 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
 /// By whatever name it is written, a file has one lock.
 fn resolved(path: &Path) -> Result<String, Failure> {
     let folder = file::folder_of(path);
-    let resolved = std::fs::canonicalize(folder).map_err(|error| Failure::io("find the folder of the dump", folder, &error))?;
+    let resolved =
+        std::fs::canonicalize(folder).map_err(|error| Failure::io("find the directory of the dump", folder, &error))?;
     Ok(resolved.join(path.file_name().unwrap_or_default()).display().to_string())
 }
 

@@ -24,7 +24,7 @@ impl PgDump {
     /// again; else the one on the PATH.
     pub(crate) fn find(call: &Call, given: Option<&Path>, server: &Server) -> Result<Self, Failure> {
         let path = match given {
-            // With `--as`, the dump runs in another folder.
+            // With `--as`, the dump runs in another directory.
             Some(path) if path.components().count() > 1 => file::absolute(path)?,
             given => given.map_or_else(|| packaged(&[server.major()]), Path::to_owned),
         };

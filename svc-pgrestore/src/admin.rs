@@ -319,13 +319,13 @@ pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, 
     Ok(rows.first().map(|row| Live { oid: row.get(0), prepared: row.get(1), subscriptions: row.get(2), slots: row.get(3) }))
 }
 
-/// The folder of a tablespace; empty for the server's own folder.
+/// The directory of a tablespace; empty for the server's own directory.
 pub(crate) fn tablespace(client: &mut Client, name: &str) -> Result<Option<String>, Failure> {
     let sql = "SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE spcname = $1";
     Ok(names(client, "get the tablespace", sql, &[&name])?.pop())
 }
 
-/// The folder of a database's tablespace (empty for the server's own), and the size of its files if the administrator may know it.
+/// The directory of a database's tablespace (empty for the server's own), and the size of its files if the administrator may know it.
 pub(crate) fn files(client: &mut Client, database: &str) -> Result<Option<(String, Option<u64>)>, Failure> {
     let sql = "SELECT pg_tablespace_location(dattablespace), CASE WHEN has_database_privilege(oid, 'CONNECT') \
                OR pg_has_role('pg_read_all_stats', 'member') THEN pg_database_size(oid) END FROM pg_database WHERE datname = $1";

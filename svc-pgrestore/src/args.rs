@@ -48,7 +48,7 @@ const POSTGRES: &str = "postgres";
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct AdminArgs {
-    /// The server's host, or the folder of its socket; default: SVC_DB_HOST, else PGHOST, else /var/run/postgresql
+    /// The server's host, or the directory of its socket; default: SVC_DB_HOST, else PGHOST, else /var/run/postgresql
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// Its port; default: SVC_DB_PORT, else PGPORT, else 5432
@@ -90,7 +90,7 @@ impl AdminArgs {
 
     /// The options as they are typed; none if the settings alone lead to the server.
     pub(crate) fn given(&self) -> Vec<String> {
-        // The folder in which the hint is typed may be another one.
+        // The directory in which the hint is typed may be another one.
         let absolute = |path: &PathBuf| file::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
         let pairs = [
             ("--host", self.host.clone()),

@@ -42,11 +42,11 @@ pub struct Verification {
 /// The disk space for a copy of the database, before the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskSpace {
-    /// The folder of the server for it.
+    /// The directory of the server for it.
     pub folder: String,
     /// About what the copy takes, by the sizes of the dump and of the live database.
     pub needed_bytes: u64,
-    /// What is free in that folder.
+    /// What is free in that directory.
     pub free_bytes: u64,
 }
 

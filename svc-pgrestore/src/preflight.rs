@@ -59,7 +59,7 @@ pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
     Err(Failure::refused("not_swappable", message).hint(hint))
 }
 
-/// The folder that the database's files will lie in, if the server tells it.
+/// The directory that the database's files will lie in, if the server tells it.
 pub(crate) fn folder(admin: &mut Admin, tablespace_name: Option<&str>) -> Result<Option<String>, Failure> {
     let own = admin.data_directory.clone();
     let Some(name) = tablespace_name else { return Ok(own) };

@@ -75,7 +75,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Step {
-    /// Make the repository's folder and append it to path.repo of the server
+    /// Make the repository's directory and append it to path.repo of the server
     Configure(commands::configure::ConfigureArgs),
     /// Register a repository with the cluster
     Register(commands::register::RegisterArgs),

@@ -37,7 +37,7 @@ pub(crate) struct Record {
     pub run: String,
     process: u32,
     pub host: String,
-    /// The folder of its run's locks with its inode: hosts may have the same name, and a user may not be able to read it.
+    /// The directory of its run's locks with its inode: hosts may have the same name, and a user may not be able to read it.
     locks: String,
     pub was: Option<String>,
     pub set: String,
@@ -124,7 +124,7 @@ impl<'a> Current<'a> {
         }
     }
 
-    /// Whether its record is of a run of this state folder that has ended: such a run held a lock.
+    /// Whether its record is of a run of this state directory that has ended: such a run held a lock.
     pub fn is_left(&self, call: &Call, server: &Server) -> bool {
         let (kind, name) = match self.target {
             Target::Repository(name) => repository::lock_name(server, name),
@@ -173,7 +173,7 @@ impl<'a> Current<'a> {
         let mut settings = self.settings.clone();
         settings.extend([(setting.to_owned(), value), (record_key.to_owned(), record)]);
         settings.retain(|_, value| !value.is_null());
-        // Its folder does not change, and its nodes have verified it.
+        // Its directory does not change, and its nodes have verified it.
         let path = format!("{}?verify=false", path(&["_snapshot", name]));
         (path, json!({"type": self.definition.get("type"), "settings": settings}))
     }

@@ -62,7 +62,7 @@ pub struct RateUsed {
     pub put_back: Option<bool>,
 }
 
-/// A repository's settings without the change of a run, and whether that was a run of this state folder, which has ended.
+/// A repository's settings without the change of a run, and whether that was a run of this state directory, which has ended.
 pub(crate) fn without_record(call: &Call, definition: &Value) -> (Map<String, Value>, bool) {
     let found = Target::Repository("").read(definition.clone());
     let (_, body) = found.restored();

@@ -98,7 +98,7 @@ impl Call {
         &self.state_dir
     }
 
-    /// The option that leads another call to the same state folder; none where the settings do.
+    /// The option that leads another call to the same state directory; none where the settings do.
     #[must_use]
     pub fn state_dir_option(&self) -> Vec<String> {
         let set = settings::variable("SVC_STATE_DIR").unwrap_or_else(|| settings::default_of("SVC_STATE_DIR", ""));

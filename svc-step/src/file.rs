@@ -52,7 +52,7 @@ impl WholeFile {
     /// A `.partial` that a killed run left is removed; a planted link of that name is removed too, never followed.
     ///
     /// # Errors
-    /// Another run writes it (8), by whatever name or state folder. See [`Failure::io`].
+    /// Another run writes it (8), by whatever name or state directory. See [`Failure::io`].
     pub fn create(path: &Path, mode: u32) -> Result<Self, Failure> {
         let partial = beside(path, ".partial");
         let abandoned = open_no_link("inspect an unfinished file", &partial).ok();

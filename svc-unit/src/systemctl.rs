@@ -39,7 +39,7 @@ pub(crate) fn capture<'a>(call: &Call, program: &str, arguments: impl IntoIterat
     child::capture(call, &mut command).map_err(|failure| match failure.code.as_str() {
         "file_not_found" => {
             Failure::new(Status::Unavailable, "manager_unreachable", format!("The program {program} is not on the PATH."))
-                .hint("Run this on a host with systemd, with systemctl's folder on PATH.")
+                .hint("Run this on a host with systemd, with systemctl's directory on PATH.")
                 .retryable(false)
         }
         _ => failure,

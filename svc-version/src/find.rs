@@ -15,8 +15,8 @@ use crate::version::Version;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without --installer, these places are searched in this order: SVC_INSTALLER_DIR, the folder of --beside, where
-the upgrade of --for had found it, the present folder.
+    after_help = "Without --installer, these places are searched in this order: SVC_INSTALLER_DIR, the directory of --beside, where
+the upgrade of --for had found it, the present directory.
 
 Example:\n  svc-version current | svc-version find --from - --beside /srv/installers/svc-2.0.1.run"
 )]
@@ -31,7 +31,7 @@ pub(crate) struct FindArgs {
     installer: Option<PathBuf>,
     #[arg(long, value_name = "DIR", env = "SVC_INSTALLER_DIR")]
     installer_dir: Option<PathBuf>,
-    /// Search the folder of this file too
+    /// Search the directory of this file too
     #[arg(long, value_name = "FILE")]
     beside: Option<PathBuf>,
     /// The document of svc-point choose: try where the upgrade of that restore point had found the installer, too
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
         return Ok(found);
     }
     let failure = Failure::refused("file_invalid", format!("{} is not the installer of {version}.", path.display()))
-        .hint(format!("Name it with --installer {name}, or set SVC_INSTALLER_DIR to its folder."));
+        .hint(format!("Name it with --installer {name}, or set SVC_INSTALLER_DIR to its directory."));
     Err(Stopped::with(failure, found))
 }
 
@@ -95,7 +95,7 @@ fn seen_by(run: &Path) -> Option<PathBuf> {
 /// The hint of one that is in none of the places is the setting of the place.
 fn hinted(mut stopped: Stopped<Installer>, name: &str) -> Stopped<Installer> {
     if stopped.failure.code == "file_not_found" {
-        stopped.failure.hint = Some(format!("Name it with --installer {name}, or set SVC_INSTALLER_DIR to its folder."));
+        stopped.failure.hint = Some(format!("Name it with --installer {name}, or set SVC_INSTALLER_DIR to its directory."));
     }
     stopped
 }

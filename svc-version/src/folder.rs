@@ -1,4 +1,4 @@
-//! A folder of the product's installers, known by their names; other files in it do not matter.
+//! A directory of the product's installers, known by their names; other files in it do not matter.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use svc_step::Failure;
 use crate::installer::version_of;
 use crate::version::Version;
 
-/// The versions that the folder has names of. A folder that cannot be read whole is no list: the last minor might be what is
+/// The versions that the directory has names of. A directory that cannot be read whole is no list: the last minor might be what is
 /// missing.
 ///
 /// # Errors
@@ -38,7 +38,7 @@ pub(crate) fn installers(path: &Path, product: &str) -> Result<(BTreeMap<Version
 }
 
 fn read(path: &Path, product: &str) -> Result<Vec<(Version, PathBuf)>, Failure> {
-    let fault = |error: std::io::Error| Failure::io("read the folder of installers", path, &error);
+    let fault = |error: std::io::Error| Failure::io("read the directory of installers", path, &error);
     let mut found = Vec::new();
     for entry in fs::read_dir(path).map_err(fault)? {
         let path = entry.map_err(fault)?.path();

@@ -57,7 +57,7 @@ enum Step {
     Find(find::FindArgs),
     /// Check whether an upgrade is supported, and by which rule
     Check(check::CheckArgs),
-    /// List the upgrades that lead to a version, through the installers of a folder or those that are named
+    /// List the upgrades that lead to a version, through the installers of a directory or those that are named
     Plan(plan::PlanArgs),
     /// Delete the version marker, and keep its content in the document
     Clear(clear::ClearArgs),

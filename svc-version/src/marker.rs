@@ -39,7 +39,7 @@ impl MarkerArgs {
     /// The marker's absolute path.
     ///
     /// # Errors
-    /// The current folder is gone.
+    /// The current directory is gone.
     pub(crate) fn path(&self) -> Result<PathBuf, Failure> {
         let marker = self.marker.clone().unwrap_or_else(|| self.product.install_dir().join("current-version"));
         file::absolute(&marker)

@@ -1,4 +1,4 @@
-//! `plan`: the chain of upgrades through the installers of a folder (procedure, section 8).
+//! `plan`: the chain of upgrades through the installers of a directory (procedure, section 8).
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ use crate::version::Version;
 pub(crate) struct PlanArgs {
     #[arg(value_name = "DIR", env = "SVC_INSTALLER_DIR", required_unless_present = "through")]
     folder: Option<PathBuf>,
-    /// Go through these installers in their order (may be repeated), and read no folder
+    /// Go through these installers in their order (may be repeated), and read no directory
     #[arg(long, value_name = "FILE", conflicts_with = "to")]
     through: Vec<PathBuf>,
     /// The installed version; default: that of the marker
     #[arg(long, value_name = "X.Y.Z")]
     installed: Option<Version>,
-    /// The version to go to; default: the highest that the folder has
+    /// The version to go to; default: the highest that the directory has
     #[arg(long, value_name = "X.Y.Z")]
     to: Option<Version>,
     #[command(flatten)]
@@ -46,12 +46,12 @@ pub(crate) struct Planned {
     pub(crate) installed: Version,
     /// What it is to become.
     pub(crate) to: Version,
-    /// The folder of installers; `null` where they were named.
+    /// The directory of installers; `null` where they were named.
     pub(crate) folder: Option<String>,
-    /// The upgrades in their order; empty where the folder has nothing higher. After a failure: those up to the first gap, or up to
+    /// The upgrades in their order; empty where the directory has nothing higher. After a failure: those up to the first gap, or up to
     /// the first that is not supported.
     pub(crate) hops: Vec<Hop>,
-    /// What the folder lacks, `1.16.Z` for any patch of 1.16; at most 20, and empty where none is missing.
+    /// What the directory lacks, `1.16.Z` for any patch of 1.16; at most 20, and empty where none is missing.
     pub(crate) missing: Vec<String>,
 }
 
@@ -124,7 +124,7 @@ fn hop(args: &PlanArgs, call: &Call, from: Version, path: &Path, product: &str) 
     Ok(Hop { from, to: installer.version, rule, installer: installer.path })
 }
 
-/// The refusal of a path for which the folder lacks installers.
+/// The refusal of a path for which the directory lacks installers.
 fn lacks(planned: &Planned, folder: &Path, product: &str) -> Failure {
     let (folder, missing) = (folder.display(), planned.missing.join(", "));
     Failure::not_found(

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     if !same && !args.dry.dry_run {
         let attempt = call.effects().attempt();
         if let Err(failure) = file::write_whole(&path, content.as_bytes(), 0o644, Existing::ReplaceInUse) {
-            // It appears whole or not at all: reading it back says which, also where only the folder could not be synced.
+            // It is complete or absent: reading it back says which, also where only the directory could not be synced.
             if marker::lossy_text(&path).is_ok_and(|now| now.map(|(text, _)| text) == recorded.before) {
                 attempt.refused();
             }

@@ -45,7 +45,7 @@ fn is_a_repository_as_a_folder_is(s3: &S3) {
     let replace = ["register", "--replace", "--type", "s3", "--setting", "bucket=none"];
     let refused = sandbox.run(&replace).fails(7, "repository_unusable");
     let hint = refused.doc()["error"]["hint"].as_str().unwrap();
-    assert!(!hint.contains("--location") && !hint.contains("folder"), "{refused}");
+    assert!(!hint.contains("--location") && !hint.contains("directory"), "{refused}");
 }
 
 /// Its snapshots and its copies are in the store.

@@ -104,7 +104,7 @@ pub struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// What is not given is left to `SVC_DB_HOST` and `SVC_DB_PORT`, then to libpq's environment, then to the default. With `--as`,
-    /// `PGUSER`, `PGPASSWORD` and `PGPASSFILE` are not used, and `SVC_DB_HOST` and `PGHOST` only if they are folders.
+    /// `PGUSER`, `PGPASSWORD` and `PGPASSFILE` are not used, and `SVC_DB_HOST` and `PGHOST` only if they are directories.
     /// `owner` connects if nothing else names a user; without one it is the administrator, who has a password file of his own. Nothing is
     /// connected yet; the password files are read.
     ///
@@ -153,7 +153,7 @@ impl ConnectionArgs {
         let (host, address) = match given(self.host.as_deref()) {
             Some(host) if as_os_user && !is_folder(host) => {
                 return Err(Failure::usage("settings_invalid", "A user of this host is known to the server over the socket only.")
-                    .hint("With --as (SVC_DB_AS), --host (SVC_DB_HOST) is the folder of the socket, or omitted; or connect with --username and a password."));
+                    .hint("With --as (SVC_DB_AS), --host (SVC_DB_HOST) is the directory of the socket, or omitted; or connect with --username and a password."));
             }
             Some(host) => (Some(host.to_owned()), None),
             None if as_os_user => {

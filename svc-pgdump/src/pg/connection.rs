@@ -52,7 +52,7 @@ pub type Listener = Arc<dyn Fn(&DbError) + Send + Sync>;
 /// A server and who connects to it, worked out from flags and environment by [`super::ConnectionArgs::resolve`].
 #[derive(Debug)]
 pub struct Target {
-    /// The host name, or the folder of the socket.
+    /// The host name, or the directory of the socket.
     pub host: String,
     /// Where the host of that name is found, if that is not left to the resolver.
     pub(super) address: Option<IpAddr>,

@@ -43,7 +43,7 @@ impl Environment {
         self.text(name).map(PathBuf::from)
     }
 
-    /// The caller's home folder, where libpq's own files lie.
+    /// The caller's home directory, where libpq's own files lie.
     pub(super) fn home(&self) -> Option<PathBuf> {
         self.path("HOME").or_else(|| OsUser::current().map(|user| user.home))
     }

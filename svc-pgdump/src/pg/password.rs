@@ -49,7 +49,7 @@ impl Passwords {
         Ok(Self { fixed: OnceLock::new(), entries, may_ask })
     }
 
-    /// The one for a host (or the folder of a socket), port, database and user.
+    /// The one for a host (or the directory of a socket), port, database and user.
     pub(super) fn of(&self, wanted: [&str; 4]) -> Option<Secret> {
         self.fixed.get().cloned().or_else(|| lookup(&self.entries, wanted))
     }
@@ -131,7 +131,7 @@ fn unescape(text: &str) -> String {
     out
 }
 
-/// The first matching line decides. libpq knows its default folder as localhost.
+/// The first matching line decides. libpq knows its default directory as localhost.
 fn lookup(entries: &[Entry], wanted: [&str; 4]) -> Option<Secret> {
     let local = matches!(wanted.first(), Some(&("/var/run/postgresql" | "/run/postgresql"))).then_some("localhost");
     let is = |field: &Option<String>, value: &str| field.as_ref().is_none_or(|text| text == value);

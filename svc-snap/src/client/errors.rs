@@ -75,14 +75,14 @@ const RULES: &[Rule] = &[
         "svc-snap register --location DIR registers it; --repository (SVC_REPOSITORY) names another.")
         .on(&["repository_missing_exception"], &[]),
     Rule::new(Status::Refused, "version_unsupported",
-        "The other product, or a newer version, has written to the repository's folder, and this server does not read what it writes.",
-        "Register another folder for this server, or this one with --readonly, and restore what is in it into the server that wrote it.")
+        "The other product, or a newer version, has written to the repository's directory, and this server does not read what it writes.",
+        "Register another directory for this server, or this one with --readonly, and restore what is in it into the server that wrote it.")
         .on(&["repository_exception"],
             &["unknown field [uuid]", "illegal version format", "requires Elasticsearch version", "requires OpenSearch version"]),
     // A name that is simply not known is missing without a file that is.
     Rule::new(Status::Invalid, "repository_damaged",
         "The repository is damaged: files that belong to it are missing or incomplete.",
-        "The cause names the file. Put the folder back as it was; or register a new one (svc-snap register --repository NAME --location DIR), and take a snapshot there at once.")
+        "The cause names the file. Put the directory back as it was; or register a new one (svc-snap register --repository NAME --location DIR), and take a snapshot there at once.")
         .on(&["snapshot_missing_exception", "snapshot_exception", "repository_exception"],
             &["no_such_file_exception", "corrupt_state_exception", "corrupt_index_exception", "read repository data", "loading repository data"]),
     Rule::new(Status::NotFound, "snapshot_not_found", "The repository has no snapshot of that name.",
@@ -97,17 +97,17 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "version_unsupported", "The snapshot holds an index that is too old for this server.", TOO_OLD)
         .on(&["snapshot_restore_exception"], &["minimum index compatibility version", "cannot be upgraded"]),
     Rule::new(Status::Invalid, "repository_unusable", "Not every node of the server can write to the repository.",
-        "The cause names the nodes. A folder must be the same one for every node, owned by the server's user (svc-snap configure --location DIR); an object store needs its keys in the keystore of each node.")
+        "The cause names the nodes. A directory must be the same one for every node, owned by the server's user (svc-snap configure --location DIR); an object store needs its keys in the keystore of each node.")
         .on(&["repository_verification_exception"], &[]),
     Rule::new(Status::Refused, "repository_shared", "The repository is registered read-only.",
-        "svc-snap register --location DIR --replace registers it for writing; two clusters must never write to one folder.")
+        "svc-snap register --location DIR --replace registers it for writing; two clusters must never write to one directory.")
         .on(&["repository_exception"], &["readonly", "read-only"]),
-    Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that folder (path.repo).",
-        "svc-snap configure --location DIR adds a folder to path.repo, then restart the server; other types than fs may need a plugin on every node.")
+    Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that directory (path.repo).",
+        "svc-snap configure --location DIR adds a directory to path.repo, then restart the server; other types than fs may need a plugin on every node.")
         .on(&["repository_exception"], &["path.repo", "repository type"]),
     Rule::new(Status::Invalid, "repository_shared",
-        "Something else than this server has written to the repository's folder.",
-        "Two clusters must never write to one folder: register it in the other one with --readonly, then register it here again.")
+        "Something else than this server has written to the repository's directory.",
+        "Two clusters must never write to one directory: register it in the other one with --readonly, then register it here again.")
         .on(&["repository_exception", "snapshot_exception"],
             &["concurrent modification", "do not match its expected state", "not to match its expected state"]),
     Rule::new(Status::Invalid, "indices_red",

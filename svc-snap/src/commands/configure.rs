@@ -1,4 +1,4 @@
-//! `configure`: the repository's folder, and `path.repo` in the server's configuration (procedure, 4.1 steps 1 and 2).
+//! `configure`: the repository's directory, and `path.repo` in the server's configuration (procedure, 4.1 steps 1 and 2).
 
 mod path_repo;
 
@@ -36,7 +36,7 @@ pub struct ConfigureArgs {
     pub(crate) dry: DryRun,
 }
 
-/// A folder and a configuration that are ready for a repository.
+/// A directory and a configuration that are ready for a repository.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Configured {
     pub location: String,
@@ -63,14 +63,14 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
     let (edited, folders) = path_repo::with_folder(&text, &location.display().to_string()).map_err(|(why, line)| {
         let message = format!("{} is not changed: {why}.", config.display());
         Failure::refused("settings_invalid", message).hint(format!(
-            "Write this line into it in place of its path.repo, with all folders that are to stay, and run the same command again:\n  {line}"
+            "Write this line into it in place of its path.repo, with all directories that are to stay, and run the same command again:\n  {line}"
         ))
     })?;
     let is_edited = edited != text;
     let run = call.run_id();
     let name = |number| if number == 1 { format!(".before-{run}") } else { format!(".before-{run}.{number}") };
     let previous = is_edited.then(|| Previous::plan(&config, text.as_bytes(), name)).transpose()?;
-    let mut plan: Vec<Action> = todo.make.iter().map(|folder| Action::file(folder, "create the folder")).collect();
+    let mut plan: Vec<Action> = todo.make.iter().map(|folder| Action::file(folder, "create the directory")).collect();
     if !todo.chown.is_empty() {
         plan.push(Action::file(&location, format!("chown to {}, with all that is in it", user.name)));
     }
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         return Ok(configured);
     }
     if !geteuid().is_root() && !user.is_current() {
-        return Err(Failure::refused("permission_denied", format!("Only root can give a folder to the user {}.", user.name))
+        return Err(Failure::refused("permission_denied", format!("Only root can give a directory to the user {}.", user.name))
             .hint("Run the command with sudo.")
             .into());
     }
@@ -112,7 +112,7 @@ fn location(given: &Path) -> Result<PathBuf, Failure> {
     if is_plain && location.to_str().is_some_and(|text| !text.contains(',') && !text.chars().any(char::is_control)) {
         return Ok(location);
     }
-    Err(Failure::usage("options_invalid", "The repository's folder is not named by a plain absolute path.")
+    Err(Failure::usage("options_invalid", "The repository's directory is not named by a plain absolute path.")
         .hint("Write --location (SVC_BACKUP_REPO) as /DIR/backup_repo, without .. and commas."))
 }
 
@@ -140,18 +140,18 @@ fn write(call: &Call, config: &Path, previous: &Previous, text: &str, edited: &s
 /// What has to be done to the folder: it exists, the server's user owns it and all that is in it, and can reach it.
 #[derive(Debug, Default)]
 struct Todo {
-    /// Parents that do not exist yet, outermost first, and then the folder itself.
+    /// Parents that do not exist yet, outermost first, and then the directory itself.
     make: Vec<PathBuf>,
     /// What in it is another user's.
     chown: Vec<PathBuf>,
 }
 
 impl Todo {
-    /// Errors: It is directly under /tmp, no folder, or below one that the user cannot pass (3).
+    /// Errors: It is directly under /tmp, not a directory, or below one that the user cannot pass (3).
     fn find(location: &Path, user: &OsUser) -> Result<Self, Failure> {
         let unusable = |message: String, hint: String| Failure::refused("repository_unusable", message).hint(hint);
         if location.parent().is_none_or(|parent| parent == Path::new("/tmp")) {
-            let hint = "The system empties /tmp when it starts, and a unit may have one of its own; name a folder such as /var/backups/search/backup_repo.";
+            let hint = "The system empties /tmp when it starts, and a unit may have one of its own; name a directory such as /var/backups/search/backup_repo.";
             return Err(unusable(format!("{} is no place for backups.", location.display()), hint.to_owned()));
         }
         let mut todo = Self::default();
@@ -159,14 +159,17 @@ impl Todo {
             let shown = folder.display();
             match fs::metadata(folder) {
                 Ok(meta) if !meta.is_dir() => {
-                    return Err(unusable(format!("{shown} is no folder."), "Name another place with --location.".to_owned()));
+                    return Err(unusable(
+                        format!("{shown} is not a directory."),
+                        "Name another place with --location.".to_owned(),
+                    ));
                 }
                 Ok(meta) if folder != location && !may_pass(user, &meta) => {
                     let message = format!("The user {} cannot pass {shown}, so it would not reach the repository.", user.name);
                     return Err(unusable(
                         message,
                         format!(
-                            "Open it (chmod o+x {}), or name a folder elsewhere with --location.",
+                            "Open it (chmod o+x {}), or name a directory elsewhere with --location.",
                             shell_quoted(&[shown.to_string()])
                         ),
                     ));
@@ -174,7 +177,7 @@ impl Todo {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => todo.make.insert(0, folder.to_owned()),
                 Err(error) if error.kind() == io::ErrorKind::NotADirectory => {}
-                Err(error) => return Err(Failure::io("inspect the repository's folder", folder, &error)),
+                Err(error) => return Err(Failure::io("inspect the repository's directory", folder, &error)),
             }
         }
         if todo.make.is_empty() {
@@ -182,7 +185,7 @@ impl Todo {
             others(&real, user, &mut todo.chown)?;
             let is_others = todo.chown.iter().any(|path| *path != real && !path.ends_with("lost+found"));
             if is_others && !is_repository(location) {
-                let hint = "Name the repository's own folder, which need not exist: its owner becomes the server's user, with all that is in it.";
+                let hint = "Name the repository's own directory, which need not exist: its owner becomes the server's user, with all that is in it.";
                 return Err(unusable(format!("{} holds other files than a repository.", location.display()), hint.to_owned()));
             }
         } else {
@@ -197,12 +200,12 @@ impl Todo {
             let mode = if folder == location { 0o750 } else { 0o755 };
             match fs::DirBuilder::new().mode(mode).create(folder) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                made => made.map_err(|error| Failure::io("create the repository's folder", folder, &error))?,
+                made => made.map_err(|error| Failure::io("create the repository's directory", folder, &error))?,
             }
             call.effects().happened();
             // The caller's umask would close a parent to the server (scripts have 077).
             fs::set_permissions(folder, fs::Permissions::from_mode(mode))
-                .map_err(|error| Failure::io("open the folder", folder, &error))?;
+                .map_err(|error| Failure::io("open the directory", folder, &error))?;
         }
         if self.chown.is_empty() {
             return Ok(());
@@ -222,14 +225,14 @@ impl Todo {
     }
 }
 
-/// The folder that a link leads to.
+/// The directory that a link leads to.
 fn real(location: &Path) -> Result<PathBuf, Failure> {
-    fs::canonicalize(location).map_err(|error| Failure::io("inspect the repository's folder", location, &error))
+    fs::canonicalize(location).map_err(|error| Failure::io("inspect the repository's directory", location, &error))
 }
 
-/// What is another user's: the folder itself, and all that is in it; a link as such.
+/// What is another user's: the directory itself, and all that is in it; a link as such.
 fn others(folder: &Path, user: &OsUser, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let fault = |error: io::Error| Failure::io("list the repository's folder", folder, &error);
+    let fault = |error: io::Error| Failure::io("list the repository's directory", folder, &error);
     if fs::symlink_metadata(folder).map_err(fault)?.uid() != user.uid.as_raw() {
         found.push(folder.to_owned());
     }

@@ -49,7 +49,7 @@ pub struct Health {
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
     pub nodes: Vec<Node>,
-    /// The folders that every node may have repositories in (`path.repo`); empty where 4.1 has still to be done.
+    /// The directories that every node may have repositories in (`path.repo`); empty where 4.1 has still to be done.
     pub path_repo: Vec<String>,
     pub repository: RepositoryHealth,
     pub disks: Vec<NodeDisk>,
@@ -65,7 +65,7 @@ pub struct Health {
 pub struct Node {
     pub name: String,
     pub version: String,
-    /// The folders that it may have repositories in; empty where 4.1 has still to be done on it.
+    /// The directories that it may have repositories in; empty where 4.1 has still to be done on it.
     pub path_repo: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ pub struct RepositoryHealth {
     /// Its type; `null` where it is not registered.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Its folder; `null` where it has none.
+    /// Its directory; `null` where it has none.
     pub location: Option<String>,
     /// Whether every node can use it; `null` where it is not registered, or where it is unknown (a warning says why).
     pub verified: Option<bool>,
@@ -273,7 +273,7 @@ fn warn(call: &Call, health: &Health) {
     if health.path_repo.is_empty() {
         let lacking = health.nodes.iter().filter(|node| node.path_repo.is_empty()).map(|node| node.name.as_str());
         let lacking = lacking.collect::<Vec<_>>().join(", ");
-        let message = "No folder is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it";
+        let message = "No directory is in path.repo of all nodes; svc-snap configure --location DIR sets it. Nodes without it";
         call.warn("repository_unusable", format!("{message}: {lacking}."));
     }
     if !health.data_streams.is_empty() {

@@ -34,7 +34,7 @@ pub struct PruneArgs {
     /// Of which kind (repeatable)
     #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
-    /// Never the snapshots of these: documents of svc-snap (create, wait, show), restore points, or a folder of restore points
+    /// Never the snapshots of these: documents of svc-snap (create, wait, show), restore points, or a directory of restore points
     #[arg(long, value_name = "PATH", num_args = 1..)]
     keep_from: Vec<PathBuf>,
     #[command(flatten)]
@@ -130,7 +130,7 @@ fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     Ok(keep)
 }
 
-/// The document itself, that of a restore point, or those of a folder of restore points: 4 where there is something else in it.
+/// The document itself, that of a restore point, or those of a directory of restore points: 4 where there is something else in it.
 fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -145,7 +145,7 @@ fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         }
     }
     let none = format!("There is no restore point in {}.", path.display());
-    let none = Failure::not_found("point_not_found", none).hint("Name the folder of SVC_BACKUP_DIR.");
+    let none = Failure::not_found("point_not_found", none).hint("Name the directory of SVC_BACKUP_DIR.");
     if found.is_empty() && !entries.is_empty() { Err(none) } else { Ok(found) }
 }
 

@@ -29,7 +29,7 @@ const LOCATION_SETTINGS: [&str; 8] = ["location", "url", "uri", "path", "bucket"
 
 Secrets of s3, gcs and azure belong into the server's keystore.")]
 pub struct RegisterArgs {
-    /// The repository's folder, as every node sees it (type fs)
+    /// The repository's directory, as every node sees it (type fs)
     #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO")]
     location: Option<PathBuf>,
     /// Its type: fs, url, s3, gcs, azure, hdfs, …
@@ -38,10 +38,10 @@ pub struct RegisterArgs {
     /// A further setting of it (repeatable)
     #[arg(long = "setting", value_name = "KEY=VALUE", value_parser = setting)]
     settings: Vec<(String, Secret)>,
-    /// Let this cluster only read it: for the folder of another, or an older, cluster
+    /// Let this cluster only read it: for the directory of another, or an older, cluster
     #[arg(long)]
     readonly: bool,
-    /// Replace a repository of that name that has another type or folder, or settings that would be lost or changed
+    /// Replace a repository of that name that has another type or directory, or settings that would be lost or changed
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -131,7 +131,7 @@ impl Registration<'_> {
         let (kind, name) = (&self.wanted.kind, self.name);
         match (failure.code.as_str(), location) {
             ("repository_unusable", Some(location)) if kind == "fs" => failure.hint(format!(
-                "{} makes the folder and adds it to path.repo; then restart the server.",
+                "{} makes the directory and adds it to path.repo; then restart the server.",
                 shell_quoted(&["svc-snap", "configure", "--location", &location.to_string_lossy()])
             )),
             ("repository_unusable", _) if failure.status == Status::Invalid => failure.hint(format!(
@@ -180,7 +180,7 @@ fn check_folder(call: &Call, server: &Server, repository: &str, readonly: bool) 
         let Some(failure) = last.and_then(|last| check_restorable(server, repository, last).err()) else { continue };
         if !readonly {
             return Err(failure.hint(
-                "Two clusters must never write to one folder: register it with --readonly, and another folder for this cluster's own snapshots.",
+                "Two clusters must never write to one directory: register it with --readonly, and another directory for this cluster's own snapshots.",
             ));
         }
         call.warn(&failure.code, failure.message);
@@ -202,7 +202,7 @@ impl Definition {
         if args.kind == "fs" {
             let location = args.location.as_deref().and_then(Path::to_str).filter(|location| location.starts_with('/'));
             let location = location.ok_or_else(|| {
-                Failure::usage("options_invalid", "The repository's folder is not given as an absolute path.")
+                Failure::usage("options_invalid", "The repository's directory is not given as an absolute path.")
                     .hint("Pass --location /DIR (SVC_BACKUP_REPO); other types than fs have settings (--type, --setting).")
             })?;
             settings.insert("location".to_owned(), json!(location.trim_end_matches('/')));
@@ -222,7 +222,7 @@ impl Definition {
         Ok(Self { kind: args.kind.clone(), settings })
     }
 
-    /// As it was registered, without a run's change of its rate; and whether an ended run of this state folder made one.
+    /// As it was registered, without a run's change of its rate; and whether an ended run of this state directory made one.
     fn read(call: &Call, value: &Value) -> (Self, bool) {
         let (settings, is_left) = without_record(call, value);
         (Self { kind: text(value, "/type").unwrap_or_default().to_owned(), settings }, is_left)
@@ -239,7 +239,7 @@ impl Definition {
         let differing = keys.filter(|key| self.settings.get(*key) != wanted.settings.get(*key)).map(String::as_str);
         let named: Vec<&str> = differing.chain((self.kind != wanted.kind).then_some("type")).collect();
         let message = format!("A repository {name} is registered already, with other settings");
-        let hint = "svc-snap health shows its folder. Give these settings too (--readonly, --setting KEY=VALUE), or register the new one under another name (--repository), or pass --replace; its snapshots stay in their folder.";
+        let hint = "svc-snap health shows its directory. Give these settings too (--readonly, --setting KEY=VALUE), or register the new one under another name (--repository), or pass --replace; its snapshots stay in their directory.";
         refuse_any("name_in_use", &message, &named, hint)
     }
 }

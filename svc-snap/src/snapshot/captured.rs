@@ -276,7 +276,7 @@ impl SourceArgs {
         };
         let mut source = Source::read(call, from, accept)?;
         if self.other.other_server {
-            // Another cluster may know the folder by another name.
+            // Another cluster may know the directory by another name.
             source.repository.clone_from(&self.repository.repository);
         }
         Ok(source)

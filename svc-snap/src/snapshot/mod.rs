@@ -191,7 +191,7 @@ pub(crate) fn all(server: &Server, repository: &str) -> Result<Vec<Snapshot>, Fa
     Ok(all)
 }
 
-/// How many snapshots the repository holds. Reads one of its files too: a server verifies a repository in an emptied folder as well.
+/// How many snapshots the repository holds. Reads one of its files too: a server verifies a repository in an emptied directory as well.
 pub(crate) fn probe(server: &Server, repository: &str) -> Result<u64, Failure> {
     let answer = answer(server, repository, &format!("{}?verbose=false", path(&["_snapshot", repository, "_all"])))?;
     let list = answer.get("snapshots").and_then(Value::as_array).ok_or_else(|| unexpected(&answer))?;

@@ -74,21 +74,6 @@ const GROUPS: &[Group] = &[
             ),
             of("SVC_KEEP_MIN_COUNT", Is("7"), "This number of backups stays, whatever their age"),
             of(
-                "SVC_KEEP_RUNS",
-                Is("90d"),
-                "Run directories go that nothing needs and nothing was written to for this long; none: they stay",
-            ),
-            path(
-                "SVC_STATE_DIR",
-                Is("/var/lib/svc-tools"),
-                "The directory of the run directories, of the locks and of the records of swaps; each product has one of its own",
-            ),
-            path(
-                "SVC_METRICS_FILE",
-                Nothing,
-                "A file NAME.prom in the directory of node_exporter's textfile collector, which every run writes",
-            ),
-            of(
                 "SVC_NIGHTLY_QUIESCE",
                 Is("no"),
                 "Whether svc-nightly stops the service while both databases are backed up: yes or no",
@@ -109,6 +94,26 @@ const GROUPS: &[Group] = &[
                 "SVC_OFFSITE_TIMEOUT",
                 Is("20h"),
                 "How long a copy may take before it is given up; the next one continues with what was copied",
+            ),
+        ],
+    ),
+    (
+        "Runs",
+        &[
+            path(
+                "SVC_STATE_DIR",
+                Is("/var/lib/svc-tools"),
+                "The directory of the run directories, of the locks and of the records of swaps; each product has one of its own",
+            ),
+            of(
+                "SVC_KEEP_RUNS",
+                Is("90d"),
+                "Run directories go that nothing needs and nothing was written to for this long; none: they stay",
+            ),
+            path(
+                "SVC_METRICS_FILE",
+                Nothing,
+                "A file NAME.prom in the directory of node_exporter's textfile collector, which every run writes",
             ),
             of("SVC_TIMEOUT", Nothing, "Give up after this long (90s, 5m, 1h30m)"),
         ],

@@ -5,7 +5,7 @@ use serde_json::json;
 
 const NAME: &str = "path.repo";
 
-/// The configuration with `location` in its `path.repo`, and the folders that this names: a line is appended, or the line as it is written
+/// The configuration with `location` in its `path.repo`, and the directories that this names: a line is appended, or the line as it is written
 /// here is extended. A YAML parser reads it before and after, and all other settings are compared.
 /// Errors: Why it is not edited, as the end of a sentence, and the line that an operator writes in place of the setting.
 pub(super) fn with_folder(text: &str, location: &str) -> Result<(String, Vec<String>), (String, String)> {
@@ -25,7 +25,7 @@ pub(super) fn with_folder(text: &str, location: &str) -> Result<(String, Vec<Str
         (format!("{text}{gap}{line}{end}"), "a line at its end would not be read as a setting")
     } else {
         let is_own = text.lines().filter(|line| line.starts_with(NAME)).map(|line| line.starts_with(&own)).eq([true]);
-        (if is_own { text.replacen(&own, &line, 1) } else { text.to_owned() }, "it has a path.repo without this folder")
+        (if is_own { text.replacen(&own, &line, 1) } else { text.to_owned() }, "it has a path.repo without this directory")
     };
     let others = |all: &[(String, String)]| all.iter().filter(|(name, _)| name != NAME).cloned().collect::<Vec<_>>();
     match settings(&edited) {
@@ -40,7 +40,7 @@ fn line_of(folders: &[String]) -> String {
     format!("{NAME}: [{}]", quoted.join(", "))
 }
 
-/// The folders that the setting names; a text may name several, parted by commas.
+/// The directories that the setting names; a text may name several, parted by commas.
 fn folders(settings: &[(String, String)]) -> Vec<String> {
     let values = settings.iter().filter(|(name, _)| name == NAME).flat_map(|(_, value)| value.split(','));
     values.map(str::trim).filter(|folder| !["", "~", "null"].contains(folder)).map(str::to_owned).collect()

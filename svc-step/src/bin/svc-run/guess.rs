@@ -91,7 +91,7 @@ impl Host<'_> {
         }
     }
 
-    /// The product is what has a version marker (procedure, 2.6).
+    /// The product is what has a version marker (procedure, 2.5).
     fn product(&mut self) {
         let installed: Vec<PathBuf> =
             self.entries("/opt").into_iter().filter(|folder| self.at(folder.join("current-version")).is_file()).collect();
