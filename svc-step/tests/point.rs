@@ -176,12 +176,14 @@ fn choose_takes_restore_point_of_last_upgrade() {
     let at = |days: i64, name: &str| format!("{}-{name}", ago(days).strftime("%Y%m%dt%H%M%Sz"));
     let other = json!({"restore_point": "/elsewhere/20000101t000000z-upgrade-1.0.0"});
     let this = json!({"restore_point": format!("/elsewhere/{upgrade}")});
-    let table: [(&str, &str, Option<&str>, &[&str], _, Option<&str>); 9] = [
+    let table: [(&str, &str, Option<&str>, &[&str], _, Option<&str>); 10] = [
         ("svc-rollback", "rollback", None, &["point", "commit"], None, Some("run_unfinished")),
         ("svc-rollback", "rollback", None, &["point", "commit"], Some((false, json!({}))), Some("run_unfinished")),
         ("svc-rollback", "rollback", None, &["point"], None, None),
-        ("svc-rollback", "rollback", None, &["stop"], Some((true, this)), Some("not_resumable")),
-        ("svc-rollback", "rollback", None, &["stop"], Some((true, other)), None),
+        ("svc-rollback", "rollback", None, &["commit", "stop"], Some((true, this)), Some("not_resumable")),
+        ("svc-rollback", "rollback", None, &["commit", "stop"], Some((true, other)), Some("not_resumable")),
+        // It has discarded what another one had replaced.
+        ("svc-rollback", "rollback-discard", None, &["discard-search"], Some((true, json!({}))), None),
         ("svc-upgrade", "upgrade-2.0.2", None, &["present", "new"], Some((false, json!({}))), Some("not_resumable")),
         ("svc-upgrade", "upgrade-hops", None, &["way"], Some((false, json!({}))), Some("not_resumable")),
         ("svc-upgrade", "upgrade-2.0.2", Some("20000101t000000z-hops"), &["new"], Some((false, json!({}))), None),
@@ -196,6 +198,13 @@ fn choose_takes_restore_point_of_last_upgrade() {
         assert_eq!(host.run(&["choose", &upgrade]).status, 0);
         fs::remove_dir_all(later).unwrap();
     }
+    // One that was repaired by hand is not resumed, and what was written since is not removed.
+    let cut = host.journal(&at(2, "rollback"), "svc-rollback", None, &["commit"], None);
+    let repaired = host.journal(&at(1, "backup-manual"), "svc-backup", None, &[], Some((true, json!({}))));
+    let plan = fs::read_to_string(repaired.join("plan.json")).unwrap();
+    fs::write(repaired.join("plan.json"), plan.replace("\"arguments\":[]", "\"arguments\":[\"--ignore-unfinished\"]")).unwrap();
+    assert_eq!(host.run(&["choose"]).code(), (3, "not_resumable".to_owned()));
+    [cut, repaired].into_iter().for_each(|run| fs::remove_dir_all(run).unwrap());
     // A later upgrade's installer makes it another one's turn; the earlier one is no more the upgrade that is rolled back.
     host.journal(&at(1, "upgrade-2.0.2"), "svc-upgrade", None, &["new", "installer"], None);
     assert_eq!(host.run(&["choose"]).code(), (4, "point_not_found".to_owned()));
@@ -300,6 +309,15 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
         }
     }
     host.snap(0, &document("svc-snap.show/1", true, &json!({})));
+    // A rollback that is to be resumed needs it.
+    let run = host.journal(&format!("{}-rollback", ago(0).strftime("%Y%m%dt%H%M%Sz")), "svc-rollback", None, &["commit"], None);
+    let notes = fs::read_to_string(run.join("notes.json")).unwrap();
+    let facts = json!({"restore_point": old}).to_string();
+    fs::write(run.join("notes.json"), notes.replace("\"facts\":{}", &format!("\"facts\":{facts}"))).unwrap();
+    assert_eq!(prune().each("reason"), ["other_kind", "needed", "newest"]);
+    let delete = host.run(&["delete", &id(&old)]);
+    assert_eq!((delete.code(), delete.doc()["changed"].clone()), ((3, "not_removed".to_owned()), json!(false)));
+    fs::remove_dir_all(run).unwrap();
     let dry = host.run(&["prune", "--min-count", "1", "--dry-run"]);
     assert_eq!(dry.result()["plan"].as_array().unwrap().len(), 3);
     assert!(old.join("SHA256SUMS").exists() && !host.calls().contains("delete"));

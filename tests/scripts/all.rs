@@ -121,6 +121,7 @@ fn resume_refuses_options_of_original_command() {
         assert!(!bare.path("state").exists(), "{script} {words:?} has recorded something");
     }
     resume("svc-rollback", &["--installer", "a.run", "--rerun-installer"]).fails(4, "file_not_found");
+    assert_eq!(bare.tool("svc-upgrade", &["--hooks-only", "svc-2.0.1.run"]).run().status, 2);
     resume("svc-upgrade", &["--dry-run"]).fails(2, "not_resumable");
     resume("svc-upgrade", &["--rerun-installer", "--installer-arg", "--x", "--attached", "-v", "--json"])
         .fails(4, "file_not_found");
@@ -258,6 +259,30 @@ fn recover_skips_killed_run_older_than_unfinished_upgrade() {
     assert!(!touched.exists() && killed.exists() && idle.exists());
     let status = bare.tool("svc-run", &["status", "--script", "svc-upgrade"]).run();
     assert!(status.stdout.contains("svc-upgrade --resume 20260102t000000z-upgrade"), "{status}");
+}
+
+#[test]
+fn run_that_a_later_one_has_replaced_is_not_resumed() {
+    let bare = Bare::default();
+    let left = |id: &str, script: &str, arguments: &[&str], commit: Value| {
+        let plan = json!({"script": script, "arguments": arguments});
+        bare.run_left(id, &[("plan.json", plan), ("notes.json", json!({"commit": commit}))])
+    };
+    let first = "20260101t000000z-rollback";
+    left(first, "svc-rollback", &[], json!("back"));
+    let shown = || bare.tool("svc-rollback", &["--status", first]).talks().run().stdout;
+    assert!(shown().contains(&format!("svc-rollback --resume {first}")), "{}", shown());
+    // A later rollback, or one that was repaired by hand.
+    for (id, script, arguments, commit) in [
+        ("20260102t000000z-rollback", "svc-rollback", &[][..], json!("back")),
+        ("20260102t000000z-backup-manual", "svc-backup", &["--ignore-unfinished"], Value::Null),
+    ] {
+        let later = left(id, script, arguments, commit);
+        fs::write(later.join("document.json"), changed().to_string()).unwrap();
+        bare.tool("svc-rollback", &["--resume", first]).run().refused("not_resumable").unchanged().error_has(&[id]);
+        assert!(shown().contains(&format!("svc-run status {id}")) && !shown().contains("--resume"), "{}", shown());
+        fs::remove_dir_all(later).unwrap();
+    }
 }
 
 #[test]
@@ -532,16 +557,19 @@ fn installer_inherits_caller_environment_but_no_lock() {
 fn run_id_is_unique_and_greater_than_all_before() {
     let product = running("scid");
     let backup = |id: &str| product.tool("svc-backup").env("SVC_RUN_ID", id).run();
-    let foreign = product.backup_dir().join("20260101t000000z-x");
+    let made = product.tool("svc-backup").run().ok();
+    let id = format!("{}-x", made.id());
+    let foreign = product.backup_dir().join(&id);
     fs::create_dir_all(&foreign).unwrap();
     fs::write(foreign.join("precious"), "data").unwrap();
-    backup("20260101t000000z-x").refused("name_in_use").error_has(&["The directory"]);
+    backup(&id).refused("name_in_use").error_has(&["The directory"]);
     assert_eq!(fs::read_to_string(foreign.join("precious")).unwrap(), "data");
+    fs::remove_dir_all(product.state_dir().join("runs").join(&id)).unwrap();
 
-    let made = product.tool("svc-backup").run().ok();
     backup(made.id()).refused("name_in_use").error_has(&["There is a run"]);
     assert_eq!(&json_of(made.run_dir().join("document.json")), made.doc());
-    for bad in ["mine", "../x", "20261120T020003Z-x"] {
+    // Which run is the last one is told by the IDs.
+    for bad in ["mine", "../x", "20261120T020003Z-x", "20260101t000000z-x", "29991231t235959z-x"] {
         backup(bad).fails(2, "options_invalid").unchanged();
     }
 
