@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::document::{ErrorPart, Warning};
 use crate::failure::Failure;
 use crate::file;
+use crate::status::Status;
 use crate::work::{Lost, Work};
 
 /// A document larger than this is none of ours.
@@ -261,10 +262,8 @@ fn repeat(Envelope { step, error, .. }: Envelope) -> Failure {
     let Some(error) = error else {
         return bad("from_invalid", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE);
     };
-    let mut failure = bad(&error.code, format!("The step {step} before had failed: {}", error.message));
-    failure.hint = error.hint;
-    failure.causes = error.causes;
-    failure
+    let message = format!("The step {step} before had failed: {}", error.message);
+    ErrorPart { message, retryable: false, ..error }.into_failure(Status::Usage)
 }
 
 #[cfg(test)]

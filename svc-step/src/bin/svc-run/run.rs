@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use svc_step::Failure;
 use svc_step::journal::{Journal, Notes, Undo};
 use svc_step::line_secrets::without_secrets;
 use svc_step::reporter::WATCHED;
 use svc_step::secret::REDACTED;
-use svc_step::{Failure, Status};
 
 use super::report::Check;
 
@@ -419,11 +419,6 @@ impl From<&Failure> for Failed {
             hint: failure.hint.clone(),
         }
     }
-}
-
-/// The status of the contract that a script was told to end with.
-pub fn status_of(code: u8) -> Status {
-    Status::ALL.into_iter().find(|status| status.code() == code).unwrap_or(Status::Failed)
 }
 
 #[cfg(test)]

@@ -324,7 +324,7 @@ fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32, printed: &Pr
 }
 
 fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status: i32) -> Failure {
-    let status = u8::try_from(status).ok().filter(|code| (1..=9).contains(code)).map_or(Status::Failed, super::run::status_of);
+    let status = Status::of_failure(status);
     let Some(error) = document.and_then(|document| document.error.as_ref()) else {
         if is_disk_full(run) {
             let message =
@@ -340,11 +340,8 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
         return Failure::new(status, "no_document", format!("{message}; see {}.", log.display()))
             .hint(format!("Read {}, then run the same command again.", log.display()));
     };
-    let mut failure = Failure::new(status, &error.code, error.message.clone());
-    failure.hint = console::hint_of(&run.script, document).or_else(|| error.hint.clone());
-    failure.retryable = error.retryable;
-    failure.causes.clone_from(&error.causes);
-    failure
+    let failure = error.clone().into_failure(status);
+    Failure { hint: console::hint_of(&run.script, document).or(failure.hint), ..failure }
 }
 
 /// Whether a document that is not there may be lost of that.

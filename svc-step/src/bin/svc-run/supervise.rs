@@ -249,7 +249,9 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
             fact_value(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
         }
         Request::Warn { code, text } => run.warn(&code, text, false).map(|()| 0),
-        Request::Fail { status, code, text, hint } => Err(Failure::new(super::run::status_of(status), &code, text).hint(hint)),
+        Request::Fail { status, code, text, hint } => {
+            Err(Failure::new(Status::of_failure(status.into()), &code, text).hint(hint))
+        }
     };
     drop(busy);
     if let Err(failure) = &done {
@@ -338,11 +340,7 @@ fn verdict(run: &Run) -> Result<(), Failure> {
             if count > 1 {
                 failed.message = format!("{count} checks failed. {}", failed.message);
             }
-            let failure = Failure::new(
-                super::run::status_of(u8::try_from(failed.status).unwrap_or(1)),
-                &failed.code,
-                failed.message.clone(),
-            );
+            let failure = Failure::new(Status::of_failure(failed.status), &failed.code, failed.message.clone());
             run.fail(failed);
             Err(failure)
         }
