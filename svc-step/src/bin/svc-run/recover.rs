@@ -98,7 +98,8 @@ fn one(
     let plan = journal.plan();
     let (nothing_left, superseded, script) = (needed.is_empty(), journal.is_superseded(), journal.script());
     let (was_killed, was_ok) = (journal.last_document().is_none(), journal.is_ok());
-    let run = Run::new(script, journal, state_dir.to_owned(), caller.clone(), false, verbose, false);
+    let mut run = Run::new(script, journal, state_dir.to_owned(), caller.clone());
+    run.verbose = verbose;
     if !nothing_left {
         run.say(&format!("what the run {} has left is undone", run.id));
     }

@@ -160,15 +160,7 @@ impl State {
 
 impl Run {
     /// A run whose directory is there and empty, or is that of a resumed run.
-    pub fn new(
-        script: String,
-        journal: Journal,
-        state_dir: PathBuf,
-        caller: Caller,
-        dry_run: bool,
-        verbose: bool,
-        attached: bool,
-    ) -> Self {
+    pub fn new(script: String, journal: Journal, state_dir: PathBuf, caller: Caller) -> Self {
         let attempts = journal.attempts();
         let state = State {
             notes: journal.notes(),
@@ -180,9 +172,9 @@ impl Run {
             id: journal.id().to_owned(),
             journal,
             state_dir,
-            dry_run,
-            verbose,
-            attached,
+            dry_run: false,
+            verbose: false,
+            attached: false,
             resumed: false,
             rerun_installer: false,
             private: Vec::new(),
@@ -433,7 +425,7 @@ mod tests {
     fn step_registered_after_termination_gets_sigterm() {
         let made = Made::new("svc-upgrade");
         let caller = Caller { environment: Vec::new() };
-        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller, false, false, false);
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller);
         for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
             run.state().started.insert(step.to_owned(), None);
             run.terminate(told.as_ref().map(<[String; 1]>::as_slice));
