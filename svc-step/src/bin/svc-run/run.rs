@@ -393,14 +393,6 @@ pub fn disk_space_hint(folder: &Path) -> String {
     format!("Free disk space for {}, then run the same command again.", folder.display())
 }
 
-/// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.
-pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
-    let mut name = files.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
-}
-
 impl From<&Failure> for Failed {
     fn from(failure: &Failure) -> Self {
         Self {

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::file::Existing;
-use svc_step::journal::{self, Journal, Kind};
+use svc_step::journal::{self, Journal, Kind, with_ending};
 use svc_step::reporter::shell_quoted;
 use svc_step::work::{Lost, Work};
 use svc_step::{Failure, Status, file};
@@ -25,7 +25,7 @@ use super::misuse::{self, Printed};
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
-use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, disk_space_hint, with_ending};
+use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, disk_space_hint};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
 const RESERVED_FOR_A_DOCUMENT: u64 = 1024 * 1024;

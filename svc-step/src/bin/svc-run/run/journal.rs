@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::file::{self, Existing};
-use svc_step::journal::{Kind, Notes, Undo};
+use svc_step::journal::{Kind, Notes, Undo, with_ending};
 
-use super::{Run, State, disk_space_hint, with_ending};
+use super::{Run, State, disk_space_hint};
 use crate::{console, external};
 
 impl Run {

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use svc_step::document::Document;
-use svc_step::journal::{self, Attempt, Journal, Kind};
+use svc_step::journal::{self, Attempt, Journal, Kind, with_ending};
 use svc_step::reporter::shell_quoted;
 use svc_step::steps;
 
 use super::{Pending, State, StatusResult, pending, steps};
 use crate::end::NOTHING_CHANGED;
-use crate::run::with_ending;
 use crate::{again, external};
 
 /// The runs of a state directory, the newest first.
