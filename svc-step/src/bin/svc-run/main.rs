@@ -98,9 +98,6 @@ enum Verb {
         /// The fact is a list
         #[arg(long)]
         list: bool,
-        /// The value is a path in the document of this step
-        #[arg(long, value_name = "STEP", conflicts_with = "list")]
-        from: Option<String>,
         key: String,
         values: Vec<String>,
     },
@@ -200,7 +197,7 @@ fn main() -> ExitCode {
         }
         Verb::Commit { hint } => ask(&Request::Commit { hint }),
         Verb::Verdict => ask(&Request::Verdict),
-        Verb::Note { list, from, key, values } => ask(&Request::Note { key, values, list, from }),
+        Verb::Note { list, key, values } => ask(&Request::Note { key, values, list }),
         Verb::Warn { code, text } => ask(&Request::Warn { code, text }),
         Verb::Fail { status, code, text, hint } => ask(&Request::Fail { status, code, text, hint }),
         Verb::Document { run, step } => tell(
