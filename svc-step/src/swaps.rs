@@ -170,15 +170,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
 /// # Errors
 /// The state directory cannot be used (3), or the disk did not take it (1).
 pub fn remove(call: &Call, run: &RunId) -> Result<(), Failure> {
-    remove_of(call, call.tool(), run)
-}
-
-/// The same for the plan of another tool.
-///
-/// # Errors
-/// As [`remove`].
-pub fn remove_of(call: &Call, tool: &str, run: &RunId) -> Result<(), Failure> {
-    let path = path_of(call, tool, run);
+    let path = path(call, run);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Failure::io("remove the plan of a swap", &path, &error)),
