@@ -345,8 +345,7 @@ impl Journal {
     }
 
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.
-    #[must_use]
-    pub fn has_changed_the_service(&self) -> bool {
+    fn has_changed_the_service(&self) -> bool {
         self.notes().commit.is_some() && !self.has_begun(steps::WAY)
     }
 
