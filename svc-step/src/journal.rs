@@ -346,7 +346,7 @@ impl Journal {
 
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.
     fn has_changed_the_service(&self) -> bool {
-        self.notes().commit.is_some() && !self.has_begun(steps::WAY)
+        self.notes().commit.is_some() && !self.has_begun(steps::PLAN)
     }
 
     /// Whether an undo is to be run. `failed`: the run did not end well.

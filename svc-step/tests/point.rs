@@ -186,7 +186,7 @@ fn choose_takes_restore_point_of_last_upgrade() {
         ("svc-rollback", "rollback", None, &["stop"], Some((true, this)), Some("not_resumable")),
         ("svc-rollback", "rollback", None, &["stop"], Some((true, other)), None),
         ("svc-upgrade", "upgrade-2.0.2", None, &["present", "new"], Some((false, json!({}))), Some("not_resumable")),
-        ("svc-upgrade", "upgrade-hops", None, &["way"], Some((false, json!({}))), Some("not_resumable")),
+        ("svc-upgrade", "upgrade-hops", None, &["plan"], Some((false, json!({}))), Some("not_resumable")),
         ("svc-upgrade", "upgrade-2.0.2", Some("20000101t000000z-hops"), &["new"], Some((false, json!({}))), None),
         ("svc-upgrade", "upgrade-2.0.2", None, &["present"], Some((false, json!({}))), None),
     ];
@@ -344,7 +344,7 @@ fn old_unneeded_run_directories_are_pruned() {
     let ok = || Some((true, json!({})));
     let stay = [
         host.journal(&id(&pointed), "svc-upgrade", None, &["installer"], ok()),
-        host.journal("20250101t000000z-hops", "svc-upgrade", None, &["way"], ok()),
+        host.journal("20250101t000000z-hops", "svc-upgrade", None, &["plan"], ok()),
         host.journal("20250102t000000z-upgrade-2.0.1", "svc-upgrade", Some("20250101t000000z-hops"), &["installer"], ok()),
         host.journal("20240101t000000z-rollback", "svc-rollback", None, &["stop"], ok()),
         host.journal("20250104t000000z-nightly", "svc-nightly", None, &["backup"], None),
