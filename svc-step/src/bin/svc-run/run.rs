@@ -124,8 +124,8 @@ pub struct State {
     busy: usize,
     /// This call has come to the point of no return.
     committed_now: bool,
-    /// The hint of the point of no return, which the next step with an effect passes, and what is to be undone behind it.
-    ahead: Option<(String, Vec<Undo>)>,
+    /// The hint of the point of no return, which the next step with an effect passes, and what is to be undone after it.
+    pending_commit: Option<(String, Vec<Undo>)>,
     /// The steps that were told to end.
     ending: BTreeSet<String>,
 }
@@ -237,7 +237,7 @@ impl Run {
             self.terminate(None);
         }
         let mut state = self.state();
-        (state.ended, state.ahead) = (true, None);
+        (state.ended, state.pending_commit) = (true, None);
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
@@ -301,8 +301,8 @@ impl Run {
             if state.notes.commit.is_some() && !state.committed_now && !undo.always {
                 return;
             }
-            let State { undo: list, ahead, .. } = state;
-            let list = ahead.as_mut().map_or(list, |(_, behind)| behind);
+            let State { undo: list, pending_commit, .. } = state;
+            let list = pending_commit.as_mut().map_or(list, |(_, after_commit)| after_commit);
             list.retain(|other| other.name != undo.name);
             list.push(undo);
         })
@@ -319,26 +319,26 @@ impl Run {
     /// # Errors
     /// As [`Run::note_started`].
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
-        self.state().ahead = Some((hint.to_owned(), Vec::new()));
+        self.state().pending_commit = Some((hint.to_owned(), Vec::new()));
         if self.committed().is_some() { self.pass_commit() } else { Ok(()) }
     }
 
     /// Nothing of what was done is undone from here on.
     fn pass_commit(&self) -> Result<(), Failure> {
         let mut state = self.state();
-        let Some((hint, behind)) = state.ahead.clone() else { return Ok(()) };
+        let Some((hint, after_commit)) = state.pending_commit.clone() else { return Ok(()) };
         let notes = Notes { commit: Some(hint), ..state.notes.clone() };
-        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(behind).collect();
+        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(after_commit).collect();
         // What nobody could read after a kill has not happened: the undos stay.
         self.keep_notes(&notes, &undo)?;
-        (state.notes, state.undo, state.committed_now, state.ahead) = (notes, undo, true, None);
+        (state.notes, state.undo, state.committed_now, state.pending_commit) = (notes, undo, true, None);
         Ok(())
     }
 
     /// The undos that the next step drops; none where the point of no return is not the next thing.
     pub fn undos_before_commit(&self) -> Option<Vec<Undo>> {
         let state = self.state();
-        state.ahead.is_some().then(|| state.undo.clone())
+        state.pending_commit.is_some().then(|| state.undo.clone())
     }
 
     /// The step that passed the point of no return was not begun after all.

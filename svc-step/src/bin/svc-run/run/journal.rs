@@ -49,7 +49,7 @@ impl Run {
         };
         let path = with_ending(files, "started");
         // A check is asked again, whatever became of it.
-        if kind == Kind::Check || self.state().ahead.is_none() {
+        if kind == Kind::Check || self.state().pending_commit.is_none() {
             return self.write(&path, text.as_bytes(), kind != Kind::Check);
         }
         // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being recorded.
