@@ -1,7 +1,7 @@
 //! `svc-run`: the run of a script, and what the script asks of it.
 
-mod again;
 mod begin;
+mod command_line;
 mod console;
 mod end;
 mod external;
@@ -10,7 +10,6 @@ mod fixture;
 mod guess;
 mod hold;
 mod hooks;
-mod misuse;
 mod protocol;
 mod query;
 mod recover;
@@ -24,6 +23,7 @@ mod step;
 mod supervise;
 mod terminal;
 mod undo;
+mod usage_error;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -12,7 +12,7 @@ use svc_step::{Failure, settings, steps};
 use super::end::{as_before, own_steps};
 use super::report::{self, Outcome, RunResult};
 use super::run::{Caller, Run};
-use super::{again, external, undo};
+use super::{command_line, external, undo};
 
 /// What was undone of earlier runs.
 #[derive(Debug, Default)]
@@ -135,7 +135,7 @@ fn one(
     };
     let notes = run.state().notes.clone();
     let before = as_before(&report::document(Some(run.journal()), &notes, &outcome));
-    outcome.hint = Some(before.into_iter().chain([again::hint(&plan)]).collect::<Vec<_>>().join("\n"));
+    outcome.hint = Some(before.into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n"));
     let document = report::document(Some(run.journal()), &notes, &outcome);
     let text = serde_json::to_vec(&document).unwrap_or_default();
     file::write_whole(&run.journal().document_path(), &text, 0o600, Existing::Replace)

@@ -21,11 +21,11 @@ use svc_step::{Failure, Status, file};
 
 use super::console;
 use super::external;
-use super::misuse::{self, Printed};
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
 use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, disk_space_hint};
+use super::usage_error::{self, Printed};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
 const RESERVED_FOR_A_DOCUMENT: u64 = 1024 * 1024;
@@ -299,7 +299,7 @@ fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32, printed: &Pr
     let path = with_ending(files, "json");
     let mut document = journal::document_in(&path);
     if document.is_none() && status == i32::from(Status::Usage.code()) && !is_disk_full(run) {
-        document = misuse::document(run, step, &printed.text());
+        document = usage_error::document(run, step, &printed.text());
         if let Some(document) = &document {
             let text = serde_json::to_vec(document).unwrap_or_default();
             let _ = file::write_whole(&path, &text, 0o600, Existing::Replace);
