@@ -85,7 +85,7 @@ impl SavedArgs {
 }
 
 fn of_document(call: &Call, from: &Path) -> Result<(Content, Saved), Failure> {
-    let received = Received::read(call, from, &["svc-confsave.save/1"], Accept::Good)?;
+    let received = Received::read(call, from, &["svc-confsave.save/1"], Accept::Successful)?;
     let saved: Saved = received.result()?;
     let fits = |path: &Path| {
         let read = Content::read_no_link("read the saved copy", path);

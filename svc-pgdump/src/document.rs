@@ -108,7 +108,7 @@ impl DumpArg {
         }
         // The command line has one of both.
         let from = self.from.from.as_deref().unwrap_or(Path::new(""));
-        let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Good)?;
+        let received = Received::read(call, from, &["svc-pgdump.dump/1"], Accept::Successful)?;
         let dump: Dumped = received.result()?;
         let recorded = Path::new(&dump.dump.path);
         let fits =

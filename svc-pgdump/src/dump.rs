@@ -171,7 +171,7 @@ fn write(
         let passed = running.pieces(call, |piece| {
             examiner.feed(&piece, &mut |_| ());
             send.send(piece).map_err(|_| Failure::fault("The dump's file takes no more."))?;
-            progress.set(examiner.size_bytes(), total);
+            progress.set(examiner.size_bytes(), total, None);
             if examiner.tables().len() != tables_count {
                 tables_count = examiner.tables().len();
                 progress.at(&examiner.tables().last().map(ToString::to_string).unwrap_or_default());

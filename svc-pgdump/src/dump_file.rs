@@ -106,7 +106,7 @@ impl DumpFile {
             for piece in pieces {
                 call.check()?;
                 examiner.feed(&piece, take);
-                progress.set(examiner.size_bytes(), total);
+                progress.set(examiner.size_bytes(), total, None);
             }
             Ok::<_, Failure>((joined(reader)?, joined(hasher)?))
         })?;

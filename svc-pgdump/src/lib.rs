@@ -77,7 +77,7 @@ impl Tool for Cli {
     }
 }
 
-/// The command line's definition, for man pages and completions.
+/// The definition of the command line, for tests that go through its steps.
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()
 }

@@ -135,16 +135,16 @@ impl<'a> Current<'a> {
         self.record.as_ref().is_some_and(|record| record.is_of_here(call) && !is_running(record))
     }
 
-    pub fn obstacle(&self, call: &Call, server: &Server) -> Option<String> {
+    pub fn why_not_changeable(&self, call: &Call, server: &Server) -> Option<String> {
         if let Some(record) = self.record.as_ref().filter(|_| !self.is_left(call, server)) {
             return Some(format!("the run {} on {} has changed it, and puts it back", record.run, record.host));
         }
         let transient = self.definition.get("transient").and_then(|transient| transient.get(self.target.keys().0));
-        transient.map(|_| "a transient setting of the cluster takes precedence".to_owned()).or_else(|| self.harm())
+        transient.map(|_| "a transient setting of the cluster takes precedence".to_owned()).or_else(|| self.why_not_rewritable())
     }
 
     /// Why it cannot be written again without harm. No secret is ever written again, so plans and warnings may show the requests.
-    pub fn harm(&self) -> Option<String> {
+    pub fn why_not_rewritable(&self) -> Option<String> {
         let Target::Repository(_) = self.target else { return None };
         let kind = self.definition.get("type").and_then(Value::as_str).unwrap_or_default();
         let mut settings = self.settings.clone();
@@ -185,7 +185,7 @@ impl<'a> Current<'a> {
     /// The request by which an operator puts it back; without its body where that would harm the repository or show its secrets.
     pub fn by_hand(&self) -> String {
         let (path, body) = self.restored();
-        if self.harm().is_none() {
+        if self.why_not_rewritable().is_none() {
             return format!("PUT {path} {body}");
         }
         let was = self.was().unwrap_or_else(|| "unset".to_owned());
@@ -274,7 +274,7 @@ impl Change<'_> {
             return Ok(false);
         }
         let (path, body) = found.restored();
-        let refused = match found.harm() {
+        let refused = match found.why_not_rewritable() {
             Some(why) => format!("{why}."),
             None => match server.attempt(Some(time), "PUT", &path, Some(&body)) {
                 Err(error) if error.failure.status != Status::Unavailable => error.failure.message,
@@ -319,11 +319,12 @@ impl<'a> Left<'a> {
         let mut left = Vec::new();
         for found in [repository, cluster, auto_create].into_iter().flatten() {
             let Some(record) = found.record.clone() else { continue };
-            let (is_left, harm) = (found.is_left(call, server), found.harm());
-            if is_left && harm.is_none() {
+            let (is_left, why_not) = (found.is_left(call, server), found.why_not_rewritable());
+            if is_left && why_not.is_none() {
                 left.push(Change { found, record, is_answered: true });
             } else if is_left || !record.is_of_here(call) {
-                let why = harm.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
+                let why =
+                    why_not.filter(|_| is_left).unwrap_or_else(|| "if it does not run any more, this puts it back".to_owned());
                 let (Record { run, host, .. }, name, by_hand) = (record, found.target.name(), found.by_hand());
                 call.warn("setting_not_changed", format!("The run {run} on {host} has changed {name}; {why}: {by_hand}"));
             }
@@ -408,11 +409,14 @@ mod tests {
 
     #[test]
     fn repository_with_possible_secrets_is_not_rewritten() {
-        assert_eq!(repository(json!({"location": "/x", REPOSITORY_RECORD: json!(record(None)).to_string()})).harm(), None);
+        assert_eq!(
+            repository(json!({"location": "/x", REPOSITORY_RECORD: json!(record(None)).to_string()})).why_not_rewritable(),
+            None
+        );
         for settings in [json!({"client.secret_key": "x"}), json!({"url": "http://me:s3cret@far/"})] {
-            let why = repository(settings.clone()).harm();
+            let why = repository(settings.clone()).why_not_rewritable();
             assert!(why.is_some_and(|why| !why.contains("s3cret")), "{settings}");
         }
-        assert!(Target::Repository("r").read(json!({"type": "s3", "settings": {}})).harm().is_some());
+        assert!(Target::Repository("r").read(json!({"type": "s3", "settings": {}})).why_not_rewritable().is_some());
     }
 }

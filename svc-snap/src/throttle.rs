@@ -110,7 +110,7 @@ impl<'a> Rates<'a> {
         if used.was.as_ref() == Some(&wanted) {
             return None;
         }
-        match why_not.map(str::to_owned).or_else(|| found.obstacle(call, &server)) {
+        match why_not.map(str::to_owned).or_else(|| found.why_not_changeable(call, &server)) {
             Some(why) => self.leave(call, &why),
             None => Some(found.change(call, wanted, None)),
         }

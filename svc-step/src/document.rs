@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::call::Call;
 use crate::failure::Failure;
+use crate::status::Status;
 
 /// The envelope: every key is always there, `null` where there is nothing to say.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -75,6 +76,15 @@ impl From<&Failure> for ErrorPart {
             retryable: failure.retryable,
             causes: failure.causes.clone(),
         }
+    }
+}
+
+impl ErrorPart {
+    /// The failure again, with the status of its call.
+    #[must_use]
+    pub fn into_failure(self, status: Status) -> Failure {
+        let Self { code, message, hint, retryable, causes } = self;
+        Failure { hint, causes, ..Failure::new(status, &code, message).retryable(retryable) }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::document::{ErrorPart, Warning};
 use crate::failure::Failure;
 use crate::file;
+use crate::status::Status;
 use crate::work::{Lost, Work};
 
 /// A document larger than this is none of ours.
@@ -55,34 +56,34 @@ impl OtherServer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accept {
     /// Only one that is `ok`.
-    Good,
+    Successful,
     /// Also one that failed, if it says what had been done by then (`swap`, `discard`, `wait`).
     Unfinished,
 }
 
 /// Why what came in is not taken.
 #[derive(Debug)]
-pub(crate) enum Unfit {
+pub(crate) enum Rejected {
     /// It is empty, cut short, or no document.
     Damaged(Failure),
     /// It is another's, a dry run's or a failed step's, or the call was ended while it was read.
     Other(Failure),
 }
 
-impl Unfit {
+impl Rejected {
     pub(crate) fn failure(self) -> Failure {
         let (Self::Damaged(failure) | Self::Other(failure)) = self;
         failure
     }
 }
 
-impl From<Failure> for Unfit {
+impl From<Failure> for Rejected {
     fn from(failure: Failure) -> Self {
         Self::Other(failure)
     }
 }
 
-/// A document that came in, and was good.
+/// A document that came in and was accepted.
 #[derive(Debug, Clone)]
 pub struct Received {
     envelope: Envelope,
@@ -107,7 +108,7 @@ struct Envelope {
 
 /// A document as a reader of its result sees it.
 #[derive(Debug, Deserialize)]
-struct Whole<T> {
+struct WithResult<T> {
     result: T,
 }
 
@@ -119,16 +120,16 @@ impl Received {
     /// documents, a dry run, a document of another tool or step, or one that failed (then with its own error repeated).
     /// Only a signal or the end of the time limit, while the input does not end, are what they are elsewhere.
     pub fn read(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Failure> {
-        Self::read_record(call, from, schemas, accept).map_err(Unfit::failure)
+        Self::read_record(call, from, schemas, accept).map_err(Rejected::failure)
     }
 
     /// The same of a record, of which it is told whether it is damaged.
-    pub(crate) fn read_record(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Unfit> {
+    pub(crate) fn read_record(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Rejected> {
         let (text, origin) = input(call, from)?;
         Self::parse(text, origin, schemas, accept)
     }
 
-    fn parse(text: String, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Unfit> {
+    fn parse(text: String, origin: Option<PathBuf>, schemas: &[&str], accept: Accept) -> Result<Self, Rejected> {
         let envelope = one_document(&text)?;
         if !schemas.contains(&envelope.schema.as_str()) {
             let message = format!("The --from document is `{}`, which this step cannot resume from.", envelope.schema);
@@ -140,13 +141,13 @@ impl Received {
                 .hint("Run that step without --dry-run and hand over its document.")
                 .into());
         }
-        if envelope.result.is_none() || (!envelope.ok && accept == Accept::Good) {
+        if envelope.result.is_none() || (!envelope.ok && accept == Accept::Successful) {
             return Err(repeat(envelope).into());
         }
         Ok(Self { envelope, text, origin })
     }
 
-    /// Whether the call that made it was good. A record of a swap never says so.
+    /// Whether the call that made it was successful. A record of a swap never says so.
     #[must_use]
     pub const fn is_ok(&self) -> bool {
         self.envelope.ok
@@ -181,7 +182,7 @@ impl Received {
     /// # Errors
     /// The result lacks what its schema promises (2).
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_str::<Whole<T>>(&self.text).map(|whole| whole.result).map_err(|error| {
+        serde_json::from_str::<WithResult<T>>(&self.text).map(|document| document.result).map_err(|error| {
             bad("from_invalid", format!("The --from document says {} but its result is not of that shape.", self.schema()))
                 .hint("Hand over the document as the tool printed it.")
                 .cause(error.to_string())
@@ -197,7 +198,7 @@ impl Received {
     }
 }
 
-fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Unfit> {
+fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Rejected> {
     let fault = |error: std::io::Error| {
         bad("from_invalid", format!("The --from document {} cannot be read.", from.display()))
             .hint("Name the file that holds the document, or - for standard input.")
@@ -224,7 +225,7 @@ fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Unfit> {
     String::from_utf8(bytes).map(|text| (text, origin)).map_err(|_| unreadable("it is not UTF-8 text"))
 }
 
-fn one_document(text: &str) -> Result<Envelope, Unfit> {
+fn one_document(text: &str) -> Result<Envelope, Rejected> {
     if !text.trim_start().is_empty() && !text.trim_start().starts_with('{') {
         return Err(unreadable("it is no JSON object"));
     }
@@ -232,7 +233,7 @@ fn one_document(text: &str) -> Result<Envelope, Unfit> {
     let first = match documents.next() {
         None => {
             let message = "The --from document is empty: the step before printed nothing.";
-            return Err(Unfit::Damaged(bad("from_invalid", message).hint(READ_STEP_BEFORE)));
+            return Err(Rejected::Damaged(bad("from_invalid", message).hint(READ_STEP_BEFORE)));
         }
         Some(first) => first.map_err(|error| unreadable(&error.to_string()))?,
     };
@@ -251,9 +252,9 @@ fn bad(code: &str, message: impl Into<String>) -> Failure {
     Failure::usage(code, message)
 }
 
-fn unreadable(why: &str) -> Unfit {
+fn unreadable(why: &str) -> Rejected {
     let failure = bad("from_invalid", "The --from document is incomplete or is no JSON document.");
-    Unfit::Damaged(failure.hint(READ_STEP_BEFORE).cause(why))
+    Rejected::Damaged(failure.hint(READ_STEP_BEFORE).cause(why))
 }
 
 /// The refusal of a document that failed repeats what it said.
@@ -261,20 +262,18 @@ fn repeat(Envelope { step, error, .. }: Envelope) -> Failure {
     let Some(error) = error else {
         return bad("from_invalid", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE);
     };
-    let mut failure = bad(&error.code, format!("The step {step} before had failed: {}", error.message));
-    failure.hint = error.hint;
-    failure.causes = error.causes;
-    failure
+    let message = format!("The step {step} before had failed: {}", error.message);
+    ErrorPart { message, retryable: false, ..error }.into_failure(Status::Usage)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GOOD: &str =
+    const SUCCESSFUL: &str =
         r#"{"schema":"a.b/1","step":"b","run_id":"r","ok":true,"dry_run":false,"result":{"n":1},"warnings":[],"error":null}"#;
 
-    fn parse(text: &str, accept: Accept) -> Result<Received, Unfit> {
+    fn parse(text: &str, accept: Accept) -> Result<Received, Rejected> {
         Received::parse(text.to_owned(), None, &["a.b/1"], accept)
     }
 
@@ -284,7 +283,7 @@ mod tests {
         let (first, copy) = (folder(), folder());
         let (named, beside) = (first.path().join("dump.sql"), copy.path().join("dump.sql"));
         let origin = Some(copy.path().join("pgdump.json"));
-        let received = Received::parse(GOOD.to_owned(), origin, &["a.b/1"], Accept::Good).unwrap();
+        let received = Received::parse(SUCCESSFUL.to_owned(), origin, &["a.b/1"], Accept::Successful).unwrap();
         std::fs::write(&named, "first").unwrap();
         assert_eq!(received.locate(&named, Path::exists), named);
         std::fs::write(&beside, "another").unwrap();
@@ -297,27 +296,27 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_good_document_is_taken() {
-        assert!(parse(GOOD, Accept::Good).is_ok());
-        let failed = GOOD.replace("\"ok\":true", "\"ok\":false");
+    fn exactly_one_successful_document_is_taken() {
+        assert!(parse(SUCCESSFUL, Accept::Successful).is_ok());
+        let failed = SUCCESSFUL.replace("\"ok\":true", "\"ok\":false");
         let (empty, incomplete) = ("is empty", "is incomplete or is no JSON");
         for (text, says, is_damaged) in [
             (String::new(), empty, true),
             (" \n".to_owned(), empty, true),
-            (GOOD.replace("}", ""), incomplete, true),
-            (format!("{GOOD}{GOOD}"), "more than one", false),
-            (format!("{GOOD} {{"), incomplete, true),
+            (SUCCESSFUL.replace("}", ""), incomplete, true),
+            (format!("{SUCCESSFUL}{SUCCESSFUL}"), "more than one", false),
+            (format!("{SUCCESSFUL} {{"), incomplete, true),
             ("[1]".to_owned(), incomplete, true),
-            (GOOD.replace("\"dry_run\":false,", ""), incomplete, true),
-            (GOOD.replace("a.b/1", "a.c/1"), "cannot resume from", false),
-            (GOOD.replace("a.b/1", "a.b/2"), "cannot resume from", false),
-            (GOOD.replace("\"dry_run\":false", "\"dry_run\":true"), "dry run", false),
+            (SUCCESSFUL.replace("\"dry_run\":false,", ""), incomplete, true),
+            (SUCCESSFUL.replace("a.b/1", "a.c/1"), "cannot resume from", false),
+            (SUCCESSFUL.replace("a.b/1", "a.b/2"), "cannot resume from", false),
+            (SUCCESSFUL.replace("\"dry_run\":false", "\"dry_run\":true"), "dry run", false),
             (failed.clone(), "did not end well", false),
-            (GOOD.replace("{\"n\":1}", "null"), "did not end well", false),
+            (SUCCESSFUL.replace("{\"n\":1}", "null"), "did not end well", false),
         ] {
-            let unfit = parse(&text, Accept::Good).unwrap_err();
-            assert_eq!(matches!(unfit, Unfit::Damaged(_)), is_damaged, "{text}");
-            let failure = unfit.failure();
+            let rejected = parse(&text, Accept::Successful).unwrap_err();
+            assert_eq!(matches!(rejected, Rejected::Damaged(_)), is_damaged, "{text}");
+            let failure = rejected.failure();
             assert_eq!((failure.code.as_str(), failure.status.code()), ("from_invalid", 2), "{text}");
             assert!(failure.message.contains(says), "{text}: {failure}");
         }
@@ -326,11 +325,11 @@ mod tests {
 
     #[test]
     fn refusal_of_failed_document_repeats_its_error() {
-        let failed = GOOD.replace("\"ok\":true", "\"ok\":false").replace(
+        let failed = SUCCESSFUL.replace("\"ok\":true", "\"ok\":false").replace(
             "\"error\":null",
             r#""error":{"code":"search_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}"#,
         );
-        let failure = parse(&failed, Accept::Good).unwrap_err().failure();
+        let failure = parse(&failed, Accept::Successful).unwrap_err().failure();
         assert_eq!(failure.code, "search_unreachable");
         assert!(failure.message.contains("Nobody answers."));
         assert_eq!(failure.hint.as_deref(), Some("Start it."));

@@ -347,7 +347,7 @@ impl Journal {
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.
     #[must_use]
     pub fn has_changed_the_service(&self) -> bool {
-        self.notes().commit.is_some() && !self.has_begun(steps::WAY)
+        self.notes().commit.is_some() && !self.has_begun(steps::PLAN)
     }
 
     /// Whether an undo is to be run. `failed`: the run did not end well.
@@ -399,6 +399,15 @@ pub fn numbered(name: &str, time: u32) -> String {
     if time == 1 { format!("{name}.json") } else { format!("{name}.{time}.json") }
 }
 
+/// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.
+#[must_use]
+pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
+    let mut name = files.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
 /// Number, step and attempt of `NN-<step>[.<attempt>].started`.
 fn parts(path: &Path) -> Option<(u32, String, u32)> {
     let (number, rest) = path.file_name()?.to_str()?.strip_suffix(".started")?.split_once('-')?;
@@ -411,7 +420,7 @@ impl Attempt {
     fn of(started: &Path) -> Option<Self> {
         let (number, step, attempt) = parts(started)?;
         let files = started.with_extension("");
-        let file = |ending: &str| PathBuf::from(format!("{}.{ending}", files.display()));
+        let file = |ending: &str| with_ending(&files, ending);
         let kind = match fs::read_to_string(started).unwrap_or_default().trim() {
             "check" => Kind::Check,
             "external" => Kind::External,
@@ -435,8 +444,8 @@ impl Attempt {
     /// Where its document is, or will be.
     #[must_use]
     pub fn document_path(&self) -> PathBuf {
-        let path = |ending: &str| PathBuf::from(format!("{}.{ending}", self.files.display()));
-        if path("json").exists() || !path("json.partial").exists() { path("json") } else { path("json.partial") }
+        let (path, partial) = (with_ending(&self.files, "json"), with_ending(&self.files, "json.partial"));
+        if path.exists() || !partial.exists() { path } else { partial }
     }
 
     /// Whether it has ended well; of an external command whose document was lost, its exit status says it.

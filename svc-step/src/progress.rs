@@ -70,9 +70,9 @@ impl Progress {
         !matches!(self.shown, Shown::Nothing)
     }
 
-    /// How far the work is; `total` is 0 while it is unknown. One that is passed was an estimate that did not hold: it counts
-    /// as not known.
-    pub fn set(&self, done: u64, total: u64) {
+    /// How far the work is, and how many of its parts are whole; `total` is 0 while it is unknown. One that is passed was an
+    /// estimate that did not hold: it counts as not known.
+    pub fn set(&self, done: u64, total: u64, parts: Option<&Parts>) {
         let total = if total < done { 0 } else { total };
         match &self.shown {
             Shown::Bar(bar) => {
@@ -80,24 +80,13 @@ impl Progress {
                     bar.set_style(style(self.unit, total > 0));
                     if total > 0 { bar.set_length(total) } else { bar.unset_length() }
                 }
+                if let Some(parts) = parts {
+                    bar.set_message(parts.to_string());
+                }
                 bar.set_position(done);
             }
             Shown::Lines { json, pace } => {
-                self.write_now_and_then(pace, |at, since| self.line(*json, done, total, None, at, since))
-            }
-            Shown::Nothing => {}
-        }
-    }
-
-    /// The same, and beside it how many of the parts (such as shards) are whole.
-    pub fn set_with_parts(&self, done: u64, total: u64, parts: &Parts) {
-        match &self.shown {
-            Shown::Bar(_) => {
-                self.at(&parts.to_string());
-                self.set(done, total);
-            }
-            Shown::Lines { json, pace } => {
-                self.write_now_and_then(pace, |at, since| self.line(*json, done, total, Some(parts), at, since))
+                self.write_now_and_then(pace, |at, since| self.line(*json, done, total, parts, at, since))
             }
             Shown::Nothing => {}
         }

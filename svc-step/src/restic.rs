@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::failure::Failure;
 use crate::secret::Secret;
-use crate::settings::{others, setting, variable};
+use crate::settings::{environment_file, others, setting, variable};
 
 /// restic, without a command.
 ///
@@ -14,8 +14,8 @@ use crate::settings::{others, setting, variable};
 pub fn command() -> Result<Command, Failure> {
     let (repository, password_file) = (setting("SVC_OFFSITE"), setting("SVC_OFFSITE_PASSWORD_FILE"));
     if repository.is_empty() {
-        return Err(Failure::usage("settings_invalid", "SVC_OFFSITE, the restic repository, is not set.")
-            .hint("Set SVC_OFFSITE and SVC_OFFSITE_PASSWORD_FILE in the settings file."));
+        let hint = format!("Set SVC_OFFSITE and SVC_OFFSITE_PASSWORD_FILE in {}.", environment_file().display());
+        return Err(Failure::usage("settings_invalid", "SVC_OFFSITE, the restic repository, is not set.").hint(hint));
     }
     let mut restic = Command::new("restic");
     // Without a home directory it would have no cache.

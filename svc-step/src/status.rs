@@ -40,6 +40,12 @@ impl Status {
         Self::Review,
     ];
 
+    /// That of a call that failed with this number; `Failed` where it is none of the table's.
+    #[must_use]
+    pub fn of_failure(code: i32) -> Self {
+        Self::ALL.into_iter().skip(1).find(|status| i32::from(status.code()) == code).unwrap_or(Self::Failed)
+    }
+
     /// The number that the process ends with.
     #[must_use]
     pub const fn code(self) -> u8 {

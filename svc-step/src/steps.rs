@@ -16,7 +16,7 @@ pub const PRESENT: &str = "present";
 /// The installer that an upgrade was given, checked.
 pub const NEW: &str = "new";
 /// The path of an upgrade over several versions.
-pub const WAY: &str = "way";
+pub const PLAN: &str = "plan";
 /// The version marker, cleared by a rollback.
 pub const CLEAR: &str = "clear";
 /// The swap in the cluster.
@@ -55,7 +55,7 @@ pub const ALL: [&str; 22] = [
     START_AGAIN,
     PRESENT,
     NEW,
-    WAY,
+    PLAN,
     CLEAR,
     SWAP_SEARCH,
     SWAP_DATABASE,

@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::document::Document;
 use crate::failure::Failure;
 use crate::file::{self, Existing};
-use crate::from::{Accept, Received, Unfit};
+use crate::from::{Accept, Received, Rejected};
 use crate::lock::{self, make_private_folder};
 use crate::reporter::shell_quoted;
 use crate::run_id::RunId;
@@ -112,7 +112,7 @@ pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Fail
             shell_quoted(&[file::folder_of(&path).display().to_string()])
         )));
     };
-    Received::read_record(call, &path, schemas, Accept::Unfinished).map_err(|unfit| unknown(&path, unfit))
+    Received::read_record(call, &path, schemas, Accept::Unfinished).map_err(|rejected| unknown(&path, rejected))
 }
 
 /// The same; `None` if there is none.
@@ -127,10 +127,10 @@ pub fn find(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Option<Receive
 }
 
 /// A plan that is empty or damaged: a power cut, a full disk or a copy has lost what it said.
-fn unknown(path: &Path, unfit: Unfit) -> Failure {
-    let failure = match unfit {
-        Unfit::Damaged(failure) => failure,
-        Unfit::Other(failure) => return failure,
+fn unknown(path: &Path, rejected: Rejected) -> Failure {
+    let failure = match rejected {
+        Rejected::Damaged(failure) => failure,
+        Rejected::Other(failure) => return failure,
     };
     Failure::invalid(
         "file_invalid",
@@ -155,7 +155,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     let read = |path: &PathBuf| {
         let failure = match Received::read_record(call, path, schemas, Accept::Unfinished) {
             Ok(received) => return Some(received),
-            Err(unfit) => unknown(path, unfit),
+            Err(rejected) => unknown(path, rejected),
         };
         if failure.code == "file_invalid" {
             call.warn(&failure.code, format!("{} {}", failure.message, failure.hint.unwrap_or_default()));
@@ -170,15 +170,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
 /// # Errors
 /// The state directory cannot be used (3), or the disk did not take it (1).
 pub fn remove(call: &Call, run: &RunId) -> Result<(), Failure> {
-    remove_of(call, call.tool(), run)
-}
-
-/// The same for the plan of another tool.
-///
-/// # Errors
-/// As [`remove`].
-pub fn remove_of(call: &Call, tool: &str, run: &RunId) -> Result<(), Failure> {
-    let path = path_of(call, tool, run);
+    let path = path(call, run);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Failure::io("remove the plan of a swap", &path, &error)),

@@ -45,7 +45,7 @@ impl Watch {
     }
 
     /// Waits until there is a reason not to continue.
-    pub fn until_stopped(&self) {
+    fn until_stopped(&self) {
         while self.check().is_ok() {
             self.signals.wait(self.deadline.at_most(LONG));
         }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use svc_step::journal::{Notes, Plan};
 
 /// The directories of a host.
 struct Host {
@@ -121,12 +122,14 @@ impl Host {
     fn journal(&self, id: &str, script: &str, parent: Option<&str>, steps: &[&str], ended: Option<(bool, Value)>) -> PathBuf {
         let run = self.path("state/runs").join(id);
         fs::create_dir_all(&run).unwrap();
-        let plan = json!({"script": script, "program": "", "parent": parent, "started_at": "", "directory": "/", "user": "", "tools": "", "arguments": [], "settings": {"SVC_BACKUP_DIR": self.path("backups")}});
-        fs::write(run.join("plan.json"), plan.to_string()).unwrap();
+        let settings = [("SVC_BACKUP_DIR".to_owned(), self.path("backups").display().to_string())].into();
+        let parent = parent.map(str::to_owned);
+        let plan = Plan { script: script.to_owned(), parent, settings, ..Plan::default() };
+        fs::write(run.join("plan.json"), serde_json::to_vec(&plan).unwrap()).unwrap();
         for (at, step) in steps.iter().enumerate() {
             if *step == "commit" {
-                let notes = json!({"facts": {}, "warnings": [], "review": false, "commit": "", "undo": []});
-                fs::write(run.join("notes.json"), notes.to_string()).unwrap();
+                let notes = Notes { commit: Some(String::new()), ..Notes::default() };
+                fs::write(run.join("notes.json"), serde_json::to_vec(&notes).unwrap()).unwrap();
                 continue;
             }
             fs::write(run.join(format!("{:02}-{step}.started", at + 1)), "step\n").unwrap();
@@ -185,7 +188,7 @@ fn choose_takes_restore_point_of_last_upgrade() {
         // It has discarded what another one had replaced.
         ("svc-rollback", "rollback-discard", None, &["discard-search"], Some((true, json!({}))), None),
         ("svc-upgrade", "upgrade-2.0.2", None, &["present", "new"], Some((false, json!({}))), Some("not_resumable")),
-        ("svc-upgrade", "upgrade-hops", None, &["way"], Some((false, json!({}))), Some("not_resumable")),
+        ("svc-upgrade", "upgrade-hops", None, &["plan"], Some((false, json!({}))), Some("not_resumable")),
         ("svc-upgrade", "upgrade-2.0.2", Some("20000101t000000z-hops"), &["new"], Some((false, json!({}))), None),
         ("svc-upgrade", "upgrade-2.0.2", None, &["present"], Some((false, json!({}))), None),
     ];
@@ -359,7 +362,7 @@ fn old_unneeded_run_directories_are_pruned() {
     let ok = || Some((true, json!({})));
     let stay = [
         host.journal(&id(&pointed), "svc-upgrade", None, &["installer"], ok()),
-        host.journal("20250101t000000z-hops", "svc-upgrade", None, &["way"], ok()),
+        host.journal("20250101t000000z-hops", "svc-upgrade", None, &["plan"], ok()),
         host.journal("20250102t000000z-upgrade-2.0.1", "svc-upgrade", Some("20250101t000000z-hops"), &["installer"], ok()),
         host.journal("20240101t000000z-rollback", "svc-rollback", None, &["stop"], ok()),
         host.journal("20250104t000000z-nightly", "svc-nightly", None, &["backup"], None),

@@ -29,7 +29,7 @@ pub(crate) fn until(
     let started = Instant::now();
     loop {
         report.after = systemctl::state(call, "status", &report.unit)?;
-        progress.set(started.elapsed().as_secs(), 0);
+        progress.set(started.elapsed().as_secs(), 0, None);
         progress.at(&report.after.phrase());
         match left(report)? {
             Some(time) => call.pause(time.min(INTERVAL))?,

@@ -147,7 +147,7 @@ pub(crate) fn start(args: &StartArgs, call: &Call) -> StepResult<Report> {
 /// The result of the --from document.
 fn received(args: &StartArgs, call: &Call) -> Result<Option<Report>, Failure> {
     let Some(from) = &args.from.from else { return Ok(None) };
-    let then = Received::read(call, from, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Good)?.result::<Report>()?;
+    let then = Received::read(call, from, &["svc-unit.status/1", "svc-unit.stop/1"], Accept::Successful)?.result::<Report>()?;
     let Some(named) = args.unit.named().filter(|named| *named != then.unit) else { return Ok(Some(then)) };
     let message = format!("The --from document is of {}, and {named} is named.", then.unit);
     Err(Failure::usage("from_invalid", message).hint("Leave the name out: the document says which unit it is."))

@@ -64,7 +64,7 @@ pub(crate) fn supported(installed: Version, to: Version, releases: &ReleaseArgs,
 fn versions(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure> {
     let (mut installed, mut to) = (args.installed, args.to);
     if let Some(from) = &args.from.from {
-        let received = Received::read(call, from, &["svc-version.installer/1", "svc-version.clear/1"], Accept::Good)?;
+        let received = Received::read(call, from, &["svc-version.installer/1", "svc-version.clear/1"], Accept::Successful)?;
         let (side, flag, version) = match received.step() {
             "installer" => (&mut to, "--to", Some(received.result::<Installer>()?.version)),
             _ => (&mut installed, "--installed", received.result::<Cleared>()?.version),

@@ -50,7 +50,7 @@ struct Chosen {
 }
 
 pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
-    let read = |from: &Path, schema: &str| Received::read(call, from, &[schema], Accept::Good);
+    let read = |from: &Path, schema: &str| Received::read(call, from, &[schema], Accept::Successful);
     let installed = match &args.from.from {
         Some(from) => Some(read(from, "svc-version.current/1")?.result::<Current>()?.version),
         None => None,

@@ -116,7 +116,7 @@ fn may_execute(path: &Path, mode: u32) -> Result<(), Failure> {
 fn hash(call: &Call, path: &Path, size: u64) -> Result<(u64, String), Failure> {
     let progress = call.progress("read the installer", Unit::Bytes);
     file::digest_watched(path, |done| {
-        progress.set(done, size);
+        progress.set(done, size, None);
         call.check()
     })
 }

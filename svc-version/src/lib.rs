@@ -11,7 +11,6 @@ mod clear;
 mod current;
 mod find;
 mod folder;
-
 mod installer;
 mod marker;
 mod plan;
@@ -29,7 +28,7 @@ use svc_step::tool::Tool;
 
 pub use chain::{Blocked, Chain, chain};
 pub use releases::LastMinors;
-pub use rules::{LastMinor, Rule, Stop, Unsupported, first_hop, next_stop, rule_between};
+pub use rules::{LastMinor, Rule, Unsupported, first_hop, rule_between};
 pub use version::Version;
 
 /// The service's versions: the installed one, an installer's, and the upgrade path between them
@@ -97,7 +96,7 @@ impl Tool for Cli {
     }
 }
 
-/// The command line's definition, for man pages and completions.
+/// The definition of the command line, for tests that go through its steps.
 #[must_use]
 pub fn cli() -> clap::Command {
     svc_step::tool::command::<Cli>()

@@ -88,7 +88,7 @@ fn wanted(args: &RecordArgs, call: &Call) -> Result<Wanted, Failure> {
         let version = args.version.ok_or_else(missing)?;
         return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
     };
-    let received = Received::read(call, from, &["svc-version.clear/1", "svc-version.installer/1"], Accept::Good)?;
+    let received = Received::read(call, from, &["svc-version.clear/1", "svc-version.installer/1"], Accept::Successful)?;
     if received.step() == "installer" {
         let version = received.result::<Installer>()?.version;
         return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });

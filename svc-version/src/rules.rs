@@ -86,7 +86,7 @@ pub fn rule_between(installed: Version, to: Version, last_minor: Option<LastMino
 
 /// A minor version to stop at, whatever its patch: `1.16.Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stop {
+pub(crate) struct Stop {
     /// X
     pub major: u64,
     /// Y
@@ -101,8 +101,7 @@ impl fmt::Display for Stop {
 
 /// The next stop on the path to a higher version; `None` where that depends on which minor is the last of its major, which is
 /// not known.
-#[must_use]
-pub fn next_stop(at: Version, to: Version, last_minor: Option<LastMinor>) -> Option<Stop> {
+pub(crate) fn next_stop(at: Version, to: Version, last_minor: Option<LastMinor>) -> Option<Stop> {
     if at.major == to.major {
         let minor = at.minor.saturating_add(1).min(to.minor);
         return Some(Stop { major: at.major, minor });

@@ -132,7 +132,7 @@ impl Scratch {
     }
 
     /// Runs it.
-    pub fn weigh(&self, command: &mut Command) -> Result<Cost> {
+    fn weigh(&self, command: &mut Command) -> Result<Cost> {
         let errors = self.file("errors");
         command.stdin(Stdio::null()).stdout(File::create(self.file("output"))?).stderr(File::create(&errors)?);
         let (before, started) = (computed()?, Instant::now());
@@ -182,7 +182,7 @@ fn peak(status: &Path) -> Option<u64> {
 }
 
 /// Writes what the last thing measured left in the page cache, so that the next one does not pay for it.
-pub fn settle_disk() {
+fn settle_disk() {
     nix::unistd::sync();
 }
 

@@ -14,7 +14,7 @@ use crate::systemd::Systemd;
 use crate::{os, wait};
 
 /// The third node runs as a user of its own, so that a folder can be closed to it alone.
-pub const OTHER_USER: &str = "svc-search-3";
+const OTHER_USER: &str = "svc-search-3";
 
 /// Where nodes are named that may not become the manager.
 const EXCLUSIONS: &str = "/_cluster/voting_config_exclusions";

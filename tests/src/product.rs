@@ -243,7 +243,7 @@ impl Product {
     }
 
     /// Changes a setting of the 1.x configuration, as an operator would with an editor.
-    pub fn customise(&self, key: &str, value: &str) -> Result<()> {
+    fn customise(&self, key: &str, value: &str) -> Result<()> {
         let path = self.install_dir().join("conf").join(format!("{}.conf", self.name));
         let text = fs::read_to_string(&path)?;
         let setting = format!("{key} = {value}");

@@ -29,7 +29,7 @@ pub const RATED: &str = "svc-rated";
 /// A user who may do next to nothing.
 pub const NOBODY: &str = "nobody";
 /// The name in the client certificate of [`LEAST`].
-pub const CLIENT: &str = "svc";
+const CLIENT: &str = "svc";
 /// The plugin that is OpenSearch's security.
 const PLUGIN: &str = "org.opensearch.plugin:opensearch-security:2.19.3.0:zip";
 

@@ -21,7 +21,7 @@ impl Token {
         }
     }
 
-    pub fn name_or_text(&self) -> Option<&str> {
+    fn name_or_text(&self) -> Option<&str> {
         self.name().or(self.text())
     }
 

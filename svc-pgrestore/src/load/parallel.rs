@@ -132,7 +132,7 @@ impl Work<'_> {
 
     fn advance(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.progress.set(done, self.load.dump.size_bytes);
+        self.progress.set(done, self.load.dump.size_bytes, None);
     }
 
     fn rows_sent(&self, rows: &[u8], what: &str) {

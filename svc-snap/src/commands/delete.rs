@@ -35,7 +35,7 @@ pub struct Deleted {
 }
 
 pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
-    let source = args.source.read(call, Accept::Good)?;
+    let source = args.source.read(call, Accept::Successful)?;
     let Source { repository, name, .. } = &source;
     let server = args.source.repository.connect(call)?;
     source.check_server(&server, args.source.other)?;

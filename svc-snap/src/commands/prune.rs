@@ -168,7 +168,7 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
     let Pruned { repository, snapshots, deleted_count, .. } = pruned;
     let total = snapshots.iter().filter(|one| one.outcome == Outcome::Planned).count() as u64;
     for one in snapshots.iter_mut().filter(|one| one.outcome == Outcome::Planned) {
-        progress.set(*deleted_count, total);
+        progress.set(*deleted_count, total, None);
         progress.at(&one.item.name);
         call.check()?;
         let timeout = call.deadline().remaining().unwrap_or(BUSY);

@@ -26,7 +26,7 @@ pub struct Shown {
 }
 
 pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
-    let source = args.source.read(call, Accept::Good)?;
+    let source = args.source.read(call, Accept::Successful)?;
     let server = args.source.repository.connect(call)?;
     source.check_server(&server, args.source.other)?;
     let found = snapshot::get(&server, &source.repository, &source.name)?;

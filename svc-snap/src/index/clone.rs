@@ -135,7 +135,7 @@ pub(crate) fn send_clones(
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(act) = clones.get(number).filter(|_| !has_failed()) else { return };
-            progress.set(number as u64, clones.len() as u64);
+            progress.set(number as u64, clones.len() as u64, None);
             if let Err(failure) = check().and_then(|()| act.send(call, server)) {
                 failures().push((act, failure));
             }

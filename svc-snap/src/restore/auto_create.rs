@@ -29,7 +29,7 @@ pub(super) fn exclusion(call: &Call, server: &Server, swapped: &Swapped) -> Opti
     if other.is_some() && !copies::marked(server).ok()?.is_empty() {
         return None;
     }
-    match (found.obstacle(call, server), found.record.clone()) {
+    match (found.why_not_changeable(call, server), found.record.clone()) {
         (None, _) => Some(found.change(call, set, Some(&swapped.run))),
         // Another host has begun the same swap: whoever ends it puts it back.
         (Some(_), Some(record)) if other.is_none() => Some(Change { found, record, is_answered: false }),

@@ -72,7 +72,7 @@ impl Chosen {
     /// Errors: The document is invalid (2); of another cluster, the snapshot of that name is another one, or one that this
     /// server cannot restore (3); the snapshot is not there (4) or invalid (7).
     pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
-        let source = args.source.read(call, Accept::Good)?;
+        let source = args.source.read(call, Accept::Successful)?;
         let server = args.source.repository.connect(call)?;
         source.check_server(&server, args.source.other)?;
         let snapshot = snapshot::get(&server, &source.repository, &source.name)?;

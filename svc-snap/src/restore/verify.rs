@@ -40,7 +40,7 @@ pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T
         }
         if progress.is_shown() {
             let (done, total, shards) = restored_bytes(&server, names)?;
-            progress.set_with_parts(done, total, &shards);
+            progress.set(done, total, Some(&shards));
         }
         if number(&server.get("/_cluster/health?filter_path=initializing_shards")?, "/initializing_shards") != Some(0) {
             moved = Instant::now();

@@ -45,7 +45,7 @@ impl<'a> Follow<'a> {
         let status = path(&["_snapshot", self.repository, self.name, "_status"]);
         let status = self.server.get(&format!("{status}?filter_path=snapshots.stats,snapshots.shards_stats"));
         if let Some((done, total, shards)) = status.ok().as_ref().and_then(far) {
-            self.progress.set_with_parts(done, total, &shards);
+            self.progress.set(done, total, Some(&shards));
         }
     }
 

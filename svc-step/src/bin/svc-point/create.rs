@@ -40,8 +40,10 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     if args.dry.dry_run || is_empty(&dir) {
         return Ok(created);
     }
-    make(call, &dir).map_err(|error| call.stopped(Failure::directory(&dir, "SVC_BACKUP_DIR", &error), created))?;
-    Ok(Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the directory, mode 0700")] })
+    match make(call, &dir) {
+        Ok(()) => Ok(created),
+        Err(error) => Err(call.stopped(Failure::directory(&dir, "SVC_BACKUP_DIR", &error), created)),
+    }
 }
 
 /// What a call that was killed has made.

@@ -61,6 +61,7 @@ mod tests {
     use std::fs;
 
     use serde_json::json;
+    use svc_step::journal::Plan;
 
     use super::*;
 
@@ -68,8 +69,8 @@ mod tests {
     fn journal(state: &Path, id: &str, script: &str, step: &str, said: &Value) {
         let run = state.join("runs").join(id);
         fs::create_dir_all(&run).unwrap();
-        let plan = json!({"script": script, "program": "", "parent": null, "started_at": "", "directory": "/", "user": "", "tools": "", "arguments": [], "settings": {}});
-        fs::write(run.join("plan.json"), plan.to_string()).unwrap();
+        let plan = Plan { script: script.to_owned(), ..Plan::default() };
+        fs::write(run.join("plan.json"), serde_json::to_vec(&plan).unwrap()).unwrap();
         let mut document = json!({"schema": "t.s/1", "tool": "t", "step": step, "ok": true, "changed": true, "dry_run": false,
             "run_id": id, "host": "h", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
             "duration_ms": 70, "result": {}, "warnings": [], "error": null});

@@ -115,7 +115,7 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     let dir = file::absolute(&args.dir)?;
     let (mut quiesced, mut was_stopped) = (true, false);
     for unit in &args.units {
-        let unit = Received::read(call, unit, &["svc-unit.status/1", STOP], Accept::Good)?;
+        let unit = Received::read(call, unit, &["svc-unit.status/1", STOP], Accept::Successful)?;
         quiesced &= is_down(&unit.result()?);
         was_stopped |= unit.schema() == STOP;
     }
@@ -165,7 +165,10 @@ fn unfinished(dir: &Path, failure: Failure) -> Failure {
 fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Result<Finalized, Failure> {
     let mut given = Vec::new();
     for path in &args.documents {
-        given.push((Received::read(call, path, &DOCUMENTS.map(|(schema, _)| schema), Accept::Good)?.schema().to_owned(), path));
+        given.push((
+            Received::read(call, path, &DOCUMENTS.map(|(schema, _)| schema), Accept::Successful)?.schema().to_owned(),
+            path,
+        ));
     }
     for (schema, name) in DOCUMENTS {
         let (_, path) = given.iter().find(|(given, _)| given == schema).ok_or_else(|| {
@@ -176,7 +179,8 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
         call.effects().happened();
         write(&dir.join(name), &text)?;
     }
-    let dump: DumpResult = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Good)?.result()?;
+    let dump: DumpResult =
+        Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Successful)?.result()?;
     let about = About {
         schema: SCHEMA.to_owned(),
         id: id_of(dir),

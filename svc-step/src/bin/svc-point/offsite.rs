@@ -162,7 +162,7 @@ fn run_once(call: &Call, args: &[&str], failed: &str) -> Result<Vec<u8>, Failure
     running.lines(call, |line| {
         match serde_json::from_slice::<Copying>(&line) {
             Ok(copying) => {
-                progress.get_or_init(|| call.progress("restic", Unit::Bytes)).set(copying.bytes_done, copying.total_bytes)
+                progress.get_or_init(|| call.progress("restic", Unit::Bytes)).set(copying.bytes_done, copying.total_bytes, None)
             }
             Err(_) => stdout.extend(line.into_iter().chain([b'\n'])),
         }

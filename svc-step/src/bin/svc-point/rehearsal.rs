@@ -126,10 +126,10 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         let message = format!("{} is no restore point: its {ABOUT} is absent or invalid.", dir.display());
         Failure::not_found("point_not_found", message).hint("Name one of those that svc-point list shows.")
     })?;
-    let Search { indices } = Received::read(call, &args.search, &["svc-snap.stage/1"], Accept::Good)?.result()?;
-    let staged = Received::read(call, &args.database, &["svc-pgrestore.stage/1"], Accept::Good)?;
+    let Search { indices } = Received::read(call, &args.search, &["svc-snap.stage/1"], Accept::Successful)?.result()?;
+    let staged = Received::read(call, &args.database, &["svc-pgrestore.stage/1"], Accept::Successful)?;
     let database: Database = staged.result()?;
-    let dump: Dump = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Good)?.result()?;
+    let dump: Dump = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Successful)?.result()?;
 
     let times = times(&Journal::at(call.state_dir().join("runs").join(call.run_id().as_str())))?;
     let parts = downtime::parts(call.state_dir(), about.version.as_deref(), variable("SVC_PG_UNIT").is_some());

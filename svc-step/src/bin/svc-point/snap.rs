@@ -38,9 +38,5 @@ pub fn run(call: &Call, command: &[String]) -> Result<(), Failure> {
         call.warn(&warning.code, warning.message);
     }
     let Some(error) = document.error else { return Ok(()) };
-    let status = Status::ALL.into_iter().find(|status| ended.status.code() == Some(status.code().into()));
-    let mut failure = Failure::new(status.unwrap_or(Status::Failed), &error.code, error.message).retryable(error.retryable);
-    failure.hint = error.hint;
-    failure.causes = error.causes;
-    Err(failure)
+    Err(error.into_failure(ended.status.code().map_or(Status::Failed, Status::of_failure)))
 }

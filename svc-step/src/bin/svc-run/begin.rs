@@ -36,6 +36,13 @@ pub struct Begun {
     _dry: Option<tempfile::TempDir>,
 }
 
+impl Begun {
+    /// The script as it is called, where it is called.
+    fn here(run: Run, args: &SuperviseArgs) -> Self {
+        Self { run, command: args.script.clone(), directory: here(), settings: environment(Vec::new()), _lock: None, _dry: None }
+    }
+}
+
 /// Begins a run. `recovered` is what was undone of earlier ones, also where this one is refused then.
 ///
 /// # Errors
@@ -47,12 +54,36 @@ pub fn begin(
     started: Timestamp,
     recovered: &mut recover::Recovered,
 ) -> Result<Begun, Failure> {
-    let settings = settings::service_settings();
     let state_dir = super::query::state_dir();
-    let environment = |extra: Vec<(String, String)>| {
-        settings.iter().cloned().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
-    };
+    check_call(args, script, &state_dir)?;
     let verbose = args.verbose || std::env::var_os("SVC_VERBOSE").is_some() || svc_step::reporter::is_watched();
+    if args.dry_run {
+        return dry_run(args, started, &state_dir, |journal| {
+            let mut run = Run::new(script.to_owned(), journal, state_dir.clone(), caller);
+            (run.dry_run, run.verbose) = (true, verbose);
+            run
+        });
+    }
+    let (lock, parent) = lock_service(&state_dir)?;
+    if parent.is_none() {
+        recover::all(&state_dir, &caller, verbose, recovered)?;
+    }
+    let new = |journal| {
+        let mut run = Run::new(script.to_owned(), journal, state_dir.clone(), caller);
+        (run.verbose, run.attached) = (verbose, attached(args));
+        run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
+        run
+    };
+    let begun = match &args.resume {
+        Some(asked) => resumed(args, resume::open(args, script, asked, &state_dir)?, started, parent.as_ref(), new)?,
+        None => fresh(args, started, &state_dir, parent.as_ref(), new)?,
+    };
+    tell_recovered(&begun.run, recovered)?;
+    Ok(Begun { _lock: lock, ..begun })
+}
+
+/// Refuses a call that no run could be made of.
+fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<(), Failure> {
     // It was copied from a journal; the installer would get it as it stands.
     if private_values(&external::arguments(&args.script), &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
@@ -67,74 +98,71 @@ pub fn begin(
         }
     }
     if parent().is_none() {
-        refuse_of_another_product(&state_dir, &settings::product())?;
+        refuse_of_another_product(state_dir, &settings::product())?;
     }
-    if args.dry_run {
-        if args.resume.is_some() {
-            return Err(Failure::usage("not_resumable", "--resume has no dry run.").hint("svc-run status"));
-        }
-        let dir = tempfile::Builder::new()
-            .prefix("svc-dry-run.")
-            .tempdir()
-            .map_err(|error| Failure::io("make a directory", &std::env::temp_dir(), &error))?;
-        let id = new_id(&state_dir, &args.kind, started);
-        let run_dir = dir.path().join(id);
-        make_dir(&run_dir)?;
-        let run = Run::new(script.to_owned(), Journal::at(run_dir), state_dir, caller, true, verbose, false);
-        if parent().is_none() {
-            recover::plan(&run);
-        }
-        let directory = here();
-        return Ok(Begun {
-            run,
-            command: args.script.clone(),
-            directory,
-            settings: environment(Vec::new()),
-            _lock: None,
-            _dry: Some(dir),
-        });
+    if args.dry_run && args.resume.is_some() {
+        return Err(Failure::usage("not_resumable", "--resume has no dry run.").hint("svc-run status"));
     }
-    let (lock, parent) = lock_service(&state_dir)?;
-    if parent.is_none() {
-        recover::all(&state_dir, &caller, verbose, recovered)?;
+    Ok(())
+}
+
+/// A dry run has a directory that is gone after it.
+fn dry_run(
+    args: &SuperviseArgs,
+    started: Timestamp,
+    state_dir: &Path,
+    new: impl FnOnce(Journal) -> Run,
+) -> Result<Begun, Failure> {
+    let dir = tempfile::Builder::new()
+        .prefix("svc-dry-run.")
+        .tempdir()
+        .map_err(|error| Failure::io("make a directory", &std::env::temp_dir(), &error))?;
+    let run_dir = dir.path().join(new_id(state_dir, &args.kind, started));
+    make_dir(&run_dir)?;
+    let run = new(Journal::at(run_dir));
+    if parent().is_none() {
+        recover::plan(&run);
     }
-    if let Some(asked) = &args.resume {
-        let resumed = resume::open(args, script, asked, &state_dir)?;
-        let mut run = Run::new(
-            script.to_owned(),
-            resumed.journal,
-            state_dir.clone(),
-            caller,
-            false,
-            verbose,
-            attached(args) || resumed.attached,
-        );
-        name_holder(&state_dir, &run.id, parent.as_ref());
-        run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
-        run.resumed = true;
-        run.adopt_undos(|_| true);
-        run.rerun_installer = args.rerun_installer;
-        run.private = resumed.private;
-        run.private_lost = resumed.private_lost;
-        let plan = plan(args, &run, &parent, started);
-        write_plan(&run, &plan, run.journal().times() + 1)?;
-        run.say(&format!("run {} in {}, resumed", run.id, run.dir().display()));
-        log_call(&run, &plan);
-        tell_recovered(&run, recovered)?;
-        let mut command: Vec<OsString> = args.script.iter().take(1).cloned().collect();
-        command.extend(resumed.arguments);
-        return Ok(Begun {
-            run,
-            command,
-            directory: resumed.directory,
-            settings: environment(resumed.settings),
-            _lock: lock,
-            _dry: None,
-        });
-    }
+    Ok(Begun { _dry: Some(dir), ..Begun::here(run, args) })
+}
+
+/// A run that is resumed keeps its directory, and where and with what it was called.
+fn resumed(
+    args: &SuperviseArgs,
+    earlier: resume::Resumed,
+    started: Timestamp,
+    parent: Option<&String>,
+    new: impl FnOnce(Journal) -> Run,
+) -> Result<Begun, Failure> {
+    let mut run = new(earlier.journal);
+    name_holder(&run.state_dir, &run.id, parent);
+    run.attached |= earlier.attached;
+    run.resumed = true;
+    run.adopt_undos(|_| true);
+    run.rerun_installer = args.rerun_installer;
+    run.private = earlier.private;
+    run.private_lost = earlier.private_lost;
+    let plan = plan(args, &run, parent, started);
+    write_plan(&run, &plan, run.journal().times() + 1)?;
+    run.say(&format!("run {} in {}, resumed", run.id, run.dir().display()));
+    log_call(&run, &plan);
+    let mut command: Vec<OsString> = args.script.iter().take(1).cloned().collect();
+    command.extend(earlier.arguments);
+    let settings = environment(earlier.settings);
+    Ok(Begun { command, directory: earlier.directory, settings, ..Begun::here(run, args) })
+}
+
+/// A new run, with the ID that the caller has set, or one of this second.
+fn fresh(
+    args: &SuperviseArgs,
+    started: Timestamp,
+    state_dir: &Path,
+    parent: Option<&String>,
+    new: impl FnOnce(Journal) -> Run,
+) -> Result<Begun, Failure> {
     let id = match std::env::var("SVC_RUN_ID").ok().filter(|id| !id.is_empty() && parent.is_none()) {
-        Some(id) => given_id(&state_dir, id, started)?,
-        None => new_id(&state_dir, &args.kind, started),
+        Some(id) => given_id(state_dir, id, started)?,
+        None => new_id(state_dir, &args.kind, started),
     };
     if id.parse::<svc_step::run_id::RunId>().is_err() {
         let message = format!("--kind {}: the ID of a run has the letters a-z, digits, `.` and `-` only.", args.kind);
@@ -145,17 +173,20 @@ pub fn begin(
         return Err(Failure::refused("name_in_use", format!("There is a run {id} already."))
             .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
     }
-    let mut run = Run::new(script.to_owned(), Journal::at(&dir), state_dir.clone(), caller, false, verbose, attached(args));
-    run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
+    let mut run = new(Journal::at(&dir));
     run.private = private_values(&external::arguments(&args.script), &args.private);
-    let plan = plan(args, &run, &parent, started);
-    run.expected = console::expected_total(&state_dir, script, &run.id, &plan.arguments);
+    let plan = plan(args, &run, parent, started);
+    run.expected = console::expected_total(state_dir, &run.script, &run.id, &plan.arguments);
     make_run_dir(&run, &plan)?;
-    name_holder(&state_dir, &id, parent.as_ref());
+    name_holder(state_dir, &id, parent);
     run.say(&format!("run {id} in {}", dir.display()));
     log_call(&run, &plan);
-    tell_recovered(&run, recovered)?;
-    Ok(Begun { run, command: args.script.clone(), directory: here(), settings: environment(Vec::new()), _lock: lock, _dry: None })
+    Ok(Begun::here(run, args))
+}
+
+/// The settings of the service, and what is set besides.
+fn environment(extra: Vec<(String, String)>) -> Vec<(OsString, OsString)> {
+    settings::service_settings().into_iter().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// Whether it stays on the terminal, as the script that has called it does.
@@ -291,7 +322,7 @@ pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
     values
 }
 
-fn plan(args: &SuperviseArgs, run: &Run, parent: &Option<String>, started: Timestamp) -> Plan {
+fn plan(args: &SuperviseArgs, run: &Run, parent: Option<&String>, started: Timestamp) -> Plan {
     let known = settings::known().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     let all = known
         .chain(settings::service_settings())
@@ -299,7 +330,7 @@ fn plan(args: &SuperviseArgs, run: &Run, parent: &Option<String>, started: Times
     Plan {
         script: run.script.clone(),
         program: program(&args.script),
-        parent: parent.clone(),
+        parent: parent.cloned(),
         started_at: svc_step::document::Time::from(started).as_str().to_owned(),
         directory: here().display().to_string(),
         user: std::env::var("SUDO_USER")

@@ -210,7 +210,7 @@ pub fn failure(script: &str, error: &ErrorPart) -> String {
     format!("{script}: {}{hint}", error.message)
 }
 
-/// The five lines at the end of a run on a terminal: from what to what, the downtime, the restore point, what to run next, where the
+/// The lines at the end of a run on a terminal: from what to what, the downtime, the restore point, what to run next, where the
 /// document is. None where the run failed: the two lines of that are all.
 pub fn summary(document: &Document<RunResult>) -> Option<String> {
     let result = document.result.as_ref().filter(|_| document.ok && !document.dry_run)?;

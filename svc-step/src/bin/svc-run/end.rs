@@ -16,7 +16,7 @@ use super::report::{self, Outcome, RunResult};
 use super::run::{Failed, Run};
 use super::supervise::{End, SuperviseArgs, own_settings};
 use super::terminal::FOLLOWED;
-use super::{again, begin, console, external, undo};
+use super::{begin, command_line, console, external, undo};
 
 /// How the hint of a run begins that was rolled back by itself.
 const ROLLED_BACK: &str = "It was rolled back";
@@ -185,7 +185,7 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
                 return own.replace(&theirs, &ours);
             }
             // What it says of itself does not hold for all of this run.
-            let helps = own.split(again::SAME_COMMAND).next().unwrap_or_default();
+            let helps = own.split(command_line::SAME_COMMAND).next().unwrap_or_default();
             let helps = helps.trim_start_matches(NOTHING_CHANGED).trim();
             return join([Some(helps.to_owned()), None, Some(committed)]);
         }
@@ -209,7 +209,7 @@ fn script_step(run: &Run, failed: &Failed) -> Option<String> {
 
 /// The command line of this call, which a dry run has written nowhere.
 fn run_again(args: &SuperviseArgs) -> String {
-    again::hint(&Plan {
+    command_line::hint(&Plan {
         program: begin::program(&args.script),
         directory: begin::here().display().to_string(),
         arguments: begin::recorded(&external::arguments(args.script.get(1..).unwrap_or_default()), &args.private),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Attempt, Journal, Kind};
+use svc_step::journal::{self, Attempt, Journal, Kind, with_ending};
 use svc_step::line_secrets::without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
@@ -28,7 +28,7 @@ use super::begin::SHORTLY;
 use super::hold::NOT_BEGUN;
 use super::protocol::Step;
 use super::redact;
-use super::run::{Run, with_ending};
+use super::run::Run;
 
 /// How much of the journal's disk must be free for a command's output.
 const RESERVED: u64 = 8 * 1024 * 1024;

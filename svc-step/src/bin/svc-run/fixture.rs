@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use svc_step::journal::Journal;
+use svc_step::journal::{Journal, Notes};
 use tempfile::TempDir;
 
 /// A run in a state directory of its own.
@@ -61,8 +61,7 @@ impl Made {
 
     /// The run's notes, as far as they are not usual.
     pub fn notes(&self, differs: &Value) {
-        let usual = json!({"facts": {}, "warnings": [], "review": false, "commit": null, "undo": []});
-        self.write("notes.json", &merged(usual, differs));
+        self.write("notes.json", &merged(json!(Notes::default()), differs));
     }
 
     fn write(&self, name: &str, value: &Value) {

@@ -16,10 +16,10 @@ use std::time::Duration;
 use clap::Args;
 use nix::fcntl::{FallocateFlags, fallocate};
 use svc_step::file;
+use svc_step::journal::with_ending;
 
 use super::external::started_at;
 use super::redact;
-use super::run::with_ending;
 
 /// The disk space that is taken beforehand for what the command prints: the disk may be full later, and a command that cannot print may
 /// fail of that.

@@ -34,7 +34,7 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let event = folder.join(event);
     let mut hooks: Vec<PathBuf> = fs::read_dir(&event).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     let is_program = |hook: &Path| fs::metadata(hook).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
-    hooks.retain(|hook| is_program(hook) && !is_put_aside(&hook.file_name().unwrap_or_default().to_string_lossy()));
+    hooks.retain(|hook| is_program(hook) && !is_backup_file(&hook.file_name().unwrap_or_default().to_string_lossy()));
     hooks.sort();
     for hook in &hooks {
         [hook.as_path(), event.as_path(), folder].into_iter().try_for_each(|path| refuse_unsafe(hook, path))?;
@@ -53,7 +53,7 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Whether an editor or a package has put it there.
-fn is_put_aside(name: &str) -> bool {
+fn is_backup_file(name: &str) -> bool {
     name.starts_with('.') || ["~", ".bak", ".swp"].iter().any(|end| name.ends_with(end)) || name.contains(".dpkg-")
 }
 

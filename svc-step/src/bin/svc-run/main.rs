@@ -1,7 +1,7 @@
 //! `svc-run`: the run of a script, and what the script asks of it.
 
-mod again;
 mod begin;
+mod command_line;
 mod console;
 mod end;
 mod external;
@@ -10,7 +10,6 @@ mod fixture;
 mod guess;
 mod hold;
 mod hooks;
-mod misuse;
 mod protocol;
 mod query;
 mod recover;
@@ -24,6 +23,7 @@ mod step;
 mod supervise;
 mod terminal;
 mod undo;
+mod usage_error;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -98,9 +98,6 @@ enum Verb {
         /// The fact is a list
         #[arg(long)]
         list: bool,
-        /// The value is a path in the document of this step
-        #[arg(long, value_name = "STEP", conflicts_with = "list")]
-        from: Option<String>,
         key: String,
         values: Vec<String>,
     },
@@ -200,7 +197,7 @@ fn main() -> ExitCode {
         }
         Verb::Commit { hint } => ask(&Request::Commit { hint }),
         Verb::Verdict => ask(&Request::Verdict),
-        Verb::Note { list, from, key, values } => ask(&Request::Note { key, values, list, from }),
+        Verb::Note { list, key, values } => ask(&Request::Note { key, values, list }),
         Verb::Warn { code, text } => ask(&Request::Warn { code, text }),
         Verb::Fail { status, code, text, hint } => ask(&Request::Fail { status, code, text, hint }),
         Verb::Document { run, step } => tell(

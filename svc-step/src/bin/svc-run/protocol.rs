@@ -29,8 +29,8 @@ pub enum Request {
     Commit { hint: String },
     /// Ends the preflight: a check that failed ends the run.
     Verdict,
-    /// A fact for the last document; with `list`, the values are a list; with `from`, the value is a path in the document of that step.
-    Note { key: String, values: Vec<String>, list: bool, from: Option<String> },
+    /// A fact for the last document; with `list`, the values are a list.
+    Note { key: String, values: Vec<String>, list: bool },
     /// A warning of the script's own.
     Warn { code: String, text: String },
     /// Ends the run by a rule of the script's own.

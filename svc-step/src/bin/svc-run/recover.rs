@@ -12,7 +12,7 @@ use svc_step::{Failure, settings, steps};
 use super::end::{as_before, own_steps};
 use super::report::{self, Outcome, RunResult};
 use super::run::{Caller, Run};
-use super::{again, external, undo};
+use super::{command_line, external, undo};
 
 /// What was undone of earlier runs.
 #[derive(Debug, Default)]
@@ -98,7 +98,8 @@ fn one(
     let plan = journal.plan();
     let (nothing_left, superseded, script) = (needed.is_empty(), journal.is_superseded(), journal.script());
     let (was_killed, was_ok) = (journal.last_document().is_none(), journal.is_ok());
-    let run = Run::new(script, journal, state_dir.to_owned(), caller.clone(), false, verbose, false);
+    let mut run = Run::new(script, journal, state_dir.to_owned(), caller.clone());
+    run.verbose = verbose;
     if !nothing_left {
         run.say(&format!("what the run {} has left is undone", run.id));
     }
@@ -134,7 +135,7 @@ fn one(
     };
     let notes = run.state().notes.clone();
     let before = as_before(&report::document(Some(run.journal()), &notes, &outcome));
-    outcome.hint = Some(before.into_iter().chain([again::hint(&plan)]).collect::<Vec<_>>().join("\n"));
+    outcome.hint = Some(before.into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n"));
     let document = report::document(Some(run.journal()), &notes, &outcome);
     let text = serde_json::to_vec(&document).unwrap_or_default();
     file::write_whole(&run.journal().document_path(), &text, 0o600, Existing::Replace)

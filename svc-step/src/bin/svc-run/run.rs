@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use svc_step::Failure;
 use svc_step::journal::{Journal, Notes, Undo};
 use svc_step::line_secrets::without_secrets;
 use svc_step::reporter::WATCHED;
 use svc_step::secret::REDACTED;
-use svc_step::{Failure, Status};
 
 use super::report::Check;
 
@@ -126,8 +126,8 @@ pub struct State {
     busy: usize,
     /// This call has come to the point of no return.
     committed_now: bool,
-    /// The hint of the point of no return, which the next step with an effect passes, and what is to be undone behind it.
-    ahead: Option<(String, Vec<Undo>)>,
+    /// The hint of the point of no return, which the next step with an effect passes, and what is to be undone after it.
+    pending_commit: Option<(String, Vec<Undo>)>,
     /// The steps that were told to end.
     ending: BTreeSet<String>,
 }
@@ -162,15 +162,7 @@ impl State {
 
 impl Run {
     /// A run whose directory is there and empty, or is that of a resumed run.
-    pub fn new(
-        script: String,
-        journal: Journal,
-        state_dir: PathBuf,
-        caller: Caller,
-        dry_run: bool,
-        verbose: bool,
-        attached: bool,
-    ) -> Self {
+    pub fn new(script: String, journal: Journal, state_dir: PathBuf, caller: Caller) -> Self {
         let attempts = journal.attempts();
         let state = State {
             notes: journal.notes(),
@@ -182,9 +174,9 @@ impl Run {
             id: journal.id().to_owned(),
             journal,
             state_dir,
-            dry_run,
-            verbose,
-            attached,
+            dry_run: false,
+            verbose: false,
+            attached: false,
             resumed: false,
             rerun_installer: false,
             private: Vec::new(),
@@ -247,7 +239,7 @@ impl Run {
             self.terminate(None);
         }
         let mut state = self.state();
-        (state.ended, state.ahead) = (true, None);
+        (state.ended, state.pending_commit) = (true, None);
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
@@ -311,8 +303,8 @@ impl Run {
             if state.notes.commit.is_some() && !state.committed_now && !undo.always {
                 return;
             }
-            let State { undo: list, ahead, .. } = state;
-            let list = ahead.as_mut().map_or(list, |(_, behind)| behind);
+            let State { undo: list, pending_commit, .. } = state;
+            let list = pending_commit.as_mut().map_or(list, |(_, after_commit)| after_commit);
             list.retain(|other| other.name != undo.name);
             list.push(undo);
         })
@@ -329,26 +321,26 @@ impl Run {
     /// # Errors
     /// As [`Run::note_started`].
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
-        self.state().ahead = Some((hint.to_owned(), Vec::new()));
+        self.state().pending_commit = Some((hint.to_owned(), Vec::new()));
         if self.committed().is_some() { self.pass_commit() } else { Ok(()) }
     }
 
     /// Nothing of what was done is undone from here on.
     fn pass_commit(&self) -> Result<(), Failure> {
         let mut state = self.state();
-        let Some((hint, behind)) = state.ahead.clone() else { return Ok(()) };
+        let Some((hint, after_commit)) = state.pending_commit.clone() else { return Ok(()) };
         let notes = Notes { commit: Some(hint), ..state.notes.clone() };
-        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(behind).collect();
+        let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(after_commit).collect();
         // What nobody could read after a kill has not happened: the undos stay.
         self.keep_notes(&notes, &undo)?;
-        (state.notes, state.undo, state.committed_now, state.ahead) = (notes, undo, true, None);
+        (state.notes, state.undo, state.committed_now, state.pending_commit) = (notes, undo, true, None);
         Ok(())
     }
 
     /// The undos that the next step drops; none where the point of no return is not the next thing.
     pub fn undos_before_commit(&self) -> Option<Vec<Undo>> {
         let state = self.state();
-        state.ahead.is_some().then(|| state.undo.clone())
+        state.pending_commit.is_some().then(|| state.undo.clone())
     }
 
     /// The step that passed the point of no return was not begun after all.
@@ -403,14 +395,6 @@ pub fn disk_space_hint(folder: &Path) -> String {
     format!("Free disk space for {}, then run the same command again.", folder.display())
 }
 
-/// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.
-pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
-    let mut name = files.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
-}
-
 impl From<&Failure> for Failed {
     fn from(failure: &Failure) -> Self {
         Self {
@@ -421,11 +405,6 @@ impl From<&Failure> for Failed {
             hint: failure.hint.clone(),
         }
     }
-}
-
-/// The status of the contract that a script was told to end with.
-pub fn status_of(code: u8) -> Status {
-    Status::ALL.into_iter().find(|status| status.code() == code).unwrap_or(Status::Failed)
 }
 
 #[cfg(test)]
@@ -440,7 +419,7 @@ mod tests {
     fn step_registered_after_termination_gets_sigterm() {
         let made = Made::new("svc-upgrade");
         let caller = Caller { environment: Vec::new() };
-        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller, false, false, false);
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller);
         for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
             run.state().started.insert(step.to_owned(), None);
             run.terminate(told.as_ref().map(<[String; 1]>::as_slice));

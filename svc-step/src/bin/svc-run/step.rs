@@ -14,18 +14,18 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::file::Existing;
-use svc_step::journal::{self, Journal, Kind};
+use svc_step::journal::{self, Journal, Kind, with_ending};
 use svc_step::reporter::shell_quoted;
 use svc_step::work::{Lost, Work};
 use svc_step::{Failure, Status, file};
 
 use super::console;
 use super::external;
-use super::misuse::{self, Printed};
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
-use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, disk_space_hint, with_ending};
+use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, disk_space_hint};
+use super::usage_error::{self, Printed};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
 const RESERVED_FOR_A_DOCUMENT: u64 = 1024 * 1024;
@@ -299,7 +299,7 @@ fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32, printed: &Pr
     let path = with_ending(files, "json");
     let mut document = journal::document_in(&path);
     if document.is_none() && status == i32::from(Status::Usage.code()) && !is_disk_full(run) {
-        document = misuse::document(run, step, &printed.text());
+        document = usage_error::document(run, step, &printed.text());
         if let Some(document) = &document {
             let text = serde_json::to_vec(document).unwrap_or_default();
             let _ = file::write_whole(&path, &text, 0o600, Existing::Replace);
@@ -324,7 +324,7 @@ fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32, printed: &Pr
 }
 
 fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status: i32) -> Failure {
-    let status = u8::try_from(status).ok().filter(|code| (1..=9).contains(code)).map_or(Status::Failed, super::run::status_of);
+    let status = Status::of_failure(status);
     let Some(error) = document.and_then(|document| document.error.as_ref()) else {
         if is_disk_full(run) {
             let message =
@@ -340,11 +340,8 @@ fn failure_of(run: &Run, step: &Step, document: Option<&Document<Value>>, status
         return Failure::new(status, "no_document", format!("{message}; see {}.", log.display()))
             .hint(format!("Read {}, then run the same command again.", log.display()));
     };
-    let mut failure = Failure::new(status, &error.code, error.message.clone());
-    failure.hint = console::hint_of(&run.script, document).or_else(|| error.hint.clone());
-    failure.retryable = error.retryable;
-    failure.causes.clone_from(&error.causes);
-    failure
+    let failure = error.clone().into_failure(status);
+    Failure { hint: console::hint_of(&run.script, document).or(failure.hint), ..failure }
 }
 
 /// Whether a document that is not there may be lost of that.

@@ -245,11 +245,11 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
             .map(|()| 0),
         Request::Commit { hint } => run.commit(&hint).map(|()| 0),
         Request::Verdict => verdict(run).map(|()| 0),
-        Request::Note { key, values, list, from } => {
-            fact_value(run, values, list, from).and_then(|value| run.fact(&key, value)).map(|()| 0)
-        }
+        Request::Note { key, values, list } => run.fact(&key, fact_value(values, list)).map(|()| 0),
         Request::Warn { code, text } => run.warn(&code, text, false).map(|()| 0),
-        Request::Fail { status, code, text, hint } => Err(Failure::new(super::run::status_of(status), &code, text).hint(hint)),
+        Request::Fail { status, code, text, hint } => {
+            Err(Failure::new(Status::of_failure(status.into()), &code, text).hint(hint))
+        }
     };
     drop(busy);
     if let Err(failure) = &done {
@@ -278,21 +278,14 @@ fn start(run: &Arc<Run>, wanted: protocol::Step) {
 }
 
 /// The value of a fact.
-fn fact_value(run: &Run, values: Vec<String>, list: bool, from: Option<String>) -> Result<Value, Failure> {
-    let first = values.first().map_or("", String::as_str);
-    if let Some(step) = from {
-        let document =
-            run.journal().attempt(&step).and_then(|one| one.document).and_then(|document| serde_json::to_value(document).ok());
-        let found = document.as_ref().and_then(|document| document.pointer(&first.replace('.', "/")));
-        return Ok(found.cloned().unwrap_or(Value::Null));
-    }
-    Ok(match (list, first) {
+fn fact_value(values: Vec<String>, list: bool) -> Value {
+    match (list, values.first().map_or("", String::as_str)) {
         (true, _) => Value::Array(values.into_iter().map(Value::String).collect()),
         (false, "true") => Value::Bool(true),
         (false, "false") => Value::Bool(false),
         (false, "") => Value::Null,
         (false, text) => Value::String(text.to_owned()),
-    })
+    }
 }
 
 /// Waits for all; the first that fails ends the others at once, unless all are to be finished.
@@ -340,11 +333,7 @@ fn verdict(run: &Run) -> Result<(), Failure> {
             if count > 1 {
                 failed.message = format!("{count} checks failed. {}", failed.message);
             }
-            let failure = Failure::new(
-                super::run::status_of(u8::try_from(failed.status).unwrap_or(1)),
-                &failed.code,
-                failed.message.clone(),
-            );
+            let failure = Failure::new(Status::of_failure(failed.status), &failed.code, failed.message.clone());
             run.fail(failed);
             Err(failure)
         }

@@ -135,7 +135,7 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
 /// The directory of the snapshot repository, without links, since restic copies a link as a link; none if it is no directory.
 fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result<Option<PathBuf>, Failure> {
     let again = || format!("Then:\n  {}", shell_quoted(&["svc-offsite", "push", &args.point]));
-    let Listed { snapshots } = Received::read(call, &args.snapshots, &["svc-snap.list/1"], Accept::Good)?.result()?;
+    let Listed { snapshots } = Received::read(call, &args.snapshots, &["svc-snap.list/1"], Accept::Successful)?.result()?;
     if snapshots.iter().any(|one| one.state == "IN_PROGRESS") {
         let message = "A snapshot is being written to the snapshot repository.";
         return Err(Failure::unavailable("server_busy", message).hint(format!("Wait until it has ended. {}", again())));
@@ -146,7 +146,7 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
         call.warn("not_restored", message);
         return Ok(None);
     }
-    let Shown { snapshot } = Received::read(call, &args.snapshot, &["svc-snap.show/1"], Accept::Good)?.result()?;
+    let Shown { snapshot } = Received::read(call, &args.snapshot, &["svc-snap.show/1"], Accept::Successful)?.result()?;
     let found = args.repository.as_ref().filter(|directory| directory.join(format!("snap-{}.dat", snapshot.uuid)).exists());
     found.map(|directory| point::real(directory)).map(Some).ok_or_else(|| {
         let directory =

@@ -42,8 +42,8 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     }
 }
 
-/// What svc-point has found and removed, also where it failed: its documents say it. Gives what is kept of an incomplete restore point, as
-/// a sentence for the message.
+/// What svc-point has found and removed, also where it failed, and what a rehearsal has found: their documents say it. Gives what is kept
+/// of an incomplete restore point, as a sentence for the message.
 fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt]) -> Option<String> {
     let mut sentence = None;
     for attempt in attempts {
@@ -57,6 +57,11 @@ fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt]) -> Op
                 sentence = result.get("message").and_then(Value::as_str).map(ToOwned::to_owned);
                 &[]
             }
+            "svc-point.rehearsal/1" if document.ok => {
+                facts.insert("rehearsal".to_owned(), result.clone());
+                &[]
+            }
+            "svc-rehearse.run/1" if document.ok => &["rehearsal"],
             _ => &[],
         };
         facts.extend(keys.iter().filter_map(|key| Some(((*key).to_owned(), result.get(*key)?.clone()))));

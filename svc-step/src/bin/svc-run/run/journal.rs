@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use svc_step::Failure;
 use svc_step::file::{self, Existing};
-use svc_step::journal::{Kind, Notes, Undo};
+use svc_step::journal::{Kind, Notes, Undo, with_ending};
 
-use super::{Run, State, disk_space_hint, with_ending};
+use super::{Run, State, disk_space_hint};
 use crate::{console, external};
 
 impl Run {
@@ -49,7 +49,7 @@ impl Run {
         };
         let path = with_ending(files, "started");
         // A check is asked again, whatever became of it.
-        if kind == Kind::Check || self.state().ahead.is_none() {
+        if kind == Kind::Check || self.state().pending_commit.is_none() {
             return self.write(&path, text.as_bytes(), kind != Kind::Check);
         }
         // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being recorded.

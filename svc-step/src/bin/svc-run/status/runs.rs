@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use svc_step::document::Document;
-use svc_step::journal::{self, Attempt, Journal, Kind};
+use svc_step::journal::{self, Attempt, Journal, Kind, with_ending};
 use svc_step::reporter::shell_quoted;
 use svc_step::steps;
 
 use super::{Pending, State, StatusResult, pending, steps};
 use crate::end::NOTHING_CHANGED;
-use crate::run::with_ending;
-use crate::{again, external};
+use crate::{command_line, external};
 
 /// The runs of a state directory, the newest first.
 pub struct Runs<'a> {
@@ -80,7 +79,7 @@ impl<'a> Runs<'a> {
             }
             (None, Some(document), None) => {
                 let hint = document.error.as_ref().and_then(|error| error.hint.clone());
-                (State::Failed, how_it_ended(last.as_ref()), Some(hint.unwrap_or_else(|| again::hint(&run.plan()))))
+                (State::Failed, how_it_ended(last.as_ref()), Some(hint.unwrap_or_else(|| command_line::hint(&run.plan()))))
             }
             (None, None, None) => (State::Interrupted, how_it_ended(None), Some(self.after_kill(run))),
         };
@@ -158,10 +157,10 @@ impl<'a> Runs<'a> {
                 None if run.has_begun(steps::FIRST_HOP) => hops(run),
                 // What is complete then is not undone.
                 None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
-                    again::hint(&run.plan())
+                    command_line::hint(&run.plan())
                 }
-                None if has_changed(run) => again::hint(&run.plan()),
-                None => format!("{NOTHING_CHANGED} {}", again::hint(&run.plan())),
+                None if has_changed(run) => command_line::hint(&run.plan()),
+                None => format!("{NOTHING_CHANGED} {}", command_line::hint(&run.plan())),
             },
         }
     }

@@ -28,7 +28,7 @@ pub const SAME_COMMAND: &str = "Run the same command again";
 
 /// A command line.
 #[derive(Debug, PartialEq, Eq)]
-struct Again {
+struct CommandLine {
     /// As it is typed.
     line: String,
     /// Whether some of its words are recorded nowhere.
@@ -43,13 +43,13 @@ pub fn hint(plan: &Plan) -> String {
 }
 
 /// The command line of a run; none where its plan was lost.
-fn command(plan: &Plan) -> Option<Again> {
+fn command(plan: &Plan) -> Option<CommandLine> {
     let mut words = vec![plan.program().to_owned()];
     if words == [""] {
         return None;
     }
     words.extend(without_redacted(plan));
-    Some(Again { line: shell_quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
+    Some(CommandLine { line: shell_quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
 }
 
 /// The arguments of a run without those that were not recorded whole; a file has its whole path.

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misuse_error_and_hint_are_read_from_output() {
+    fn usage_error_and_hint_are_read_from_output() {
         for (printed, sentence, hint) in [
             (
                 "2026 step x\nerror: invalid value 'a' for '--kind <KIND>'\n  [possible values: b, c]\n\nFor more information, try '--help'.\n",
