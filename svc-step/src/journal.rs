@@ -382,7 +382,8 @@ impl Journal {
     #[must_use]
     pub fn replaced_by(&self) -> Option<Self> {
         let later = runs(self.dir.parent()?.parent()?).into_iter().take_while(|other| other.id() > self.id());
-        let replaces = |other: &Self| other.has_changed_the_service() || other.ignores_unfinished() && other.is_ok();
+        let changes = |other: &Self| other.has_changed_the_service() || other.has_begun(steps::INSTALLER);
+        let replaces = |other: &Self| changes(other) || other.ignores_unfinished() && other.is_ok();
         later.filter(|other| replaces(other) && !other.is_within(self.id())).last()
     }
 

@@ -635,11 +635,11 @@ fn partial_dump_is_refused_for_in_place_or_drop_old() {
     case.sql("SELECT lo_from_bytea(0, 'x')");
     let message = refused("--drop-old", &inserts);
     assert!(message.contains("pg_largeobject_metadata"), "{message}");
-    // A dump by svc-pgdump is complete: the table is younger.
+    // A dump by svc-pgdump is complete: the table is younger, as after each upgrade that adds one.
     case.backup();
     case.sql("CREATE TABLE younger AS SELECT 1 AS n");
     let ran = case.tool().args(["--drop-old", "--dry-run"]).arg(case.path("backup.sql")).run().ok();
-    assert!(lacking(&ran).unwrap().contains("public.younger"), "{ran}");
+    assert!(lacking(&ran).is_none(), "{ran}");
 }
 
 #[test]

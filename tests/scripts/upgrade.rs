@@ -348,7 +348,7 @@ fn upgrade_dry_run_prints_commands_that_upgrade() {
     let refused = dry_run().arg("<redacted>").run();
     assert_eq!(refused.status, 2, "{refused}");
     // Whoever cannot roll back afterwards is told so before.
-    let unknown = dry_run().arg("1").env("SVC_UNINSTALL", "").run().ok().warns("settings_invalid");
+    let unknown = dry_run().arg("1").env("SVC_UNINSTALL", "").talks().run().ok().warns("settings_invalid");
     assert!(unknown.lines("plan").iter().any(|line| line.contains("svc-unit start")), "{unknown}");
     for wanted in ["svc-unit stop", "svc-snap create", "svc-pgdump", "updry-2.0.1.run", "svc-unit start"] {
         assert!(ran.lines("plan").iter().any(|line| line.contains(wanted)), "{wanted} is not in\n{ran}");

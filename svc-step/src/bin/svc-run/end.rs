@@ -166,7 +166,7 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
                 // One that has begun to change the service is resumed itself.
                 let helps = committed
                     .map(|(helps, _)| helps)
-                    .filter(|_| super::status::rolled_back_by(&run.state_dir, &run.journal()).is_none());
+                    .filter(|_| super::status::rolled_back_by(&run.state_dir, run.journal()).is_none());
                 join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, helps])
             }
         };

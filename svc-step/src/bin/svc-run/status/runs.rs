@@ -113,10 +113,12 @@ impl<'a> Runs<'a> {
     /// What to run where what the run had to say does not hold any more: an upgrade that was rolled back, or that another one followed.
     fn superseded(&self, run: &Journal) -> Option<String> {
         let of = |script: &'static str| self.runs.iter().filter(move |other| other.script() == script);
-        let later = || run.replaced_by().filter(|_| !run.is_ok() && run.has_changed_the_service());
-        let has_replaced = |later: Journal| format!("A later run has replaced it:\n  svc-run status {}", later.id());
+        let has_replaced = |run: &Journal| {
+            let later = run.replaced_by().filter(|_| !run.is_ok())?;
+            Some(format!("A later run has replaced it:\n  svc-run status {}", later.id()))
+        };
         if run.script() != "svc-upgrade" {
-            return later().map(has_replaced);
+            return has_replaced(run).filter(|_| run.has_changed_the_service());
         }
         let last_hop = || of("svc-upgrade").find(|other| other.plan().parent.as_deref() == Some(run.id())).cloned();
         let run = if run.has_begun(steps::FIRST_HOP) { last_hop()? } else { run.clone() };
@@ -133,7 +135,7 @@ impl<'a> Runs<'a> {
                 format!("Its rollback has begun. To continue it:\n  svc-rollback --resume {id}")
             });
         }
-        later().map(has_replaced)
+        has_replaced(&run)
     }
 
     pub fn rolled_back_by(&self, run: &Journal) -> Option<Journal> {

@@ -100,7 +100,7 @@ fn run_state_and_next_command_follow_journal() {
             },
             State::Superseded,
             "It was interrupted.",
-            Some("A later upgrade has begun since:\n  svc-upgrade --status 20261120t030003z-upgrade"),
+            Some("A later run has replaced it:\n  svc-run status 20261120t030003z-upgrade"),
         ),
     ];
     for (name, make, state, message, next) in cases {
