@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use svc_step::document::Document;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Plan};
-use svc_step::{Failure, Status, signals};
+use svc_step::{Failure, signals};
 
 use super::recover::Recovered;
 use super::report::{self, Outcome, RunResult};
@@ -229,11 +229,6 @@ fn step_environment(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsStri
 /// Writes the last document into the journal and on stdout, tells a person, and ends.
 fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option<i32>) -> (End, Document<RunResult>) {
     let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
-    // What is refused has changed nothing.
-    if outcome.status == i32::from(Status::Refused.code()) && document.changed == Some(true) {
-        outcome.status = i32::from(Status::Failed.code());
-        document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
-    }
     if !run.dry_run {
         let path = run.journal().document_path();
         let text = serde_json::to_vec(&document).unwrap_or_default();
