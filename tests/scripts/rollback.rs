@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use svc_tests::journey::{assert_back, assert_content_back, id_of, installed, journal, once_free, point_of, signal_at, upgraded};
-use svc_tests::product::Product;
+use svc_tests::journey::{
+    assert_back, assert_content_back, copy_folder, id_of, installed, journal, once_free, point_of, signal_at, upgraded,
+};
+use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
-use svc_tests::tool::Tool;
+use svc_tests::tool::{Ran, Tool};
 use svc_tests::{os, wait};
 
 const A_WHILE: Duration = svc_tests::wait::HANG;
@@ -208,7 +210,7 @@ fn while_polling_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl FnOn
 
 #[test]
 fn previous_data_is_swapped_back_by_printed_commands() {
-    let (product, _, _) = upgraded("rbkept");
+    let (product, _, upgrade) = upgraded("rbkept");
     product.tool("svc-rollback").arg("--discard-previous").run().fails(4, "swap_not_found").unchanged();
     product.tool("svc-unit").arg("stop").run().ok();
     let newer = product.content().unwrap();
@@ -220,12 +222,23 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     assert_eq!(ran.lines("discard_previous").len(), 2, "{ran}");
 
     // The content comes back first, and then the version that it belongs to.
-    let lines = ran.lines("swap_back");
-    let (content, version) = lines.split_at(3);
-    content.iter().for_each(|line| product.typed(line));
-    assert_eq!(product.content().unwrap(), newer);
-    version.iter().for_each(|line| product.typed(line));
-    assert!(product.marker() == "2.0.1" && product.is_active());
+    let typed_back = |ran: &Ran, newer: &Content| {
+        let lines = ran.lines("swap_back");
+        let (content, version) = lines.split_at(3);
+        content.iter().for_each(|line| product.typed(line));
+        assert_eq!(product.content().unwrap(), *newer);
+        version.iter().for_each(|line| product.typed(line));
+        assert!(product.marker() == "2.0.1" && product.is_active());
+    };
+    typed_back(&ran, &newer);
+    // The same where the restore point is not known as that of the upgrade.
+    let copy = product.path("another point");
+    copy_folder(&point_of(&upgrade), &copy);
+    product.tool("svc-unit").arg("stop").run().ok();
+    let newer = product.content().unwrap();
+    product.tool("svc-rollback").arg("--discard-previous").run().ok().changed();
+    let ran = product.tool("svc-rollback").arg(&copy).run().ok().changed();
+    typed_back(&ran, &newer);
 
     assert!(!product.copies().is_empty());
     let discard = || product.tool("svc-rollback").arg("--discard-previous");

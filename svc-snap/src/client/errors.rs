@@ -126,7 +126,7 @@ const RULES: &[Rule] = &[
         "Remove indices that are not needed, or raise cluster.max_shards_per_node.")
         .on(&["validation_exception", "illegal_argument_exception"], &["shards open"]),
     Rule::new(Status::Refused, "index_blocked", "The index or the cluster does not take changes at present.",
-        "The cause names the block; a full disk sets one by itself and removes it when there is disk space again.")
+        "The cause names the block. One of an index is removed by PUT /INDEX/_settings {\"index.blocks.BLOCK\": null}; one that a full disk has set goes when there is disk space again.")
         .on(&["cluster_block_exception"], &["FORBIDDEN", "TOO_MANY_REQUESTS"]),
     // A server that has lost its cluster, or another node, does not know what the other side went on to do.
     UNAVAILABLE.unknown()
