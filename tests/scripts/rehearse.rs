@@ -68,6 +68,8 @@ fn rehearsal_verifies_newest_valid_point_without_trace() {
     let (index, alias) = ("/rhgood-probe-1", "rhgood-probe");
     product.host.search.ask("PUT", index, Some(&json!({"aliases": {alias: {}}}))).unwrap();
     rehearse(&product).run().fails(4, "point_not_found").unchanged();
+    let planned = rehearse(&product).args(["--or-backup", "--dry-run"]).talks().run().ok().unchanged();
+    assert!(planned.lines("plan").iter().any(|line| line.starts_with("svc-backup ")), "{planned}");
     let point = point_of(&product.tool("svc-backup").args(["--kind", "nightly"]).run().ok());
     // Newer ones, none of them good.
     let later = |name: &str| {
