@@ -103,15 +103,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         let found = found.find(|(run, point)| wanted(run, point));
         (found.is_some() || ended).then_some(found)
     };
-    let what = "the script to come to the point, or to its end";
-    // One that is killed need not be at that very step; a disk that is filled too late is filled at another one, and after the
-    // exit status of an external command its document comes at once.
-    let found = if how.fills().is_some() || matches!(how, How::Lost(_)) {
-        wait::promptly(what, A_WHILE, probe)
-    } else {
-        wait::until(what, A_WHILE, probe)
-    };
-    let found = found.unwrap();
+    let found = wait::promptly("the script to come to the point, or to its end", A_WHILE, probe).unwrap();
     if found.is_some() && script.is_running() {
         match how {
             How::Killed | How::Lost(_) => script.signal_group(Signal::SIGKILL),
