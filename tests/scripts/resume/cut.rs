@@ -109,7 +109,9 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             How::Killed | How::Lost(_) => script.signal_group(Signal::SIGKILL),
             How::Alone => script.signal(Signal::SIGKILL),
             // One that has ended by itself meanwhile was interrupted too late.
-            How::Script => script.child_now("bash").into_iter().for_each(|bash| kill(bash, Signal::SIGKILL).unwrap()),
+            How::Script => {
+                let _ = script.child_now("bash").map(|bash| kill(bash, Signal::SIGKILL));
+            }
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
             How::Full(_) | How::Crowded(_) => {

@@ -61,6 +61,10 @@ pub fn finish(
         signal = Some(late);
         failed = Some(interrupted(late, failed));
     }
+    // A full disk that takes no notes takes their removal: what was undone must not be resumed.
+    if left.is_empty() && run.committed().is_none() && run.journal().notes().commit.is_some() {
+        let _ = std::fs::remove_file(run.dir().join("notes.json"));
+    }
     let mut left: Vec<String> = left.iter().map(|undo| undo::command_line(run, undo)).collect();
     // A run that this one called was killed, and its tools may be running still: the next call undoes what it has left.
     let is_own = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && !other.left_to_undo().is_empty();
