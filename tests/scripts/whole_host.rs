@@ -463,6 +463,8 @@ impl Machine {
                 None => break,
             }
         }
+        // Whatever fails after it is explained by that.
+        eprintln!("{said:#?}");
         let version = self.typed("cat /opt/svc/current-version").trim().to_owned();
         let content = self.content();
         let shape = if version == "2.0.1" { 3 } else { 2 };
