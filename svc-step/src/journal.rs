@@ -373,18 +373,22 @@ impl Journal {
     /// Whether a later run has changed the service: what this one had stopped is not to be started in the middle of that.
     #[must_use]
     pub fn is_superseded(&self) -> bool {
-        let Some(state_dir) = self.dir.parent().and_then(Path::parent) else { return false };
-        runs(state_dir).iter().take_while(|other| other.id() > self.id()).any(Self::has_changed_the_service)
+        self.later().any(|other| other.has_changed_the_service())
+    }
+
+    /// The runs that have begun after it, the newest first.
+    fn later(&self) -> impl Iterator<Item = Self> {
+        let all = self.dir.parent().and_then(Path::parent).map(runs).unwrap_or_default();
+        all.into_iter().take_while(|other| other.id() > self.id())
     }
 
     /// The run after which this one has nothing to resume: a later one that has changed the service, save those that this one has called;
     /// or one that was told that what was unfinished is repaired, and ended well.
     #[must_use]
     pub fn replaced_by(&self) -> Option<Self> {
-        let later = runs(self.dir.parent()?.parent()?).into_iter().take_while(|other| other.id() > self.id());
         let changes = |other: &Self| other.has_changed_the_service() || other.has_begun(steps::INSTALLER);
         let replaces = |other: &Self| changes(other) || other.ignores_unfinished() && other.is_ok();
-        later.filter(|other| replaces(other) && !other.is_within(self.id())).last()
+        self.later().filter(|other| replaces(other) && !other.is_within(self.id())).last()
     }
 
     /// Whether the newest attempt of a step is ok.

@@ -77,7 +77,7 @@ fn checked(args: &AgeArgs, age: Option<Duration>, hint: &str, mut result: Age) -
 }
 
 /// None where it is dated in the future: nothing would be too old until then.
-fn age(made: Timestamp) -> Option<Duration> {
+pub(crate) fn age(made: Timestamp) -> Option<Duration> {
     Duration::try_from(Timestamp::now().duration_since(made)).ok()
 }
 

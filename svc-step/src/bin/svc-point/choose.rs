@@ -14,6 +14,7 @@ use svc_step::settings::{default_of, variable};
 use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
+use crate::age::age;
 use crate::point::{self, About, BackupDir, SUMS, State};
 
 /// How many restore points a hint names.
@@ -143,7 +144,7 @@ fn newest_valid(args: &ChooseArgs, call: &Call) -> Result<PathBuf, Failure> {
 
 /// How long ago a time is; nothing where it is in the future.
 pub(crate) fn older(made: Timestamp) -> Duration {
-    Duration::try_from(Timestamp::now().duration_since(made)).unwrap_or_default()
+    age(made).unwrap_or_default()
 }
 
 /// The restore point of the last upgrade, unless something has happened since.

@@ -114,7 +114,7 @@ impl<'a> Runs<'a> {
     fn superseded(&self, run: &Journal) -> Option<String> {
         let of = |script: &'static str| self.runs.iter().filter(move |other| other.script() == script);
         let has_replaced = |run: &Journal| {
-            let later = run.replaced_by().filter(|_| !run.is_ok())?;
+            let later = if run.is_ok() { None } else { run.replaced_by() }?;
             Some(format!("A later run has replaced it:\n  svc-run status {}", later.id()))
         };
         if run.script() != "svc-upgrade" {
