@@ -12,6 +12,7 @@ backup_checks() { # CHECK...: whether a restore point can be made; each is a `pr
   # The last dump's size is the best estimate; `space` compares it with the free disk space.
   if ((${#last[@]})); then output=(--output "${last[-1]}" --force); fi
   "$@" unit -- svc-unit status
+  ((${#ready[@]} == 0)) || "$@" ready -- svc-unit start --dry-run "${ready[@]}"
   "$@" search -- svc-snap health
   "$@" repository -- svc-snap verify
   "$@" backup-directory -- svc-point create "$point" --dry-run

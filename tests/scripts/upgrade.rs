@@ -159,6 +159,9 @@ fn failed_check_refuses_upgrade_before_stop() {
     let away = away.fails(5, "search_unreachable").unchanged();
     assert_eq!(away.failed_checks(), ["search", "repository", "database"], "{away}");
 
+    // What the start would be refused for is found before the stop.
+    let wrong = product.upgrade().env("SVC_READY_URL", "no url").run().fails(2, "settings_invalid").unchanged();
+    assert_eq!(wrong.failed_checks(), ["ready"], "{wrong}");
     // Of two, the one that is told of is the first.
     fs::write(product.backup_dir(), "in the way").unwrap();
     let two = product.upgrade().env("SVC_DATABASE", "uprefuse_none").run().refused("name_in_use");
