@@ -226,6 +226,21 @@ fn failed_run_reports_what_it_leaves_in_place() {
 }
 
 #[test]
+fn nothing_begins_in_script_whose_supervisor_was_killed() {
+    let bare = Bare::default();
+    let script = bare.path("own scripts/mine");
+    // The kill may come before bash has: then its parent is another one from the start, as it is here for what the script calls.
+    let gone = "kill -9 \"$SVC_SUPERVISOR\"; while kill -0 \"$SVC_SUPERVISOR\" 2>/dev/null; do sleep 0.01; done";
+    let again = format!("'{}' 2>said || touch refused; touch ended", script.display());
+    let does = format!("cd \"$SVC_INSTALL_DIR\"\n[[ ! -e first ]] || exit 0\ntouch first\n{gone}\n{again}\n");
+    assert_eq!(bare.own_script(&does).may_be_killed().run().status, 137);
+    wait::until("the call of the script to end", A_WHILE, || bare.path("ended").exists().then_some(())).unwrap();
+    let said = fs::read_to_string(bare.path("said")).unwrap();
+    assert!(said.contains("The supervisor of the run is gone.") && bare.path("refused").exists(), "{said}");
+    once_free(|| bare.tool("svc-run", &["recover"])).ok();
+}
+
+#[test]
 fn partly_failed_recover_removes_printed_secret() {
     let bare = Bare::default();
     bare.has_version("1.15.5");

@@ -17,7 +17,7 @@ use svc_step::{Failure, deadline, settings};
 
 use super::run::{Caller, Run, disk_space_hint};
 use super::supervise::SuperviseArgs;
-use super::{console, external, recover, resume};
+use super::{console, external, protocol, recover, resume};
 
 /// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
 pub const SHORTLY: Duration = Duration::from_secs(1);
@@ -84,6 +84,12 @@ pub fn begin(
 
 /// Refuses a call that no run could be made of.
 fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<(), Failure> {
+    // The supervisor was killed before its script had come here: what that began now would be a run that nobody has asked for any more.
+    if std::env::var_os("SVC_SUPERVISOR").is_some()
+        && let Some(run) = std::env::var_os("SVC_RUN_DIR")
+    {
+        drop(protocol::connect(Path::new(&run))?);
+    }
     // It was copied from a journal; the installer would get it as it stands.
     if private_values(&external::arguments(&args.script), &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");

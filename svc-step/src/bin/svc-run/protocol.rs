@@ -2,6 +2,7 @@
 //! directory.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
@@ -121,18 +122,27 @@ pub fn close(run: &Path) {
     let _ = std::fs::remove_file(run.join(SOCKET));
 }
 
-/// Asks the supervisor of a run.
+/// The way to the supervisor of a run.
 ///
 /// # Errors
 /// It is gone (1).
-pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
-    let gone = |error: &dyn std::fmt::Display| {
-        Failure::fault("The supervisor of the run is gone.")
-            .hint("The next call of any script finishes what is left. To see it:\n  svc-run status")
-            .cause(error.to_string())
-    };
+pub fn connect(run: &Path) -> Result<UnixStream, Failure> {
     let folder = File::open(run).map_err(|error| gone(&error))?;
-    let mut stream = UnixStream::connect(address(&folder)).map_err(|error| gone(&error))?;
+    UnixStream::connect(address(&folder)).map_err(|error| gone(&error))
+}
+
+fn gone(error: &dyn Display) -> Failure {
+    Failure::fault("The supervisor of the run is gone.")
+        .hint("The next call of any script finishes what is left. To see it:\n  svc-run status")
+        .cause(error.to_string())
+}
+
+/// Asks the supervisor of a run.
+///
+/// # Errors
+/// As [`connect`].
+pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
+    let mut stream = connect(run)?;
     send(&mut stream, request).map_err(|error| gone(&error))?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).map_err(|error| gone(&error))?;
