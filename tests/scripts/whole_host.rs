@@ -179,7 +179,8 @@ impl Machine {
                 "[Unit]\nDescription=OpenSearch\nAfter=network.target\n\n[Service]\nUser=opensearch\nGroup=opensearch\n\
                  Environment=OPENSEARCH_JAVA_HOME=/usr/share/jdk OPENSEARCH_PATH_CONF=/etc/opensearch OPENSEARCH_TMPDIR=/var/tmp/opensearch\n\
                  WorkingDirectory=/var/lib/opensearch\nExecStart=/usr/share/opensearch/bin/opensearch\n\
-                 ExecStartPost=/bin/sh -c 'until curl -fgs -o /dev/null http://{listens_at}:{search_port}/_cluster/health; do sleep 0.2; done'\n\
+                 ExecStartPost=/bin/sh -c 'until curl -fgs -o /dev/null \
+                 http://{listens_at}:{search_port}/_cluster/health?wait_for_status=yellow; do sleep 0.2; done'\n\
                  SuccessExitStatus=143\nTimeoutStartSec=600\nLimitNOFILE=65535\n\n[Install]\nWantedBy=multi-user.target"
             ),
         );
