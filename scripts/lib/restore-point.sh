@@ -65,8 +65,6 @@ stage_both() {
   start stage-search -- svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}"
   start stage-database -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
   finish stage-search stage-database
-}
-swaps_possible() {
   step "${impossible[@]}" swap-search-possible -- svc-snap swap --from @stage-search --exact "${drop_old[@]}" --dry-run
   step "${impossible[@]}" swap-database-possible -- svc-pgrestore swap --from @stage-database "${drop_old[@]}" --dry-run
 }

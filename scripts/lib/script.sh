@@ -53,10 +53,9 @@ common_argument() {
   case $1 in
     --status) exec svc-run status --script "$script" "${@:2}" ;;
     --resume) if [[ ${2-} =~ ^([^-].*/)?[0-9]{8}t[0-9]{6}z- ]]; then common+=("--resume=$2") taken=2; else common+=("$1"); fi ;;
-    --rerun-installer | --attached | --dry-run | --json | -v) common+=("$1") ;;
-    --verbose) common+=(-v) ;;
+    --rerun-installer | --attached | --dry-run | --json | -v | --verbose) common+=("$1") ;;
     -h | --help)
-      sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+      sed -n '2,/^$/s/^# \{0,1\}//p' "$0" || exit 1
       printf '%s\n' '' '  --status [RUN]         where a run stands, and what to run next' \
         '  --dry-run, -v          make the checks, print the commands and change nothing; print each step' '' \
         'Exit status: 0 done, 2 usage, 3 refused, 4 not found, 5 unavailable, 7 invalid, 8 another run holds the lock, 9 read the' \

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals as Incoming;
 
 /// ^C reaches a whole process group, and a script of that group hands it on to its steps: one request, told twice.
@@ -67,11 +67,13 @@ impl Signals {
 }
 
 /// From here on no INT, TERM or HUP ends the process by itself. INT and TERM are caught even where they were inherited as ignored (children
-/// that a script started with `&`); an ignored HUP stays ignored (`nohup`).
+/// that a script started with `&`); an ignored HUP stays ignored (`nohup`). Nor does a file that may not grow (`ulimit -f`) end it: the write
+/// fails, and that has a sentence.
 ///
 /// # Errors
 /// The kernel refuses the handlers.
 pub fn caught() -> std::io::Result<Incoming> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let mut wanted = vec![SIGINT, SIGTERM];
     if !inherited_as_ignored(SIGHUP) {
         wanted.push(SIGHUP);

@@ -79,13 +79,14 @@ impl Run {
         })
     }
 
-    /// What is told where the journal's disk does not take any more.
+    /// What is told where the journal's disk does not take any more, or something else keeps it from being written.
     pub fn journal_full(&self, failure: &Failure) -> Failure {
+        let other = failure.hint.clone().filter(|_| failure.code != "out_of_space");
         Failure::failed(
             "journal_full",
             format!("The journal in {} cannot be written, so the next step was not begun.", self.dir().display()),
         )
-        .hint(disk_space_hint(&self.state_dir))
+        .hint(other.unwrap_or_else(|| disk_space_hint(&self.state_dir)))
         .cause(failure.message.clone())
     }
 
