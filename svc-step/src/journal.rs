@@ -80,7 +80,7 @@ impl Notes {
     }
 }
 
-/// One compensation of a run: what undoes a step of its.
+/// An undo of a run: the command that takes back one of its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo {
     /// The step that it is when it is run.

@@ -57,7 +57,7 @@ impl Rule {
 const BUSY: Rule = Rule::new(
     Status::Unavailable,
     "server_busy",
-    "The server is busy with something that cannot run in parallel with this.",
+    "The cluster is running something else that excludes this, such as another snapshot.",
     "Try again in a while; svc-snap list shows snapshots under way.",
 );
 /// It restarts, or has no master; whether the request had an effect is for the table to say.
@@ -271,7 +271,7 @@ fn tls(base: &str, error: &Tls) -> (Failure, Effect) {
 }
 
 fn not_trusted(base: &str) -> Failure {
-    Failure::refused("not_trusted", format!("The server at {base} has no TLS certificate or version that is trusted.")).hint(
+    Failure::refused("not_trusted", format!("The server at {base} has a TLS certificate, or a version of TLS, that is not trusted.")).hint(
         "Name the authority of its certificate with --ca-cert (SVC_SEARCH_CA), write --url with a name that is in the certificate, and check its dates and this host's clock; the cause says which it is.",
     )
 }

@@ -65,7 +65,7 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_KEEP_MAX_AGE",
                 Is("30d"),
-                "Backups older than this go (30d, 4w, 36h), as long as SVC_KEEP_MIN_COUNT are left; none: whatever their age",
+                "Maximum age of a backup (30d, 4w, 36h; none: no limit); SVC_KEEP_MIN_COUNT backups are always kept",
             ),
             of(
                 "SVC_KEEP_MAX_COUNT",
@@ -162,12 +162,12 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_SEARCH_INSECURE",
                 Is("false"),
-                "Trust whatever certificate the server shows: whoever is in between may read and alter everything",
+                "Accept any certificate of the server. Insecure: whoever is in between can read and change everything",
             ),
             of(
                 "SVC_SEARCH_RATE_LIMIT",
                 Is("server"),
-                "How fast: none (no limit), SIZE a second (100mb), or server: leave the cluster's own throttle as it is",
+                "How fast: none (no limit), SIZE a second (100mb), or server: the cluster's own throttle (not set: none while the service is stopped, if SVC_INDICES is *)",
             ),
         ],
     ),

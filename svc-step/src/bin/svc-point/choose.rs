@@ -78,7 +78,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         (None, Some(upgrade)) => of_upgrade(args, call, upgrade)?,
         (None, None) => {
             let message = "No upgrade is recorded here whose installer was started, so no restore point is chosen by itself.";
-            let hint = format!("Name one of: {}\n  svc-rollback ID", names(args, call));
+            let hint = name_another(args, call);
             return Err(Failure::not_found("point_not_found", message).hint(hint).into());
         }
     };
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
     let database = variable("SVC_DATABASE").unwrap_or_else(|| default_of("SVC_DATABASE", args.dir.service()));
     if about.database != database {
         let message = format!("The restore point {id} is of the database {}, and SVC_DATABASE is {database}.", about.database);
-        let hint = format!("Set SVC_DATABASE, or name another restore point: {}", names(args, call));
+        let hint = format!("Set SVC_DATABASE, or name another restore point. {}", name_another(args, call));
         return Err(Failure::refused("settings_invalid", message).hint(hint).into());
     }
     if !about.quiesced {
@@ -197,7 +197,7 @@ fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failur
             path.display(),
             point::SCHEMA
         );
-        Failure::not_found("point_not_found", message).hint(format!("Name one of: {}", names(args, call)))
+        Failure::not_found("point_not_found", message).hint(name_another(args, call))
     })?;
     let damaged = point::damaged_files(call, path, Some(&about.dump()))?;
     if damaged.is_empty() {
@@ -209,10 +209,15 @@ fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failur
         .hint("Copy that file back from wherever the restore point was copied to, or name another restore point."))
 }
 
-/// The newest finalized restore points, for a hint.
-fn names(args: &ChooseArgs, call: &Call) -> String {
+/// The newest restore points that could be taken, for a hint.
+fn name_another(args: &ChooseArgs, call: &Call) -> String {
     let points = point::survey(call, &args.dir.dir(), false).unwrap_or_default();
-    let finalized = points.iter().filter(|point| matches!(point.state, State::Valid | State::Damaged));
-    let names: Vec<&str> = finalized.rev().take(HINTED).map(|point| point.id.as_str()).collect();
-    if names.is_empty() { format!("none in {}", args.dir.dir().display()) } else { names.join(" ") }
+    let valid = points.iter().rev().filter(|point| point.state == State::Valid).take(HINTED);
+    let names: Vec<String> = valid
+        .map(|point| if point.quiesced == Some(true) { point.id.clone() } else { format!("{} (not quiesced)", point.id) })
+        .collect();
+    if names.is_empty() {
+        return format!("There is none in {}. To make one:\n  svc-backup --quiesce", args.dir.dir().display());
+    }
+    format!("Name one of these: {}.", names.join(", "))
 }

@@ -173,7 +173,7 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
     for (schema, name) in DOCUMENTS {
         let (_, path) = given.iter().find(|(given, _)| given == schema).ok_or_else(|| {
             Failure::usage("options_invalid", format!("No document {schema} is given for the restore point."))
-                .hint("svc-point finalize --help")
+                .hint("Pass the documents of svc-confsave save, svc-version current, svc-snap create and svc-pgdump.")
         })?;
         let text = fs::read(path).map_err(|error| Failure::io("read the document", path, &error))?;
         call.effects().happened();

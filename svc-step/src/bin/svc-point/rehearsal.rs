@@ -124,7 +124,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
     let dir = real(&args.dir);
     let about = About::read(&dir).ok_or_else(|| {
         let message = format!("{} is no restore point: its {ABOUT} is absent or invalid.", dir.display());
-        Failure::not_found("point_not_found", message).hint("Name one of those that svc-point list shows.")
+        Failure::not_found("point_not_found", message).hint("To list the restore points:\n  svc-backup --list")
     })?;
     let Search { indices } = Received::read(call, &args.search, &["svc-snap.stage/1"], Accept::Successful)?.result()?;
     let staged = Received::read(call, &args.database, &["svc-pgrestore.stage/1"], Accept::Successful)?;

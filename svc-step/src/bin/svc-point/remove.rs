@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     // Whatever else has no sums is not ours to remove.
     if id.parse::<RunId>().is_err() || dir.is_symlink() {
         let message = format!("{} is no directory of a restore point: its name is no run ID, or it is a link.", dir.display());
-        return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-point list").into());
+        return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-backup --list").into());
     }
     if dir.join(SUMS).exists() {
         call.warn("not_removed", format!("{} is finalized and stays. To remove it:\n  svc-point delete {id}", dir.display()));

@@ -7,7 +7,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.
-const NO_FILE: [&str; 13] = [
+const NO_FILE: [&str; 14] = [
     "--installer-arg",
     "--to",
     "--last-minor",
@@ -15,6 +15,7 @@ const NO_FILE: [&str; 13] = [
     "--uninstall",
     "--resume",
     "--kind",
+    "--version",
     "--because",
     "--delete",
     "--host",

@@ -70,7 +70,7 @@ enum Verb {
         #[arg(required = true)]
         steps: Vec<String>,
     },
-    /// Register what is run where the run fails before `commit`, in reverse order; behind `commit`, where it fails after it
+    /// Register a command that is run, in reverse order, if the run fails before `commit`; registered after `commit`, if it fails later
     Undo {
         name: String,
         /// Not where this step is ok

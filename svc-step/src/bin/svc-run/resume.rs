@@ -33,7 +33,8 @@ pub struct Resumed {
 /// There is no such run (4), it is another script's (2), it ended well or has changed nothing (3), was rolled back or replaced (3).
 pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -> Result<Resumed, Failure> {
     if args.resumable == Resumable::Never {
-        return Err(Failure::usage("not_resumable", format!("{script} has nothing to resume.")).hint("Run it again."));
+        return Err(Failure::usage("not_resumable", format!("{script} has nothing to resume."))
+            .hint(format!("Run it again:\n  {script}")));
     }
     let journal = find(script, asked, state_dir)?;
     let id = journal.id();
@@ -51,7 +52,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
             .hint(format!("svc-rollback --status {}", rollback.id())));
     }
     if let Some(later) = journal.replaced_by() {
-        let message = format!("A later run, {}, has changed the service since, or was told that it is repaired.", later.id());
+        let message = format!("A later run, {}, changed the service since, or was called with --ignore-unfinished.", later.id());
         return Err(Failure::refused("not_resumable", message).hint(format!("svc-run status {}", later.id())));
     }
     if journal.notes().commit.is_none() {

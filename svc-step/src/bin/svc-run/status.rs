@@ -78,7 +78,7 @@ pub enum State {
     Superseded,
 }
 
-/// A compensation that is left to be run.
+/// An undo that is left to be run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pending {
     /// The step that it is.
