@@ -54,7 +54,7 @@ impl Record {
 
     /// Whether the locks of its run are those of this call.
     pub fn is_of_here(&self, call: &Call) -> bool {
-        self.host == Call::host() && self.locks == Self::locks(call)
+        self.host == svc_step::document::host() && self.locks == Self::locks(call)
     }
 }
 
@@ -194,7 +194,7 @@ impl<'a> Current<'a> {
 
     pub fn change(self, call: &Call, set: String, swap: Option<&String>) -> Change<'a> {
         let (run, process) = (call.run_id().to_string(), std::process::id());
-        let (host, locks, swap) = (Call::host(), Record::locks(call), swap.cloned());
+        let (host, locks, swap) = (svc_step::document::host(), Record::locks(call), swap.cloned());
         let record = Record { run, process, host, locks, was: self.was(), set, swap };
         Change { found: self, record, is_answered: false }
     }

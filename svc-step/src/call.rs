@@ -86,12 +86,6 @@ impl Call {
         &self.run_id
     }
 
-    /// The name of the host that it runs on; empty where the kernel does not say it.
-    #[must_use]
-    pub fn host() -> String {
-        nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-    }
-
     /// `$SVC_STATE_DIR`.
     #[must_use]
     pub fn state_dir(&self) -> &Path {

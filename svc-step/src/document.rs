@@ -5,7 +5,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call::Call;
 use crate::failure::Failure;
 use crate::status::Status;
 
@@ -101,7 +100,7 @@ impl<T> Document<T> {
             changed: Some(false),
             dry_run: false,
             run_id: run_id.to_owned(),
-            host: Call::host(),
+            host: host(),
             started_at: started.into(),
             finished_at: finished.into(),
             duration_ms: u64::try_from(finished.as_millisecond() - started.as_millisecond()).unwrap_or(0),
@@ -155,4 +154,10 @@ impl From<Timestamp> for Time {
     fn from(time: Timestamp) -> Self {
         Self(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
     }
+}
+
+/// The name of this host; empty where the kernel does not say it.
+#[must_use]
+pub fn host() -> String {
+    nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

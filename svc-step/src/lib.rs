@@ -8,6 +8,7 @@
 pub mod action;
 pub mod call;
 pub mod child;
+pub mod clean;
 pub mod common;
 pub mod deadline;
 pub mod document;

@@ -98,5 +98,5 @@ impl Reporter {
 
 /// Writes one line, without anything that a terminal would obey; a closed stderr is nobody's failure.
 pub fn write_line(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", crate::table::clean_lines(text));
+    let _ = writeln!(std::io::stderr().lock(), "{}", crate::clean::clean_lines(text));
 }

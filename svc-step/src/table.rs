@@ -1,8 +1,6 @@
 //! A document for people: lines and tables that fit 80 columns, times local and ages relative, sizes readable, colour only for the
 //! verdict. Values may hold control characters and terminal escapes, which a terminal would obey: they are removed.
 
-mod clean;
-
 use std::io::IsTerminal;
 
 use console::{Style, measure_text_width, truncate_str};
@@ -10,8 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-pub use clean::{clean, clean_lines};
-
+use crate::clean::{clean, clean_lines};
 use crate::reporter::{self, bytes};
 
 /// What every table fits into.

@@ -330,7 +330,7 @@ fn repository_with_secrets_keeps_its_throttle() {
 /// The note of a run that has ended, under this state folder.
 fn left_by_a_dead_run(sandbox: Sandbox) -> Sandbox {
     let locks = sandbox.state.path().join("locks").canonicalize().unwrap();
-    let note = json!({"run": "20261120t020003z-dead", "process": 1, "host": svc_step::Call::host(),
+    let note = json!({"run": "20261120t020003z-dead", "process": 1, "host": svc_step::document::host(),
                       "locks": format!("{}#{}", locks.display(), fs::metadata(&locks).unwrap().ino()), "was": "7mb", "set": "0"});
     let note = note.to_string();
     sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &note)])

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::retention::duration;
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &AgeArgs, call: &Call) -> StepResult<Age> {
 fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
     let points = point::survey(call, &args.dir.dir(), false)?;
     let newest = points.into_iter().rfind(|point| point.state == State::Valid);
-    let age = newest.as_ref().and_then(|point| age(point.made));
+    let age = newest.as_ref().and_then(|point| point::age(point.made));
     let summary = match &newest {
         None => format!("There is no valid restore point in {}.", args.dir.dir().display()),
         Some(point) => format!("The newest valid restore point, {}, is {}.", point.id, hours(age)),
@@ -60,7 +59,7 @@ fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
 
 fn of_offsite_copy(args: &AgeArgs, call: &Call) -> StepResult<Age> {
     let copy = last::offsite_copy(call.state_dir())?;
-    let age = copy.as_ref().and_then(|copy| age(copy.made_at));
+    let age = copy.as_ref().and_then(|copy| point::age(copy.made_at));
     let summary = match &copy {
         None => format!("No off-site copy is recorded in {}.", call.state_dir().display()),
         Some(copy) => format!("The restore point of the last off-site copy, {}, is {}.", copy.point_id, hours(age)),
@@ -74,11 +73,6 @@ fn checked(args: &AgeArgs, age: Option<Duration>, hint: &str, mut result: Age) -
         return Ok(result);
     }
     Err(Stopped::with(Failure::invalid("point_too_old", result.summary.clone()).hint(hint), result))
-}
-
-/// None where it is dated in the future: nothing would be too old until then.
-pub(crate) fn age(made: Timestamp) -> Option<Duration> {
-    Duration::try_from(Timestamp::now().duration_since(made)).ok()
 }
 
 fn hours(age: Option<Duration>) -> String {

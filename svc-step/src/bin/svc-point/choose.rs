@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::journal::{self, Journal};
@@ -14,7 +13,6 @@ use svc_step::settings::{default_of, variable};
 use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
-use crate::age::age;
 use crate::point::{self, About, BackupDir, SUMS, State};
 
 /// How many restore points a hint names.
@@ -130,7 +128,7 @@ pub(crate) fn folder_of(run: &Journal, now: &Path) -> PathBuf {
 fn newest_valid(args: &ChooseArgs, call: &Call) -> Result<PathBuf, Failure> {
     let mut points = point::survey(call, &args.dir.dir(), false)?;
     points.retain(|point| {
-        let is_young = args.max_age.is_none_or(|age| older(point.made) <= age);
+        let is_young = args.max_age.is_none_or(|age| point::older(point.made) <= age);
         point.state == State::Valid && is_young && (args.version.is_none() || point.version == args.version)
     });
     let newest = points.pop().map(|point| PathBuf::from(point.path));
@@ -140,11 +138,6 @@ fn newest_valid(args: &ChooseArgs, call: &Call) -> Result<PathBuf, Failure> {
         let message = format!("There is no valid restore point{version}{age} in {}.", args.dir.dir().display());
         Failure::not_found("point_not_found", message).hint("To make one:\n  svc-backup")
     })
-}
-
-/// How long ago a time is; nothing where it is in the future.
-pub(crate) fn older(made: Timestamp) -> Duration {
-    age(made).unwrap_or_default()
 }
 
 /// The restore point of the last upgrade, unless something has happened since.

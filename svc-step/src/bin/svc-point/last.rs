@@ -11,7 +11,6 @@ use svc_step::journal::{self, Journal};
 use svc_step::steps;
 use svc_step::{Failure, Status, file};
 
-use crate::choose::older;
 use crate::point;
 
 /// The record of the last off-site copy, in the state directory; `push` writes it.
@@ -149,5 +148,5 @@ pub fn unfinished(state_dir: &Path) -> usize {
 
 /// How long ago a time is, in milliseconds.
 pub fn millis(time: Timestamp) -> u64 {
-    u64::try_from(older(time).as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(point::older(time).as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -295,4 +296,14 @@ fn size(folder: &Path) -> u64 {
         Err(_) => 0,
     });
     sizes.sum()
+}
+
+/// How long ago a time is; none where it is dated in the future: nothing would be too old until then.
+pub fn age(made: Timestamp) -> Option<Duration> {
+    Duration::try_from(Timestamp::now().duration_since(made)).ok()
+}
+
+/// The same; nothing where it is in the future.
+pub fn older(made: Timestamp) -> Duration {
+    age(made).unwrap_or_default()
 }

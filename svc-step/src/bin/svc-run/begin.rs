@@ -5,7 +5,6 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -15,12 +14,10 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::{Failure, deadline, settings};
 
-use super::run::{Caller, Run, disk_space_hint};
-use super::supervise::SuperviseArgs;
+use super::arguments::SuperviseArgs;
+use super::command_line::{here, private_values, program, recorded, words};
+use super::run::{Caller, Run, append, disk_space_hint};
 use super::{console, external, protocol, recover, resume};
-
-/// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
-pub const SHORTLY: Duration = Duration::from_secs(1);
 
 /// What is decided before there is a run.
 pub struct Begun {
@@ -91,7 +88,7 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
         drop(protocol::connect(Path::new(&run))?);
     }
     // It was copied from a journal; the installer would get it as it stands.
-    if private_values(&external::arguments(&args.script), &args.private).iter().any(|value| value == REDACTED) {
+    if private_values(&words(&args.script), &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
         return Err(
             Failure::usage("options_invalid", message).hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG"))
@@ -180,7 +177,7 @@ fn fresh(
             .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
     }
     let mut run = new(Journal::at(&dir));
-    run.private = private_values(&external::arguments(&args.script), &args.private);
+    run.private = private_values(&words(&args.script), &args.private);
     let plan = plan(args, &run, parent, started);
     run.expected = console::expected_total(state_dir, &run.script, &run.id, &plan.arguments);
     make_run_dir(&run, &plan)?;
@@ -211,10 +208,6 @@ fn tell_recovered(run: &Run, recovered: &recover::Recovered) -> Result<(), Failu
         console::line(&run.script, &line);
     }
     run.note(|state| recovered.tell(&mut state.notes))
-}
-
-pub fn here() -> PathBuf {
-    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }
 
 fn make_dir(dir: &Path) -> Result<(), Failure> {
@@ -295,7 +288,7 @@ pub fn lock_service(state_dir: &Path) -> Result<(Option<File>, Option<String>), 
     // This may be the first call on this host.
     svc_step::lock::make_private_folder(&state_dir.join("runs"), svc_step::lock::SETTING)?;
     let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path).map_err(fault)?;
-    if !svc_step::lock::within(SHORTLY, &file).map_err(fault)? {
+    if !svc_step::lock::within(external::SHORTLY, &file).map_err(fault)? {
         let holder = fs::read_to_string(&path).unwrap_or_default();
         return Err(Failure::locked("locked", "Another run holds the lock of the service.")
             .hint(format!("Wait until it has ended:\n  svc-run status {}", holder.trim())));
@@ -310,22 +303,6 @@ fn name_holder(state_dir: &Path, id: &str, parent: Option<&String>) {
     if parent.is_none() {
         let _ = fs::write(state_dir.join("lock"), format!("{id}\n"));
     }
-}
-
-/// The values of the script's private options.
-pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
-    let flags: Vec<String> = options.iter().map(|option| format!("--{option}")).collect();
-    let mut values = Vec::new();
-    for (number, word) in words.iter().enumerate() {
-        if flags.contains(word) {
-            values.extend(words.get(number + 1).cloned());
-        } else if let Some((flag, value)) = word.split_once('=')
-            && flags.iter().any(|known| known == flag)
-        {
-            values.push(value.to_owned());
-        }
-    }
-    values
 }
 
 fn plan(args: &SuperviseArgs, run: &Run, parent: Option<&String>, started: Timestamp) -> Plan {
@@ -344,33 +321,9 @@ fn plan(args: &SuperviseArgs, run: &Run, parent: Option<&String>, started: Times
             .or_else(|| svc_step::user::OsUser::current().map(|user| user.name))
             .unwrap_or_default(),
         tools: env!("CARGO_PKG_VERSION").to_owned(),
-        arguments: recorded(&external::arguments(args.script.get(1..).unwrap_or_default()), &args.private),
+        arguments: recorded(&words(args.script.get(1..).unwrap_or_default()), &args.private),
         settings: all.map(|(name, value)| (name, svc_step::line_secrets::without_secrets(&value))).collect(),
     }
-}
-
-/// How a script is called again: those of the product by their names, an operator's own by its path.
-pub fn program(script: &[OsString]) -> String {
-    let path = script.first().map(Path::new).unwrap_or(Path::new(""));
-    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("svc-"));
-    path.file_name().filter(|_| is_ours).map_or(path.as_os_str(), |name| name).to_string_lossy().into_owned()
-}
-
-/// The arguments as they are written: without private values, and without the secrets in the others.
-pub fn recorded(words: &[String], private: &[String]) -> Vec<String> {
-    let flags: Vec<String> = private.iter().map(|option| format!("--{option}")).collect();
-    let mut after_flag = false;
-    let mut recorded = Vec::new();
-    for word in words {
-        let shown = match word.split_once('=') {
-            _ if after_flag => REDACTED.to_owned(),
-            Some((flag, _)) if flags.iter().any(|known| known == flag) => format!("{flag}={REDACTED}"),
-            _ => svc_step::line_secrets::without_secrets(word),
-        };
-        after_flag = !after_flag && flags.contains(word);
-        recorded.push(shown);
-    }
-    recorded
 }
 
 fn write_plan(run: &Run, plan: &Plan, time: u32) -> Result<(), Failure> {
@@ -402,9 +355,6 @@ fn log_call(run: &Run, plan: &Plan) {
     run.log(&format!("command: {} ({}, in {})", shell_quoted(&words), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
         let log = run.state_dir.join("runs").join(parent).join("log");
-        external::append(
-            &log,
-            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, shell_quoted(&words)),
-        );
+        append(&log, &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, shell_quoted(&words)));
     }
 }

@@ -1,8 +1,10 @@
 //! The command line of a run, as it is typed again in whatever directory.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use svc_step::journal::Plan;
+use svc_step::line_secrets::without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
@@ -24,6 +26,8 @@ const NO_FILE: [&str; 14] = [
     "--max-",
 ];
 
+/// How the hint of a run begins that left everything as it was.
+pub const NOTHING_CHANGED: &str = "Nothing was changed.";
 /// What helps a run that left everything as it was.
 pub const SAME_COMMAND: &str = "Run the same command again";
 
@@ -82,6 +86,56 @@ pub fn absolute(arguments: &[String], directory: &str) -> Vec<String> {
         before = argument;
     }
     words
+}
+
+/// The directory of the call.
+pub fn here() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
+}
+
+/// The words of a command, as the journal's readers need them.
+pub fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// How a script is called again: those of the product by their names, an operator's own by its path.
+pub fn program(script: &[OsString]) -> String {
+    let path = script.first().map(Path::new).unwrap_or(Path::new(""));
+    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("svc-"));
+    path.file_name().filter(|_| is_ours).map_or(path.as_os_str(), |name| name).to_string_lossy().into_owned()
+}
+
+/// The values of the script's private options.
+pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
+    let flags: Vec<String> = options.iter().map(|option| format!("--{option}")).collect();
+    let mut values = Vec::new();
+    for (number, word) in words.iter().enumerate() {
+        if flags.contains(word) {
+            values.extend(words.get(number + 1).cloned());
+        } else if let Some((flag, value)) = word.split_once('=')
+            && flags.iter().any(|known| known == flag)
+        {
+            values.push(value.to_owned());
+        }
+    }
+    values
+}
+
+/// The arguments as they are written: without private values, and without the secrets in the others.
+pub fn recorded(words: &[String], private: &[String]) -> Vec<String> {
+    let flags: Vec<String> = private.iter().map(|option| format!("--{option}")).collect();
+    let mut after_flag = false;
+    let mut recorded = Vec::new();
+    for word in words {
+        let shown = match word.split_once('=') {
+            _ if after_flag => REDACTED.to_owned(),
+            Some((flag, _)) if flags.iter().any(|known| known == flag) => format!("{flag}={REDACTED}"),
+            _ => without_secrets(word),
+        };
+        after_flag = !after_flag && flags.contains(word);
+        recorded.push(shown);
+    }
+    recorded
 }
 
 #[cfg(test)]

@@ -8,22 +8,26 @@ use std::path::Path;
 use jiff::Timestamp;
 use svc_step::document::Document;
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Attempt, Journal, Plan};
+use svc_step::journal::{self, Attempt, Journal, Notes, Plan};
 use svc_step::{Failure, signals};
 
-use super::recover::Recovered;
+use super::arguments::SuperviseArgs;
+use super::command_line::NOTHING_CHANGED;
 use super::report::{self, Outcome, RunResult};
 use super::run::{Failed, Run};
-use super::supervise::{End, SuperviseArgs, own_settings};
 use super::terminal::FOLLOWED;
-use super::{begin, command_line, console, external, undo};
+use super::{command_line, console, external, undo};
 
 /// How the hint of a run begins that was rolled back by itself.
 const ROLLED_BACK: &str = "It was rolled back";
-/// How the hint of a run begins that left everything as it was.
-pub const NOTHING_CHANGED: &str = "Nothing was changed.";
 /// How a hint ends for a run that is run again from its start.
 const AND_AGAIN: &str = ", then run the same command again";
+
+/// How the process ends.
+pub enum End {
+    Code(u8),
+    Signal(i32),
+}
 
 pub fn finish(
     run: &Run,
@@ -214,9 +218,9 @@ fn script_step(run: &Run, failed: &Failed) -> Option<String> {
 /// The command line of this call, which a dry run has written nowhere.
 fn run_again(args: &SuperviseArgs) -> String {
     command_line::hint(&Plan {
-        program: begin::program(&args.script),
-        directory: begin::here().display().to_string(),
-        arguments: begin::recorded(&external::arguments(args.script.get(1..).unwrap_or_default()), &args.private),
+        program: command_line::program(&args.script),
+        directory: command_line::here().display().to_string(),
+        arguments: command_line::recorded(&command_line::words(args.script.get(1..).unwrap_or_default()), &args.private),
         ..Plan::default()
     })
 }
@@ -225,7 +229,7 @@ fn run_again(args: &SuperviseArgs) -> String {
 fn step_environment(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     environment.extend(settings.iter().cloned());
-    environment.extend(own_settings(run, settings));
+    environment.extend(run.own_settings(settings));
     environment.retain(|(name, _)| name != FOLLOWED);
     environment
 }
@@ -282,7 +286,8 @@ pub fn never_begun(
     script: &str,
     started: Timestamp,
     failure: &Failure,
-    recovered: &Recovered,
+    recovered: bool,
+    notes: &Notes,
 ) -> (End, Document<RunResult>) {
     let outcome = Outcome {
         script: script.to_owned(),
@@ -293,12 +298,10 @@ pub fn never_begun(
         code: failure.code.clone(),
         message: failure.message.clone(),
         hint: failure.hint.clone(),
-        recovered: recovered.changed,
+        recovered,
         ..Outcome::default()
     };
-    let mut notes = journal::Notes::default();
-    recovered.tell(&mut notes);
-    let document = report::document(None, &notes, &outcome);
+    let document = report::document(None, notes, &outcome);
     print(args, script, &document);
     (End::Code(failure.exit_code()), document)
 }

@@ -1,10 +1,9 @@
 //! Commands that are not ours: installers, uninstallers, hooks. Each runs in a session of its own under the lock of such commands; its
 //! output and its exit status come into the journal whatever becomes of the script and of its supervisor.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -24,12 +23,14 @@ use svc_step::secret::REDACTED;
 use svc_step::steps;
 use svc_step::work::{Lost, Work};
 
-use super::begin::SHORTLY;
-use super::hold::NOT_BEGUN;
 use super::protocol::Step;
 use super::redact;
 use super::run::Run;
 
+/// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
+pub const SHORTLY: Duration = Duration::from_secs(1);
+/// The status of a holder that did not begin its command; where the system has a number for why, that.
+pub const NOT_BEGUN: u8 = 255;
 /// How much of the journal's disk must be free for a command's output.
 const RESERVED: u64 = 8 * 1024 * 1024;
 /// How much of a failed command's output is read for its last lines.
@@ -74,7 +75,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     run.note_started(&files, Kind::External)?;
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
-    super::step::tell_begin(run, &files);
+    run.tell_begin(&files);
     let ended = hold(run, step, &files, lock).and_then(|holder| outcome(run, step, &files, holder));
     ended.map_err(|stop| {
         if !stop.begun {
@@ -364,15 +365,4 @@ pub fn started_at(process: &str) -> Option<String> {
     // Of one that has ended and was not waited for, nothing runs any more.
     let state = fields.next()?;
     (state != "Z" && state != "X").then(|| fields.nth(18).map(str::to_owned)).flatten()
-}
-
-/// The arguments of a command, as the journal's readers need them.
-pub fn arguments(command: &[OsString]) -> Vec<String> {
-    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// Appends to a file what its holder says.
-pub fn append(path: &Path, text: &str) {
-    let _ =
-        OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
 }

@@ -18,7 +18,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use svc_step::file;
 use svc_step::journal::with_ending;
 
-use super::external::started_at;
+use super::external::{NOT_BEGUN, started_at};
 use super::redact;
 
 /// The disk space that is taken beforehand for what the command prints: the disk may be full later, and a command that cannot print may
@@ -26,8 +26,6 @@ use super::redact;
 const RESERVED: i64 = 1024 * 1024;
 /// How much of what the command prints is shown at a time.
 const SHOWN: u64 = 1024 * 1024;
-/// The status of a holder that did not begin its command; where the system has a number for why, that.
-pub const NOT_BEGUN: u8 = 255;
 
 /// How the command is held.
 #[derive(Debug, Args)]

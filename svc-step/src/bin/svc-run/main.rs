@@ -1,5 +1,6 @@
 //! `svc-run`: the run of a script, and what the script asks of it.
 
+mod arguments;
 mod begin;
 mod command_line;
 mod console;
@@ -57,7 +58,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run a script as a run
-    Supervise(supervise::SuperviseArgs),
+    Supervise(arguments::SuperviseArgs),
     /// Run a step, and wait for it
     Step(StepArgs),
     /// Run a step in parallel to what follows

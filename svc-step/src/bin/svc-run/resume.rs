@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use svc_step::Failure;
 use svc_step::journal::{self, Journal, Plan};
 
-use super::supervise::{Resumable, SuperviseArgs};
+use super::arguments::{Resumable, SuperviseArgs};
 use super::{command_line, query, status};
 use svc_step::secret::REDACTED;
 
@@ -63,12 +63,12 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
         .hint(command_line::hint(&plan)));
     }
     let plans = journal.plans();
-    let had_private = plans.iter().any(|plan| !super::begin::private_values(&plan.arguments, &args.private).is_empty());
+    let had_private = plans.iter().any(|plan| !command_line::private_values(&plan.arguments, &args.private).is_empty());
     let now = args.script.get(1..).unwrap_or_default();
     let mut arguments: Vec<OsString> = plans.iter().flat_map(command_line::without_redacted).map(OsString::from).collect();
-    let private = super::begin::private_values(&super::external::arguments(&args.script), &args.private);
+    let private = command_line::private_values(&command_line::words(&args.script), &args.private);
     // A file that is named now is named from where the caller stands now; the script runs where it was called first.
-    let named = command_line::absolute(&super::external::arguments(now), &super::begin::here().display().to_string());
+    let named = command_line::absolute(&command_line::words(now), &command_line::here().display().to_string());
     arguments.extend(now.iter().zip(named).map(|(word, named)| word.to_str().map_or_else(|| word.clone(), |_| named.into())));
     Ok(Resumed {
         directory: Some(PathBuf::from(&plan.directory))

@@ -2,6 +2,8 @@
 
 mod journal;
 
+pub use journal::append;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -243,6 +245,33 @@ impl Run {
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
+    }
+
+    /// What a script finds in its environment besides the settings.
+    pub fn own_settings(&self, settings: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+        let mut own: Vec<(OsString, OsString)> = vec![
+            ("SVC_RUN_DIR".into(), self.dir().into()),
+            ("SVC_RUN_ID".into(), self.id.clone().into()),
+            ("SVC_SUPERVISOR".into(), std::process::id().to_string().into()),
+        ];
+        if self.dry_run {
+            own.push(("SVC_DRY_RUN".into(), "1".into()));
+        }
+        if self.verbose {
+            own.push(("SVC_VERBOSE".into(), "1".into()));
+        }
+        if self.attached {
+            own.push(("SVC_ATTACHED".into(), "1".into()));
+        }
+        if self.resumed {
+            own.push(("SVC_RESUMED".into(), "1".into()));
+        }
+        if let Some(fd) = self.lock_fd {
+            own.push(("SVC_LOCK_FD".into(), fd.to_string().into()));
+        }
+        let all = std::env::vars_os().map(|(name, _)| name).chain(settings.iter().map(|(name, _)| name.clone()));
+        own.push((ADDED.into(), self.caller.added(all).into()));
+        own
     }
 
     /// Whether a step of the script may begin.

@@ -143,7 +143,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let shown = shell_quoted(&run.shown(&command));
     run.log(&format!("{} {}: {shown}", if reads { "check" } else { "step" }, step.name));
     run.note_started(&files, if reads { Kind::Check } else { Kind::Step })?;
-    tell_begin(run, &files);
+    run.tell_begin(&files);
     let (status, printed) = wait(run, step, &command, &files)?;
     if run.dry_run {
         let document = with_ending(&files, "json").file_name().unwrap_or_default().into();
@@ -165,13 +165,6 @@ pub fn with_documents<T: Clone + AsRef<OsStr> + From<String>>(run: &Run, command
         }
     };
     command.iter().map(argument).collect()
-}
-
-/// Tells a person that a step begins.
-pub fn tell_begin(run: &Run, files: &Path) {
-    if run.verbose {
-        console::line(&run.script, &console::begins(files, run.expected));
-    }
 }
 
 /// A line of the plan of a dry run, which can be typed in any directory, where the documents are `<step>.json`. A check whose document it

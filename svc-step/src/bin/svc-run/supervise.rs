@@ -9,68 +9,21 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use serde_json::Value;
 use svc_step::document::Document;
+use svc_step::journal::Notes;
 use svc_step::settings::{service_settings, setting};
 use svc_step::{Failure, Status, signals};
 
+use super::arguments::SuperviseArgs;
 use super::begin::{begin, parent};
-use super::end::{finish, never_begun};
+use super::end::{End, finish, never_begun};
 use super::protocol::{self, Reply, Request};
 use super::report::RunResult;
 use super::run::{Caller, Failed, Run};
 use super::terminal::{FOLLOWED, Followed};
 use super::{console, hooks, recover, resume, step, terminal};
-
-/// When a run can be resumed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Resumable {
-    /// What it did not finish is run again from the start
-    #[default]
-    Never,
-    /// From its point of no return on
-    Committed,
-}
-
-/// The run of a script.
-#[derive(Debug, Args)]
-pub struct SuperviseArgs {
-    /// What the run's ID says of it: upgrade-2.0.1
-    #[arg(long)]
-    pub kind: String,
-    /// Whether the run can be resumed
-    #[arg(long, value_enum, default_value_t)]
-    pub resumable: Resumable,
-    /// The values of this option of the script are written nowhere (installer-arg)
-    #[arg(long, value_name = "OPTION")]
-    pub private: Vec<String>,
-    /// Resume that run, or the one that is to be resumed
-    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
-    pub resume: Option<String>,
-    /// Run an external command again although it failed or its outcome is unknown
-    #[arg(long, requires = "resume")]
-    pub rerun_installer: bool,
-    /// Stay on the terminal, which the installer may read from
-    #[arg(long)]
-    pub attached: bool,
-    /// Make the checks, print the commands, change nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Print each step
-    #[arg(short, long)]
-    pub verbose: bool,
-    /// Print the document on a terminal too, where a summary is printed else
-    #[arg(long)]
-    pub json: bool,
-    /// Print nothing on stdout: the document is in the run directory only
-    #[arg(long)]
-    pub silent: bool,
-    /// The script and its arguments
-    #[arg(last = true, required = true)]
-    pub script: Vec<OsString>,
-}
 
 /// Runs a script as a run. `of_file`: the names of the variables that are the settings file's.
 pub fn supervise(args: &SuperviseArgs, caller: Caller, of_file: &[String]) -> ExitCode {
@@ -119,12 +72,6 @@ pub fn metrics() {
     }
 }
 
-/// How the process ends.
-pub enum End {
-    Code(u8),
-    Signal(i32),
-}
-
 fn watched(
     args: &SuperviseArgs,
     caller: Caller,
@@ -136,7 +83,11 @@ fn watched(
     let begun = catch_signals().and_then(|signals| Ok((signals, begin(args, caller, script, started, recovered)?)));
     let (signals, begun) = match begun {
         Ok(begun) => begun,
-        Err(failure) => return never_begun(args, script, started, &failure, recovered),
+        Err(failure) => {
+            let mut notes = Notes::default();
+            recovered.tell(&mut notes);
+            return never_begun(args, script, started, &failure, recovered.changed, &notes);
+        }
     };
     let run = Arc::new(begun.run);
     pass_on(signals, &run);
@@ -170,7 +121,7 @@ fn serve(
     let [script, arguments @ ..] = command else { return Err(Failure::usage("options_invalid", "No script is named.")) };
     let mut child = Command::new(script);
     child.args(arguments).current_dir(directory).envs(settings.iter().cloned());
-    child.env_remove("SVC_RESUMED").env_remove("SVC_DRY_RUN").envs(own_settings(run, settings)).env_remove(FOLLOWED);
+    child.env_remove("SVC_RESUMED").env_remove("SVC_DRY_RUN").envs(run.own_settings(settings)).env_remove(FOLLOWED);
     child.stdin(Stdio::null());
     // Stdout is the last document's alone.
     child.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_or_else(|_| Stdio::null(), Stdio::from));
@@ -183,33 +134,6 @@ fn serve(
     protocol::close(run.dir());
     run.close(!ended.success());
     Ok(ended)
-}
-
-/// What a script finds in its environment besides the settings.
-pub fn own_settings(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
-    let mut own: Vec<(OsString, OsString)> = vec![
-        ("SVC_RUN_DIR".into(), run.dir().into()),
-        ("SVC_RUN_ID".into(), run.id.clone().into()),
-        ("SVC_SUPERVISOR".into(), std::process::id().to_string().into()),
-    ];
-    if run.dry_run {
-        own.push(("SVC_DRY_RUN".into(), "1".into()));
-    }
-    if run.verbose {
-        own.push(("SVC_VERBOSE".into(), "1".into()));
-    }
-    if run.attached {
-        own.push(("SVC_ATTACHED".into(), "1".into()));
-    }
-    if run.resumed {
-        own.push(("SVC_RESUMED".into(), "1".into()));
-    }
-    if let Some(fd) = run.lock_fd {
-        own.push(("SVC_LOCK_FD".into(), fd.to_string().into()));
-    }
-    let all = std::env::vars_os().map(|(name, _)| name).chain(settings.iter().map(|(name, _)| name.clone()));
-    own.push((super::run::ADDED.into(), run.caller.added(all).into()));
-    own
 }
 
 fn accept(run: &Arc<Run>, listener: UnixListener) {

@@ -81,7 +81,7 @@ pub struct PrunedCopies {
 }
 
 pub(crate) fn prune(args: &PruneCopiesArgs, call: &Call) -> StepResult<PrunedCopies> {
-    let host = Call::host();
+    let host = svc_step::document::host();
     let nightly = format!("{},{}", args.service.name, of_kind("nightly"));
     let mut forget = vec!["forget", "--quiet", "--tag", &nightly, "--host", &host, "--group-by", "host"];
     forget.extend(args.keep.split_whitespace());

@@ -163,7 +163,7 @@ fn push(
     repository: Option<&Path>,
     pushed: &mut Pushed,
 ) -> Result<(), Failure> {
-    let (host, service, id) = (Call::host(), args.dir.service(), pushed.point_id.clone());
+    let (host, service, id) = (svc_step::document::host(), args.dir.service(), pushed.point_id.clone());
     let (new, verified) = (format!("{},{id},{kind}", unverified(service)), format!("{service},{id},{kind}"));
     let failed = format!("The restore point {id} was not copied off-site");
     let copies = if args.dry.dry_run { Ok(Vec::new()) } else { snapshots(call, service, Some(&host), &failed) };

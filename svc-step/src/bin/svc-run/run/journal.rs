@@ -11,7 +11,7 @@ use svc_step::file::{self, Existing};
 use svc_step::journal::{Kind, Notes, Undo, with_ending};
 
 use super::{Run, State, disk_space_hint};
-use crate::{console, external};
+use crate::console;
 
 impl Run {
     /// The path of a step's files without their endings: a step that an earlier call of the run has started keeps its number, and nothing
@@ -104,7 +104,7 @@ impl Run {
     /// A line for the run's log alone.
     pub fn log(&self, text: &str) {
         let line = format!("{} {text}\n", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
-        external::append(&self.dir().join("log"), &line);
+        append(&self.dir().join("log"), &line);
     }
 
     /// A line of what happens, for the log, and for whoever watches.
@@ -112,6 +112,13 @@ impl Run {
         self.log(text);
         if self.verbose {
             console::line(&self.script, text);
+        }
+    }
+
+    /// Tells a person that a step begins.
+    pub fn tell_begin(&self, files: &Path) {
+        if self.verbose {
+            console::line(&self.script, &console::begins(files, self.expected));
         }
     }
 
@@ -153,6 +160,12 @@ impl Run {
         self.say(&format!("warning: {message}"));
         self.note(|state| state.notes.warn(code, message, review))
     }
+}
+
+/// Appends to the log of a run.
+pub fn append(path: &Path, text: &str) {
+    let _ =
+        OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
 }
 
 /// A dot in the key is a member of an object: `previous.run`.

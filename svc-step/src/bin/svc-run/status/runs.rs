@@ -9,7 +9,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::steps;
 
 use super::{Pending, State, StatusResult, pending, steps};
-use crate::end::NOTHING_CHANGED;
+use crate::command_line::NOTHING_CHANGED;
 use crate::{command_line, external};
 
 /// The runs of a state directory, the newest first.

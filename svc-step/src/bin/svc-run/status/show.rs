@@ -1,7 +1,8 @@
 //! Where a run stands, for people.
 
 use jiff::Timestamp;
-use svc_step::table::{Cell, Table, WIDTH, ago, clean, clean_lines, duration, local};
+use svc_step::clean::{clean, clean_lines};
+use svc_step::table::{Cell, Table, WIDTH, ago, duration, local};
 
 use super::{StatusResult, StepStatus};
 use crate::console::lines_of;
