@@ -117,7 +117,7 @@ impl Site {
     fn refuses_client(&self, older: &Programs) {
         let own = self.case.dumper().args(["--as", "postgres", "--output", "by-older.sql", "--pg-dump"]);
         let ran = own.arg(older.client_dir.join("pg_dump")).run().refused("version_unsupported");
-        let hint = ran.doc()["error"]["hint"].as_str().unwrap();
+        let hint = ran.hint();
         assert!(hint.contains(&format!("postgresql-client-{}", self.version)), "{ran}");
         assert!(!self.case.path("by-older.sql").exists(), "{ran}");
     }
