@@ -315,28 +315,6 @@ fn opensearch_security_accepts_password_or_certificate() {
     client.spares(".opendistro_security");
 }
 
-/// The plugin does not start with a certificate that has expired, so that it has to expire while it runs.
-#[test]
-#[ignore = "minutes: a certificate of OpenSearch expires while it runs"]
-fn opensearch_certificate_expired_at_runtime_is_refused() {
-    let host = Host::shared().unwrap();
-    let server = Secured::opensearch(&host).unwrap();
-    // Long enough for a start on a busy machine.
-    server.authority.sign_for_seconds("server", "short", "IP:127.0.0.1", 300).unwrap();
-    server.lay("short.pem", "server.pem").unwrap();
-    server.start(&host).unwrap();
-    let client = Client::new(&server, false);
-    let location = server.repo_root.join("backup").display().to_string();
-    client.known(&["register", "--location", &location]).run().ok().changed();
-    let expired = || Some(client.known(&["list"]).run()).filter(|ran| ran.status != 0);
-    silent(wait::until("the end of the certificate", wait::HANG, expired).unwrap()).refused("not_trusted");
-    silent(client.known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("not_trusted");
-}
-
-fn shared(name: &str) -> Sandbox {
-    Sandbox::on(Host::shared().unwrap().search, name)
-}
-
 fn secret(dir: &tempfile::TempDir, name: &str, text: &str) -> String {
     let path = dir.path().join(name);
     os::file(&path, text, 0o600, None).unwrap();
@@ -368,7 +346,7 @@ fn api_key_is_sent_from_its_file() {
 
 #[test]
 fn unusable_client_certificate_is_refused() {
-    let sandbox = shared("pem");
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "pem");
     let authority = svc_tests::secured::Authority::new().unwrap();
     authority.issue("one", "one", "DNS:one.test").unwrap();
     authority.issue("two", "two", "DNS:two.test").unwrap();
@@ -382,22 +360,16 @@ fn unusable_client_certificate_is_refused() {
     authority.secret("bare.pem", &fs::read_to_string(authority.file("one.pem")).unwrap());
     authority.openssl("pkey -aes256 -passout pass:x -in one.key -out locked.key").unwrap();
     fs::set_permissions(authority.file("locked.key"), fs::Permissions::from_mode(0o600)).unwrap();
-    for (cert, key, status, code, says) in [
-        ("one.pem", Some("one.pem"), 3, "settings_invalid", ""),
-        ("one.pem", Some("two.key"), 2, "settings_invalid", ""),
-        ("one.key", Some("one.key"), 2, "settings_invalid", ""),
-        ("bare.pem", None, 2, "settings_invalid", ""),
-        ("one.pem", Some("locked.key"), 2, "settings_invalid", "encrypted"),
-        ("one.pem", Some("one.key"), 5, "search_unreachable", ""),
-    ] {
-        list(cert, key).fails(status, code).unchanged().error_has(&[says]);
+    list("one.pem", Some("one.pem")).refused("settings_invalid");
+    for (cert, key) in [("one.pem", Some("two.key")), ("one.key", Some("one.key")), ("bare.pem", None)] {
+        list(cert, key).fails(2, "settings_invalid").unchanged();
     }
-    // A key alone, and a certificate where there is no TLS.
-    for args in [
-        &["list", "--url", "https://127.0.0.1:1", "--client-key", &authority.path("one.key")][..],
-        &["list", "--client-cert", &authority.path("one.pem")],
-    ] {
-        sandbox.run(args).fails(2, "settings_invalid");
+    list("one.pem", Some("locked.key")).fails(2, "settings_invalid").error_has(&["encrypted"]);
+    list("one.pem", Some("one.key")).fails(5, "search_unreachable");
+    let alone = sandbox.tool(&["list", "--url", "https://127.0.0.1:1", "--client-key"]).arg(authority.path("one.key"));
+    let clear = sandbox.tool(&["list", "--client-cert"]).arg(authority.path("one.pem"));
+    for tool in [alone, clear] {
+        tool.run().fails(2, "settings_invalid");
     }
 }
 
@@ -405,7 +377,7 @@ fn unusable_client_certificate_is_refused() {
 fn unexpected_responses_and_redirects_end_with_error() {
     const BAD_GATEWAY: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n";
     const WELCOME: &str = "<!DOCTYPE html>\n<html>\n<head>\n<title>Welcome to nginx!</title>\n</head></html>\n";
-    let sandbox = shared("odd");
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "odd");
     let dir = tempfile::tempdir().unwrap();
     let bearer = secret(&dir, "bearer", "s3cret-token\n");
     let target = Gate::saying(http("200 OK", "text/html", WELCOME));
@@ -515,7 +487,7 @@ fn dripping_response_ends_at_timeout() {
 #[test]
 fn url_prefix_and_ipv6_are_reached_without_proxy() {
     // Without a repository: its verification may wait for the snapshots of other tests.
-    let sandbox = shared("address");
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "address");
     let prefix = Gate::before(&sandbox.search.url, |request| {
         let (line, rest) = request.split_once("\r\n").unwrap_or((request, ""));
         match line.split_once(" /search/") {
@@ -550,7 +522,7 @@ fn url_prefix_and_ipv6_are_reached_without_proxy() {
 
 #[test]
 fn url_with_wrong_path_is_refused() {
-    let sandbox = shared("path");
+    let sandbox = Sandbox::on(Host::shared().unwrap().search, "path");
     let index = sandbox.simple("docs", 1);
     for path in ["nowhere", "nowhere/at/all", "_cat", "_cluster/health", &index] {
         let url = format!("{}/{path}", sandbox.search.url);
