@@ -55,11 +55,6 @@ fn of_another_host() -> String {
     json!({"run": "20261120t020003z-far", "process": 1, "host": "far", "locks": "", "was": "7mb", "set": "0"}).to_string()
 }
 
-fn codes(ran: &Ran) -> Vec<String> {
-    let warnings = ran.doc()["warnings"].as_array().unwrap();
-    warnings.iter().map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
-}
-
 #[test]
 fn rate_limit_of_create_is_put_back_afterwards() {
     for set in [None, Some("400kb")] {
@@ -136,8 +131,7 @@ fn throttle_left_by_killed_create_is_put_back() {
     sandbox.run(&register).ok().changed();
     assert_eq!(throttle(&sandbox), (json!("7mb"), false));
     sandbox.run(&register).ok().unchanged();
-    let health = sandbox.run(&["health"]).ok();
-    assert!(!codes(&health).contains(&"setting_not_changed".to_owned()), "{health}");
+    assert!(!sandbox.run(&["health"]).ok().text().contains("setting_not_changed"));
 }
 
 #[test]
@@ -221,7 +215,7 @@ fn rate_is_unchanged_while_other_snapshot_runs() {
     left_as_it_is(sandbox.run(&["create", "s1", "--indices", "*-few", "--rate-limit", "none"]));
     assert_eq!(settings(&sandbox), before);
     let unwaited = sandbox.run(&["create", "s2", "--indices", "*-few", "--rate-limit", "none", "--no-wait"]);
-    assert_eq!(codes(&left_as_it_is(unwaited)), ["setting_not_changed"]);
+    assert_eq!(left_as_it_is(unwaited).doc()["warnings"].as_array().unwrap().len(), 1);
     sandbox.run(&["wait", "s2"]).ok();
 }
 
