@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use svc_tests::host::{Host, OwnPostgres};
 use svc_tests::secured::Authority;
@@ -12,7 +11,6 @@ use svc_tests::{os, wait};
 use tempfile::TempDir;
 
 const PASSWORD: &str = "s3cret: \\ of the test";
-const SOON: Duration = svc_tests::wait::HANG;
 /// The host's name in the server's certificate; it is led to 127.0.0.1 by `PGHOSTADDR`.
 const NAME: &str = "db.test";
 
@@ -117,14 +115,10 @@ impl Door {
 /// Runs it until it succeeds, or is refused with such a hint: the server takes a new certificate when it comes to it.
 fn comes_to(word: Option<&str>, tool: impl Fn() -> Tool) {
     let is_there = |ran: Ran| match word {
-        Some(word) => ran.status == 3 && hint(&ran.refused("not_trusted")).contains(word),
+        Some(word) => ran.status == 3 && ran.refused("not_trusted").hint().contains(word),
         None => ran.status == 0,
     };
-    wait::until("the new certificate", SOON, || is_there(tool().run()).then_some(())).unwrap();
-}
-
-fn hint(ran: &Ran) -> String {
-    ran.doc()["error"]["hint"].as_str().unwrap().to_owned()
+    wait::until("the new certificate", wait::HANG, || is_there(tool().run()).then_some(())).unwrap();
 }
 
 #[test]
@@ -163,7 +157,7 @@ fn tls_server_is_verified_as_sslmode_requires() {
         let ran = if let Some(root) = root { tool.env("PGSSLROOTCERT", root).run() } else { tool.run() };
         match status {
             0 => drop(ran.ok()),
-            _ => assert!(hint(&ran.fails(status, code).unchanged()).contains(word), "{mode} of {host} with {root:?}: {word}"),
+            _ => assert!(ran.fails(status, code).unchanged().hint().contains(word), "{mode} of {host} with {root:?}: {word}"),
         }
     }
     at_home(&other);
@@ -239,7 +233,7 @@ fn version_1_and_self_signed_certificates_are_accepted() {
         by("verify-ca", root).env("PGHOST", "localhost").run().ok();
         for stranger in ["impostor.pem", "between.pem"] {
             let ran = by("verify-ca", stranger).run().refused("not_trusted");
-            assert!(hint(&ran).contains("PGSSLROOTCERT"), "{certificate}: {ran}");
+            assert!(ran.hint().contains("PGSSLROOTCERT"), "{certificate}: {ran}");
         }
     }
     for (certificate, word) in [("chain-nobody.pem", "PGSSLROOTCERT"), ("old1.pem", "clock")] {

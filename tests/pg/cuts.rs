@@ -23,10 +23,6 @@ fn crash(host: &Host, own: &OwnPostgres, spawned: Spawned) -> Ran {
     ran
 }
 
-fn hint(ran: &Ran) -> &str {
-    ran.doc()["error"]["hint"].as_str().unwrap()
-}
-
 /// Waits until the server has such a session; a test clears away before it fails.
 fn sees(case: &Case, what: &str, sql: &str) -> anyhow::Result<()> {
     wait::until(what, SOON, || (case.sessions(sql) > 0).then_some(()))
@@ -52,7 +48,7 @@ fn stage_or_swap_recovers_after_server_crash() {
 
     let (spawned, _held) = creating("20300101t000000z-made");
     let ran = crash(&host, &own, spawned);
-    assert!(hint(&ran).contains("discard --run") && !ran.doc()["changed"].is_boolean(), "{ran}");
+    assert!(ran.hint().contains("discard --run") && !ran.doc()["changed"].is_boolean(), "{ran}");
     assert_eq!(case.copies(), "");
     witness.is_let_in("after a stop at the creation");
 
@@ -70,7 +66,7 @@ fn stage_or_swap_recovers_after_server_crash() {
 
     // While it is loaded: the copy stays, and is told as what it is.
     let ran = crash(&host, &own, case.sleeping_stage(&dump, &["--run-id", "20300101t000000z-load"])).changed();
-    assert!(ran.result()["verified"] == false && hint(&ran).contains("discard --run 20300101t000000z-load"), "{ran}");
+    assert!(ran.result()["verified"] == false && ran.hint().contains("discard --run 20300101t000000z-load"), "{ran}");
     witness.is_let_in("after a stop at the load");
     by_run("swap", "20300101t000000z-load").run().refused("not_verified");
     let run = "20300101t000000z-swap";
@@ -83,7 +79,7 @@ fn stage_or_swap_recovers_after_server_crash() {
     case.wait_for_rename();
     let ran = crash(&host, &own, spawned);
     drop(blocker);
-    assert!(hint(&ran).contains(&format!("swap --run {run}")), "{ran}");
+    assert!(ran.hint().contains(&format!("swap --run {run}")), "{ran}");
     witness.is_let_in("after a stop at the swap");
     by_run("swap", run).run().ok().changed();
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
@@ -142,7 +138,7 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
         let ran = restore(proxy.port());
         let when = format!("each connection cut after {limit} bytes");
         if ran.status != 0 {
-            assert!(ran.status != 3 && !hint(&ran).is_empty(), "{when}\n{ran}");
+            assert!(ran.status != 3 && !ran.hint().is_empty(), "{when}\n{ran}");
         }
         // In one statement: the server may be at a commit of which the tool has not heard any more.
         let live =

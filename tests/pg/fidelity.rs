@@ -2,14 +2,13 @@
 //! encodings and locales, with settings that decide what is in them, in other tablespaces, and PostgreSQL's own regression database.
 
 use std::fs;
-use std::process::Command;
 
 use svc_tests::content::{difference, of_copy, postgres_bytes};
 use svc_tests::host::Host;
 use svc_tests::pg_case::Case;
 use svc_tests::postgres::{ADMINISTRATOR, identifier, literal};
 use svc_tests::tool::Ran;
-use svc_tests::{download, os, regression, skip};
+use svc_tests::{os, regression, skip};
 
 /// A database that is made as the clause says.
 fn made(name: &str, clause: &str) -> Case {
@@ -245,26 +244,6 @@ fn postgresql_regression_database_survives_staging() {
     // of pg_dump allow for that too.
     assert!(unordered(&before) == unordered(&first));
     same(&first, &staged(&first, "again"));
-}
-
-#[test]
-#[ignore = "fetches a package"]
-fn zabbix_database_is_restored_exactly() {
-    let fetched = download::cached("zabbix-server-pgsql", |folder| {
-        os::run(Command::new("apt-get").args(["download", "-q", "zabbix-server-pgsql"]).current_dir(folder))?;
-        os::run(Command::new("sh").args(["-c", "dpkg -x *.deb ."]).current_dir(folder)).map(drop)
-    });
-    let fetched = match fetched {
-        Ok(fetched) => fetched.join("usr/share/zabbix-server-pgsql"),
-        Err(error) => return skip(&format!("the database of Zabbix: it cannot be had: {error:#}")),
-    };
-    let case = Case::new("pgy_zabbix");
-    for name in ["schema", "images", "data"] {
-        let sql = os::run(Command::new("zcat").arg(fetched.join(format!("{name}.sql.gz")))).unwrap();
-        case.script(&format!("SET ROLE :owner;\n{sql}"));
-    }
-    let ran = comes_back(&case);
-    assert!(ran.result()["stage"]["verification"]["tables_count"].as_u64().unwrap() > 150, "{ran}");
 }
 
 /// The lines of a dump, whatever the order of the words in each and of the lines themselves.

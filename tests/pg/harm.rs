@@ -41,21 +41,18 @@ fn dump_with_unmet_needs_or_server_statements_is_refused() {
     let text = fs::read_to_string(&dump).unwrap();
     let newer = text.replacen("-- Dumped from database version 1", "-- Dumped from database version 9", 1);
     let with = |statement: &str| fs::read_to_string(case.dump_with(&dump, statement)).unwrap();
-    let (lacks, invalid, live) = ((3, "version_unsupported"), (7, "dump_invalid"), &case.database);
+    let (lacks, live) = ((3, "version_unsupported"), &case.database);
     for (text, more, (status, code), word) in [
         (with("GRANT SELECT ON TABLE public.items TO \"nobody else\";"), &[][..], lacks, "nobody else"),
         (with("CREATE EXTENSION IF NOT EXISTS no_such_thing;"), &[], lacks, "no_such_thing"),
         (newer, &[], lacks, "version 9"),
         (text, &["--owner", "nobody else"], lacks, "--owner"),
         (with("\n\\connect postgres"), &[], (3, "dump_invalid"), "connect"),
-        // What is not of its own database.
-        (with(&format!("DROP DATABASE IF EXISTS {live} WITH (FORCE);")), &[], invalid, "of the server"),
-        (with(&format!("COMMENT ON DATABASE {live} IS 'changed';")), &[], invalid, "of the server"),
-        (with(&format!("REVOKE CONNECT ON DATABASE {live} FROM PUBLIC;")), &[], invalid, "of the server"),
-        (with(&format!("ALTER ROLE {} NOLOGIN;", case.owner)), &[], invalid, "of the server"),
+        // What is not of its own database. (`check/tokens.rs` has all of it.)
+        (with(&format!("DROP DATABASE IF EXISTS {live} WITH (FORCE);")), &[], (7, "dump_invalid"), "of the server"),
     ] {
-        let ran = case.tool().args(more).arg(case.write("needs.sql", text)).run().fails(status, code).unchanged();
-        assert!(ran.doc()["error"].to_string().contains(word), "{word}: {ran}");
+        let ran = case.tool().args(more).arg(case.write("needs.sql", text)).run();
+        ran.fails(status, code).unchanged().error_has(&[word]);
         witness.assert_unchanged(word);
     }
     case.backup();
@@ -118,8 +115,7 @@ fn database_with_slot_or_subscription_is_not_replaced() {
     ] {
         case.sql(made);
         for how in [&[][..], &["--in-place"], &["--dry-run"]] {
-            let ran = case.tool().args(how).arg(&dump).run().refused("not_swappable");
-            assert!(ran.doc()["error"].to_string().contains(word), "{word}: {ran}");
+            case.tool().args(how).arg(&dump).run().refused("not_swappable").error_has(&[word]);
         }
         by_run("swap", before).refused("not_swappable");
         // A copy beside it is in nobody's way.
@@ -168,8 +164,7 @@ fn failed_or_differing_load_leaves_nothing_behind() {
         // The whole restore stops where the staging does.
         let both = if word == "notes" { &[&["stage"][..], &[]][..] } else { &[&["stage"][..]] };
         for step in both {
-            let ran = case.tool().args(step.iter().copied()).arg(&path).run().fails(status, code).unchanged();
-            assert!(ran.doc()["error"].to_string().contains(word), "{word}: {ran}");
+            case.tool().args(step.iter().copied()).arg(&path).run().fails(status, code).unchanged().error_has(&[word]);
             witness.assert_unchanged(word);
         }
     }
@@ -182,7 +177,7 @@ fn somebody_without_rights_is_refused_clearly() {
     fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let nobody = || case.tool().env("SVC_STATE_DIR", case.path("nobodys")).as_user("daemon");
     let ran = nobody().env("SVC_PG_ADMIN", "postgres").arg(&dump).run().refused("permission_denied");
-    assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains("sudo"), "{ran}");
+    assert!(ran.hint().contains("sudo"), "{ran}");
     nobody().arg(&dump).run().refused("access_denied").error_has(&["requires a password"]);
     // Somebody who may create databases, but none for this owner; and the service's own user, who may connect.
     for role in [&case.role("maker", "CREATEDB"), &case.owner] {

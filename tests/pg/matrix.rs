@@ -113,15 +113,6 @@ impl Site {
         same(&without_numbers(&before), &after, &format!("server {version}, client {client}"));
     }
 
-    /// Clients that are older than the server are refused with the package that helps.
-    fn refuses_client(&self, older: &Programs) {
-        let own = self.case.dumper().args(["--as", "postgres", "--output", "by-older.sql", "--pg-dump"]);
-        let ran = own.arg(older.client_dir.join("pg_dump")).run().refused("version_unsupported");
-        let hint = ran.doc()["error"]["hint"].as_str().unwrap();
-        assert!(hint.contains(&format!("postgresql-client-{}", self.version)), "{ran}");
-        assert!(!self.case.path("by-older.sql").exists(), "{ran}");
-    }
-
     /// A dump of another server: one of an older one is taken, one of a newer one refused before anything.
     fn takes_from_server(&self, other: &Self) {
         let tool = || self.case.tool().args(["stage", "--other-server", "--from"]).arg(&other.document);
@@ -193,7 +184,6 @@ fn dump_of_every_server_is_restored_on_every_newer_one() {
 
 fn on_every_server(all: bool) {
     let host = Host::shared().unwrap();
-    let debian = Programs::debian().unwrap();
     let mut sites: Vec<Site> = Vec::new();
     for version in Programs::versions().unwrap() {
         let Some(programs) = had(&format!("server {version}"), Programs::of(version)) else { continue };
@@ -208,9 +198,6 @@ fn on_every_server(all: bool) {
             if all || version == 18 {
                 other.takes_from_server(&site);
             }
-        }
-        if version > debian.version {
-            site.refuses_client(&debian);
         }
         if all || [13, 18].contains(&version) {
             site.is_cloned();

@@ -141,7 +141,7 @@ fn dump_compressed_in_one_piece_is_unpacked_by_hint() {
         assert_eq!(verify(&path).ok().result()["text_sha256"], sha256(&text));
         let stage = |path: &Path| case.tool().args(["stage", "--run-id", &format!("20300101t000000z-{suffix}")]).arg(path);
         let refused = stage(&path).run().refused("file_invalid");
-        let (_, command) = refused.doc()["error"]["hint"].as_str().unwrap().split_once(": ").unwrap();
+        let (_, command) = refused.hint().split_once(": ").unwrap();
         piped(&["sh", "-c", command], b"");
         assert!(staged(&case, stage(&path.with_extension(""))) == before, "{method}");
         fs::remove_file(path.with_extension("")).unwrap();

@@ -79,7 +79,7 @@ fn damaged_or_unknown_record_is_refused() {
         fs::write(&record, half).unwrap();
         for step in [&["swap", "--unused", "--dry-run"][..], &["swap"], &["discard"]] {
             let ran = by_run(&case, run, step).fails(7, "file_invalid").unchanged();
-            assert!(ran.doc()["error"]["hint"].as_str().unwrap().contains(record.to_str().unwrap()), "{ran}");
+            assert!(ran.hint().contains(record.to_str().unwrap()), "{ran}");
         }
     }
     // Even if the document is there: it may be all that leads back.
@@ -115,7 +115,7 @@ fn clone_of_busy_database_fails_without_ending_sessions() {
     let ran = clone(&case).run().fails(5, "server_busy").unchanged();
     assert!(ran.doc()["error"]["causes"].to_string().contains("of postgres (psql), active"), "{ran}");
     assert!(guest.is_open() && case.copies().is_empty(), "{ran}");
-    by_run(&case, ran.doc()["run_id"].as_str().unwrap(), &["swap"]).fails(4, "swap_not_found");
+    by_run(&case, ran.id(), &["swap"]).fails(4, "swap_not_found");
 }
 
 #[test]

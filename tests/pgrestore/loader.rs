@@ -71,33 +71,6 @@ fn dump_with_inserts_clean_or_latin1_is_loaded() {
     assert_eq!(case.tool().args(["stage", "--jobs", "0"]).arg(&dump).run().status, 2);
 }
 
-#[test]
-fn load_error_names_line_but_no_row_value() {
-    let (case, dump) = Case::filled("pgl_lines");
-    let text = fs::read_to_string(&dump).unwrap();
-    let unique = "ALTER TABLE ONLY public.items\n    ADD CONSTRAINT items_name_key UNIQUE";
-    let function = fs::read_to_string(case.dump_with(&dump, "SELECT 1,\n    no_such_function();")).unwrap();
-    for (text, part, word) in [
-        (text.replace("\n77\titem 77\t", "\nhunter2\titem 77\t"), "hunter2\titem 77", "invalid input syntax"),
-        (text.replace("key UNIQUE (name)", "key UNIQUE (nobody)"), unique, "nobody"),
-        (function, "    no_such_function()", "no_such_function"),
-    ] {
-        let ran = case
-            .tool()
-            .arg("stage")
-            .arg(case.write("bad.sql", &text))
-            .run()
-            .fails(1, "server_refused")
-            .error_has(&["could not be loaded"])
-            .unchanged();
-        let line = format!("(line {} of the dump)", text[..text.find(part).unwrap()].lines().count() + 1);
-        let message = ran.doc()["error"]["message"].as_str().unwrap();
-        assert!(message.contains(&line) && message.contains(word), "{line} is not in {message}");
-        assert!(!format!("{}{}", ran.text(), ran.stderr).contains("hunter2"), "{ran}");
-    }
-    assert_eq!(case.copies(), "");
-}
-
 /// Statements that psql, or one version of it, reads otherwise than a careless reader: a command to psql stands in what looks like a
 /// comment or a string. `RUN` is the command.
 fn traps() -> Vec<(&'static str, String)> {
@@ -291,15 +264,8 @@ fn signal_or_timeout_ends_all_sessions_of_stage() {
 fn one_that_fails_does_not_wait_for_the_others() {
     let (case, dump) = Case::filled("pgl_first");
     let failing = builds(&case, &dump, "fails");
-    let ran = case
-        .tool()
-        .args(["stage", "--jobs", "2"])
-        .arg(failing)
-        .run()
-        .fails(1, "server_refused")
-        .error_has(&["could not be loaded"])
-        .unchanged();
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
+    let ran = case.tool().args(["stage", "--jobs", "2"]).arg(failing).run().fails(1, "server_refused").unchanged();
+    ran.error_has(&["could not be loaded", "division by zero"]);
     assert_eq!(case.copies(), "");
 }
 

@@ -1,7 +1,6 @@
 //! `svc-snap` without staging and swapping: snapshots taken, verified, shown, listed and deleted.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
 use svc_tests::prelude::*;
 
@@ -160,7 +159,8 @@ fn killed_create_is_resumed_with_exact_counts() {
 
     sandbox.remove_state();
     let blind = create().run().ok().unchanged().warns("not_checked");
-    assert_eq!(blind.result()["captured"], json!([]));
+    let told = ["captured", "resumed"].map(|key| &blind.result()[key]);
+    assert_eq!((told, &blind.result()["snapshot"]["uuid"]), ([&json!([]), &json!(true)], &json!(uuid)));
 }
 
 #[test]
@@ -222,7 +222,6 @@ fn missing_repository_snapshot_or_server_is_refused() {
     failed.fails(4, "data_not_found").unchanged().error_has(&[&nope]);
     sandbox.run(&["create", "s", "--indices", "nope*"]).fails(4, "data_not_found").unchanged();
     sandbox.tool(&["create", "s"]).args(["--indices", &docs, "--scope", "other*"]).run().refused("options_invalid");
-    assert_eq!(sandbox.run(&["create", "Upper"]).status, 2);
     assert!(sandbox.snapshots().is_empty());
 }
 
@@ -300,34 +299,6 @@ fn timed_out_in_place_restore_is_resumed() {
     assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(16), 16));
     sandbox.from(&["wait"], &left).fails(2, "from_invalid").unchanged();
     assert_eq!(sandbox.run(&["wait"]).status, 2);
-}
-
-/// One server is enough for it: the shard is there when the snapshot begins, and the disk fails it in the middle.
-#[test]
-fn shard_write_failure_makes_snapshot_invalid() {
-    let sandbox = Sandbox::new("middle");
-    let hurt = sandbox.simple("hurt", 3);
-    sandbox.create("before");
-    // The only index that the repository knows.
-    let mut known = fs::read_dir(sandbox.location().join("indices")).unwrap();
-    let shard = known.next().unwrap().unwrap().path().join("0");
-    let sandbox = sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
-    sandbox.fill_noise(&hurt, 5);
-    sandbox.noise("docs", 20);
-    let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
-    let closed = |owner: u32| {
-        fs::set_permissions(&shard, fs::Permissions::from_mode(0o755)).unwrap();
-        chown(&shard, Some(owner), None).unwrap();
-    };
-    let owner = fs::metadata(&shard).unwrap().uid();
-    closed(0);
-    let partial = create.wait().fails(7, "snapshot_invalid").changed();
-    closed(owner);
-    let failures = partial.result()["snapshot"]["failures"].as_array().unwrap();
-    assert_eq!((failures.len(), &failures[0]["index"]), (1, &json!(hurt)), "{partial}");
-    sandbox.from(&["stage"], &partial).fails(2, "snapshot_invalid").unchanged();
-    sandbox.run(&["show", "s"]).fails(7, "snapshot_invalid").unchanged();
-    sandbox.create("again");
 }
 
 /// The servers make such a snapshot only on the way to its removal: it stays where that fails. A folder lies where the repository's

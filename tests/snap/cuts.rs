@@ -55,7 +55,8 @@ fn killed_swap_is_finished_by_same_command() {
     sandbox.fill(&live, 5, 25);
     sandbox.fill(&other, 3, 4);
     let upgraded = sandbox.content();
-    for (n, (number, side)) in every_cut(requests_of_a_swap(&sandbox, &created)).enumerate() {
+    let requests = requests_of_a_swap(&sandbox, &created);
+    for (n, (number, side)) in every_cut(requests).enumerate() {
         let run = run_id(n);
         let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
         let gate = sandbox.gate().close_at(number, side).kill(sandbox.resuming(&["swap"], &staged));
@@ -66,6 +67,11 @@ fn killed_swap_is_finished_by_same_command() {
         if [&live, &other].into_iter().any(|name| !sandbox.names().contains(name)) {
             sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
             sandbox.from(&["restore"], &created).refused("swap_unfinished");
+        }
+        // The second call may be killed too, and lose its connection before, where more than one request is left.
+        if n % 3 == 1 && number + 1 < requests {
+            let gate = sandbox.gate().close_at(1, side).hanging_up().close_at(2, Side::After);
+            gate.kill_or_end(sandbox.resuming(&["swap"], &staged));
         }
         let left = sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged().planned();
         let gate = sandbox.gate();
@@ -184,12 +190,8 @@ fn taken_back(name: &str, cuts: RangeInclusive<usize>, killed: &[usize]) {
             if !is_ended && sandbox.content() != upgraded {
                 // A swap that came to its end is no unfinished one until its way back has begun.
                 if cut < requests || back_cut != Some((1, Side::Before)) {
-                    let discard = sandbox.run(&["discard", "--run", &run]);
-                    assert_eq!(
-                        (discard.status, &discard.doc()["error"]["code"]),
-                        (3, &json!("swap_unfinished")),
-                        "{at}: {discard}"
-                    );
+                    println!("{at}");
+                    sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
                     sandbox.from(&["restore"], &created).refused("swap_unfinished");
                 }
                 sandbox.run(&back).ok().changed();
@@ -247,9 +249,8 @@ fn index_created_by_client_during_swap_is_kept() {
     // Killed at the exchange; and again when what the client has made is copied, and nobody hears that it was removed.
     let kill = || sandbox.gate().close_on("POST /_aliases", Side::After).kill(sandbox.resuming(&["swap"], &staged));
     kill();
-    let health = sandbox.run(&["health"]).ok().warns("swap_unfinished");
     let command = format!("svc-snap swap --run {} finishes it", run_of(&staged));
-    assert!(health.doc()["warnings"].to_string().contains(&command), "{health}");
+    sandbox.run(&["health"]).ok().warns_of("swap_unfinished", &command);
     sandbox.ask("PUT", &format!("/{live}/_doc/late?refresh=true"), Some(json!({"from": "a client"})));
     kill();
     let finished = sandbox.from(&["swap"], &staged).ok();

@@ -50,10 +50,6 @@ impl Site {
         self.setting("SVC_BACKUP_REPO").with_file_name("copies")
     }
 
-    fn set(&mut self, name: &str, value: &str) {
-        self.env.insert(name.to_owned(), value.to_owned());
-    }
-
     fn setting(&self, name: &str) -> PathBuf {
         PathBuf::from(&self.env[name])
     }
@@ -92,10 +88,6 @@ impl Site {
         };
         let indices = content::documents(&self.search.url, &INDICES.join(",")).unwrap();
         indices.into_iter().map(|(name, index)| (name.clone(), (index, settings(&name)))).collect()
-    }
-
-    fn version_of(&self) -> &str {
-        &self.search.version
     }
 
     fn copy(&self, from: &Path, name: &str) -> String {
@@ -166,7 +158,7 @@ fn moves(old: &Site, new: &Site) {
     let user = os::system_user(&new.search.os_user).unwrap();
     assert!(owners(&old_repo, user.uid.as_raw()), "the copy is not all the new server's");
     let snapshots = new.tool(&["list"]).ok();
-    assert_eq!(snapshots.result()["snapshots"][0]["version"], new.version_of(), "{snapshots}");
+    assert_eq!(snapshots.result()["snapshots"][0]["version"], new.search.version.as_str(), "{snapshots}");
 
     let from = dir.path().join("snapshot.json").display().to_string();
     new.tool(&["restore", "--from", &from, "--repository", "old"]).refused("other_server");
@@ -196,10 +188,10 @@ fn back(old: &Site, new: &Site) {
     assert!(newer.len() == 1 && !own.is_empty(), "{listed}");
     for one in newer {
         assert_eq!((&one["restorable"], &one["valid"]), (&json!(false), &json!(true)), "{listed}");
-        assert!([json!(null), json!(new.version_of())].contains(&one["version"]), "{listed}");
+        assert!([json!(null), json!(new.search.version)].contains(&one["version"]), "{listed}");
     }
     for one in &own {
-        assert_eq!((&one["restorable"], &one["version"]), (&json!(true), &json!(old.version_of())), "{listed}");
+        assert_eq!((&one["restorable"], &one["version"]), (&json!(true), &json!(old.search.version)), "{listed}");
     }
     for step in [&["show"][..], &["stage"], &["restore"], &["restore", "--in-place", "--on-conflict", "close"]] {
         let args = [step, &["by-the-newer", "--repository", "mixed"]].concat();
@@ -237,7 +229,7 @@ fn in_place(old: &mut Site, newer: &str) {
     ];
     let extra = extra.map(|(name, value)| (name.to_owned(), value)).into();
     let mut up = Site::prepared(newer, &Settings { path_repo: false, extra, ..Settings::default() });
-    up.set("SVC_REPOSITORY", "since_the_upgrade");
+    up.env.insert("SVC_REPOSITORY".to_owned(), "since_the_upgrade".to_owned());
     up.recipe("in-place-after", &[], dir.path());
     assert_eq!(up.documents(), before);
     let from = text(&dir.path().join("snapshot.json"));

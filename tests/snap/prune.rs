@@ -196,10 +196,6 @@ fn prune_keeps_snapshot_in_progress() {
     let pruned = sandbox.tool(&ALL_BUT_ONE).run().ok().unchanged();
     assert_eq!(told(&pruned), ["n1 kept running"]);
     sandbox.ask("DELETE", &format!("/_snapshot/{}/n1", sandbox.prefix), None);
-    let (create, _) = sandbox.begun(sandbox.tool(&["create", "n2", "--kind", "nightly"]), "n2");
-    sandbox.run(&ALL_BUT_ONE).fails(8, "locked").unchanged();
-    create.signal(Signal::SIGTERM);
-    create.wait().fails(143, "interrupted");
 }
 
 #[test]
@@ -282,9 +278,5 @@ fn nothing_goes_if_the_list_is_incomplete() {
     assert_eq!(sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").run().status, 2);
     fs::write(&file, fs::read(&away).unwrap()).unwrap();
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
-    for wrong in [["--min-count", "0"], ["--max-count", "0"], ["--max-age", "soon"]] {
-        assert_eq!(sandbox.tool(&["prune"]).args(wrong).run().status, 2);
-    }
-    // The fewest stay, whatever the most.
-    sandbox.tool(&ALL_BUT_ONE[..3]).args(["--max-count", "1", "--min-count", "3"]).run().ok().unchanged();
+    assert_eq!(sandbox.run(&["prune", "--min-count", "0"]).status, 2);
 }

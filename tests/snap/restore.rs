@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::prelude::*;
-use svc_tests::random::{self, Random};
 
 const MB: u64 = 1 << 20;
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
@@ -17,20 +16,6 @@ fn reason(ran: &Ran, name: &str) -> Value {
 
 fn uuid(sandbox: &Sandbox, index: &str) -> Value {
     sandbox.ask("GET", &format!("/{index}/_settings?flat_settings=true"), None)[index]["settings"]["index.uuid"].clone()
-}
-
-#[test]
-fn exclusion_patterns_apply_at_any_position() {
-    let sandbox = Sandbox::new("patterns");
-    let names = ["a", "b1", "b2", "c"].map(|suffix| sandbox.simple(suffix, 3));
-    let created = sandbox.create("s1");
-    // What the snapshot does not hold needs no exclusion.
-    let staged = sandbox.from(&["stage", "--dry-run", "--indices", "*,-.geoip_databases"], &created).ok().unchanged();
-    assert_eq!(staged.result()["indices"].as_array().unwrap().len(), 4, "{staged}");
-    names.iter().for_each(|name| sandbox.fill(name, 3, 5));
-    let patterns = format!("-{},*,-{}", names[0], sandbox.name("b*"));
-    sandbox.from(&["restore", "--indices", &patterns], &created).ok().changed();
-    assert_eq!(names.map(|name| sandbox.count(&name)), [5, 5, 5, 3]);
 }
 
 #[test]
@@ -262,43 +247,4 @@ fn default_pattern_excludes_geoip_index() {
     tool(&["restore", "with", "--indices", GEOIP]).run().warns("not_checked");
     assert_ne!(uuid(&sandbox, GEOIP), made, "by its name it is restored");
     sandbox.ask("DELETE", &format!("/{GEOIP}"), None);
-}
-
-/// Many cuts at places that nobody chose.
-#[test]
-#[ignore = "minutes: 50 swaps, each cut up to six times"]
-fn randomly_cut_swap_loses_no_document() {
-    let sandbox = Sandbox::new("random");
-    let mut random = Random::of(random::seed());
-    let alias = sandbox.name("alias");
-    let indices = ["a", "b", "c"].map(|suffix| {
-        let aliases = json!({&alias: {"is_write_index": suffix == "a"}});
-        sandbox.index(suffix, json!({"settings": {"number_of_replicas": 0}, "aliases": aliases}))
-    });
-    indices.iter().for_each(|index| sandbox.fill(index, 0, 20));
-    let before = sandbox.content();
-    let created = sandbox.create("s1");
-    indices.iter().for_each(|index| sandbox.fill(index, 10, 40));
-    let upgraded = sandbox.content();
-    for round in 0..50 {
-        let run = run_id(round);
-        let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
-        let mut cuts = Vec::new();
-        // Forward and back, each cut up to three times.
-        for back in [false, true] {
-            let swap = || sandbox.resuming(&["swap"], &staged).args(back.then_some("--back"));
-            for _ in 0..=random.below(3) {
-                let side = random.pick(&[Side::Before, Side::After]);
-                let gate = sandbox.gate().close_at(random.below(18) + 1, side);
-                let gate = if random.below(3) == 0 { gate.hanging_up() } else { gate };
-                gate.kill_or_end(swap());
-                cuts.push((back, gate.changes().len(), side));
-            }
-            swap().run().ok();
-            assert_eq!(&sandbox.content(), if back { &upgraded } else { &before }, "round {round}: {cuts:?}");
-        }
-        sandbox.run(&["discard", "--run", &run]).ok();
-        sandbox.from(&["discard"], &staged).ok();
-        assert!(sandbox.copies().is_empty(), "round {round}: {cuts:?}");
-    }
 }

@@ -44,7 +44,7 @@ fn is_a_repository_as_a_folder_is(s3: &S3) {
     // What is wrong with a store is told of a store.
     let replace = ["register", "--replace", "--type", "s3", "--setting", "bucket=none"];
     let refused = sandbox.run(&replace).fails(7, "repository_unusable");
-    let hint = refused.doc()["error"]["hint"].as_str().unwrap();
+    let hint = refused.hint();
     assert!(!hint.contains("--location") && !hint.contains("directory"), "{refused}");
 }
 

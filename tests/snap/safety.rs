@@ -54,7 +54,7 @@ fn lost_response_of_in_place_restore_is_outcome_unknown() {
     assert_eq!(gate.changes().len(), 2, "nothing is opened again: {:?}", gate.changes());
     assert_eq!(state(&lost, &docs), "in_progress");
     // The same command of the same run waits for it and verifies it; it restores nothing again.
-    let run = lost.doc()["run_id"].as_str().unwrap();
+    let run = lost.id();
     let resume = || sandbox.resuming(&CLOSE, &created).args(["--run-id", run]);
     let gate = sandbox.gate();
     let resumed = resume().via(&gate).run().ok().unchanged();

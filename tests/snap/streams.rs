@@ -61,7 +61,7 @@ fn data_stream_is_restored_only_in_place() {
         let refused = sandbox.from(&[step], &created).refused("not_swappable");
         let refused = refused.error_has(&["Data streams", &name, &other, "--in-place"]);
         // The hint is right as it stands.
-        let hint = refused.doc()["error"]["hint"].as_str().unwrap();
+        let hint = refused.hint();
         let patterns = hint.split('\'').nth(1).unwrap();
         let without = sandbox.from(&[step, "--indices", patterns, "--dry-run"], &created).ok().unchanged();
         assert_eq!(without.result()["indices"].as_array().unwrap().len(), 1, "{without}");

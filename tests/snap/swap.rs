@@ -214,24 +214,18 @@ fn closed_index_state_is_restored_by_swap() {
     assert_eq!(shown(&sandbox, indices), closed);
 }
 
-const BLOCKS: [&str; 3] = ["read_only", "read_only_allow_delete", "write"];
-
-/// An index for each block, of ten documents and with that block, and a snapshot of them; they hold more since, and are not blocked.
-fn blocked(sandbox: &Sandbox) -> (Vec<(String, &'static str)>, Ran) {
-    let indices: Vec<_> = BLOCKS.iter().map(|block| (sandbox.simple(&format!("was-{block}"), 10), *block)).collect();
+#[test]
+fn index_blocks_are_restored_by_resumed_swap() {
+    let sandbox = Sandbox::new("read-only");
+    // An index for each block, which it has in the snapshot; they hold more since, and are not blocked.
+    let blocks = ["read_only", "read_only_allow_delete", "write"];
+    let indices = blocks.map(|block| (sandbox.simple(&format!("was-{block}"), 10), block));
     indices.iter().for_each(|(index, block)| sandbox.block(index, block, true));
     let created = sandbox.create("s1");
     for (index, block) in &indices {
         sandbox.block(index, block, false);
         sandbox.fill(index, 10, 15);
     }
-    (indices, created)
-}
-
-#[test]
-fn index_blocks_are_restored_by_resumed_swap() {
-    let sandbox = Sandbox::new("read-only");
-    let (indices, created) = blocked(&sandbox);
     let upgraded = sandbox.content();
     let dry = sandbox.from(&["stage"], &created).ok();
     let requests = sandbox.from(&["swap", "--dry-run"], &dry).ok().planned().len();

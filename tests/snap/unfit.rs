@@ -70,7 +70,7 @@ fn missing_invalid_or_out_of_scope_input_is_refused() {
     sandbox.resuming(&["swap"], &staged).env("SVC_INDICES", "other-*").run().refused("options_invalid");
     sandbox.run(&["swap", "--run", "20200101t000000z-none"]).fails(4, "swap_not_found").unchanged();
     // What a record said that a power cut has emptied is unknown.
-    let run = staged.doc()["run_id"].as_str().unwrap();
+    let run = staged.id();
     let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
     let text = fs::read_to_string(&record).unwrap();
     for half in ["", &text[..text.len() / 2]] {
@@ -103,21 +103,16 @@ fn document_invalid_or_of_other_cluster_is_refused() {
     let dry = sandbox.run(&["create", "t", "--dry-run"]);
     for step in ["show", "wait", "delete", "stage", "restore", "swap", "discard"] {
         let is_snapshots = !["swap", "discard"].contains(&step);
-        let good = if is_snapshots { &created } else { &staged };
-        let (text, mut failed) = (good.text(), good.doc().clone());
+        let mut failed = if is_snapshots { &created } else { &staged }.doc().clone();
+        // (`svc-step/src/from.rs` has what is no document at all.)
         (failed["ok"], failed["result"], failed["error"]) = (json!(false), Value::Null, error.clone());
         for (name, input, code, says) in [
-            ("empty", String::new(), "from_invalid", "is empty"),
-            ("half", text[..text.len() / 2].to_owned(), "from_invalid", "is incomplete"),
-            ("twice", format!("{text}{text}"), "from_invalid", "more than one"),
             ("failed", failed.to_string(), "out_of_space", "Full."),
-            ("another tool's", text.replacen("svc-snap.", "svc-pgdump.", 1), "from_invalid", "cannot resume from"),
             ("another step's", listed.text(), "from_invalid", "cannot resume from"),
             ("a dry run's", dry.text(), "from_invalid", if is_snapshots { "dry run" } else { "cannot resume from" }),
         ] {
-            let ran = sandbox.from_text(&[step], &input);
-            assert_eq!((ran.status, &ran.doc()["error"]["code"]), (2, &json!(code)), "{step}, {name}\n{ran}");
-            ran.unchanged().error_has(&[says]);
+            println!("{step}, {name}");
+            sandbox.from_text(&[step], &input).fails(2, code).unchanged().error_has(&[says]);
         }
         let other = |pointer: &str| {
             let mut other = created.doc().clone();

@@ -122,12 +122,16 @@ mod tests {
             "path:\n  repo: ['/a']\n",
             "path.repo: [\"/a\"]\npath.repo: []\n",
             "a: 1\npath.repo: \"/a\"\n...\n",
+            "path.repo: &all [/a]\nmore: *all\n",
+            "path.repo: |\n  /a\n",
+            "\tpath.repo: /a\n",
         ] {
             assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/a\", \"/new\"]", "{bad}");
         }
         for bad in [
             "path.repo: ~\n",
-            "path.repo:\n",
+            "path.repo: [/a\n",
+            "path.repo:     # to be set by operations\n",
             "a: 1\n...\n",
             "{a: 1}\n",
             "- a\n",
@@ -137,6 +141,9 @@ mod tests {
             "a",
         ] {
             assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/new\"]", "{bad}");
+        }
+        for bad in ["path.repo: /a,/b\n", "path.repo: /a\npath.repo: /b\n", "path.repo: /a\npath:\n  repo: /b\n"] {
+            assert_eq!(with_folder(bad, "/new").unwrap_err().1, "path.repo: [\"/a\", \"/b\", \"/new\"]", "{bad}");
         }
     }
 }
