@@ -235,6 +235,8 @@ fn index_blocks_are_restored_by_resumed_swap() {
         let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
         let gate = sandbox.gate().close_at(number, Side::After).kill(sandbox.resuming(&["swap"], &staged));
         let finished = sandbox.from(&["swap"], &staged).ok();
+        let again = sandbox.from(&["swap", "--dry-run"], &staged).ok().unchanged();
+        assert_eq!(again.planned(), Vec::<String>::new(), "of a swap that is finished nothing is left to be done");
         for (index, block) in &indices {
             let is = (sandbox.blocks(index), sandbox.count(index));
             assert_eq!(is, (vec![(*block).to_owned()], 10), "{index}, killed after request {number}: {:?}", gate.changes());

@@ -68,6 +68,10 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
         guard::refuse_outside(&args.scope.scope, names)?;
     }
     if matches!(kind, Task::Resume) && swapped.finished {
+        if args.dry.dry_run {
+            // Those of the call that finished it: this one would send nothing.
+            swapped.plan.clear();
+        }
         return Ok(swapped);
     }
     phases::refuse_unfinished_swaps(call, &server, &run, |name| names.contains(&name))?;
