@@ -74,6 +74,16 @@ pub fn without_words(text: &[u8], words: &[Vec<u8>]) -> Vec<u8> {
     shown
 }
 
+/// The words of a command as they may be shown: what follows a flag such as `--password` as a word of its own is a secret too.
+pub fn words_without_secrets(words: &[String]) -> Vec<String> {
+    let before = std::iter::once("").chain(words.iter().map(String::as_str));
+    let shown = before.zip(words).map(|(before, word)| {
+        let is_secret = is_secret_flag(before) && !word.starts_with('-') || takes_user(before) && has_password(word);
+        if is_secret { REDACTED.to_owned() } else { without_secrets(word) }
+    });
+    shown.collect()
+}
+
 /// Whether a word on a command line is a flag whose next word is a secret, as `--password`.
 pub fn is_secret_flag(word: &str) -> bool {
     word.starts_with('-') && !word.contains(['=', ' ']) && is_secret_name(word)
@@ -302,6 +312,13 @@ mod tests {
         ] {
             assert_eq!(sentence_without_secrets(said), shown);
         }
+    }
+
+    #[test]
+    fn word_behind_secret_flag_is_taken_out() {
+        let words = ["run", "--password", "hunter2", "-u", "a:x", "--token", "-v", "--password-file", "f", "x=1", "token=y"];
+        let shown = words_without_secrets(&words.map(str::to_owned)).join(" ");
+        assert_eq!(shown, "run --password <redacted> -u <redacted> --token -v --password-file f x=1 token=<redacted>");
     }
 
     #[test]

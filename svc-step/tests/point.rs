@@ -312,6 +312,13 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
         }
     }
     host.snap(0, &document("svc-snap.show/1", true, &json!({})));
+    // A copy that somebody has made beside it has the same snapshot.
+    let copy = host.path("backups").join(format!("{}-backup-nightly", ago(45).strftime("%Y%m%dt%H%M%Sz")));
+    assert!(Command::new("cp").arg("-a").args([&old, &copy]).status().unwrap().success());
+    assert_eq!(host.run(&["delete", &id(&copy)]).code(), (3, "not_removed".to_owned()));
+    let reasons = host.run(&["prune", "--min-count", "1", "--dry-run"]).each("reason");
+    assert_eq!(reasons, ["other_kind", "damaged", "max_age", "newest"]);
+    fs::remove_dir_all(copy).unwrap();
     // A rollback that is to be resumed needs it.
     let run = host.journal(&format!("{}-rollback", ago(0).strftime("%Y%m%dt%H%M%Sz")), "svc-rollback", None, &["commit"], None);
     let notes = fs::read_to_string(run.join("notes.json")).unwrap();

@@ -174,13 +174,15 @@ fn own_script_refers_to_step_documents_by_step_name() {
     let ran = bare.own_script(&does).run().ok();
     assert_eq!(ran.steps(), ["made", "shown", "other", "kept"]);
     assert_eq!(json_of(bare.path("kept"))["schema"], "mine.make/1");
-    bare.own_script("finish dump\n").run().fails(2, "options_invalid");
+    for wrong in ["finish dump\n", "step a/b -- true\n", "step a.2 -- true\n"] {
+        bare.own_script(wrong).run().fails(2, "options_invalid");
+    }
 }
 
 #[test]
 fn resume_hint_names_own_script_by_its_path() {
     let bare = Bare::default();
-    let secret = "check hop -- svc-version current --uninstall 'x --password=s3cr3t'\n";
+    let secret = "external own -- true --token s3cr3t\ncheck hop -- svc-version current --uninstall 'x --password=s3cr3t'\n";
     bare.own_script(secret).run().fails(2, "options_invalid");
     assert!(!holds(&bare.path("state"), "s3cr3t"));
     let ran = bare.own_script("svc-run commit --hint 'Look.'\nexternal installer -- false\n").run().fails(1, "command_failed");

@@ -11,10 +11,11 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::journal::Journal;
 use svc_step::lock::Lock;
+use svc_step::reporter::shell_quoted;
 use svc_step::run_id::snapshot_name;
 use svc_step::{Call, Failure, Status, StepResult, file};
 
-use crate::point::{self, BackupDir, Point, SUMS, State};
+use crate::point::{self, About, BackupDir, Point, SUMS, State};
 use crate::snap;
 
 /// Arguments of `svc-point delete`.
@@ -89,6 +90,11 @@ fn named<'a>(
         if let Some(run) = needed.get(id) {
             return Err(Failure::refused("not_removed", format!("The run {} needs the restore point {id}.", run.id()))
                 .hint(format!("How to finish that run:\n  svc-run status {}", run.id())));
+        }
+        if let Some(about) = About::read(Path::new(&point.path)).filter(|about| about.id != *id) {
+            let message = format!("{id} is a copy of the restore point {}, whose snapshot would be deleted with it.", about.id);
+            let remove = shell_quoted(&["rm", "-r", &point.path]);
+            return Err(Failure::refused("not_removed", message).hint(format!("To remove the directory alone:\n  {remove}")));
         }
         if point.state == State::Running {
             return Err(Failure::locked("locked", format!("The run that makes the restore point {id} is in progress."))

@@ -116,7 +116,7 @@ pub enum State {
     Incomplete,
     /// It has no sums, and its run is in progress.
     Running,
-    /// A file is not what its sum says, or is absent.
+    /// A file is not what its sum says, or is absent; or it is a copy of another restore point.
     Damaged,
 }
 
@@ -219,6 +219,10 @@ fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Poi
 }
 
 fn state(call: &Call, folder: &Path, id: &str, about: Option<&About>, read_all: bool) -> Result<(State, Vec<String>), Failure> {
+    // A copy beside it has the same snapshot: whatever becomes of the one, the other needs that.
+    if about.is_some_and(|about| about.id != id) {
+        return Ok((State::Damaged, vec![ABOUT.to_owned()]));
+    }
     if !folder.join(SUMS).exists() {
         let is_running = Journal::at(call.state_dir().join("runs").join(id)).is_running();
         return Ok((if is_running { State::Running } else { State::Incomplete }, Vec::new()));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use svc_step::journal::Plan;
-use svc_step::line_secrets::without_secrets;
+use svc_step::line_secrets::words_without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
@@ -125,17 +125,16 @@ pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
 pub fn recorded(words: &[String], private: &[String]) -> Vec<String> {
     let flags: Vec<String> = private.iter().map(|option| format!("--{option}")).collect();
     let mut after_flag = false;
-    let mut recorded = Vec::new();
-    for word in words {
+    let recorded = words.iter().zip(words_without_secrets(words)).map(|(word, shown)| {
         let shown = match word.split_once('=') {
             _ if after_flag => REDACTED.to_owned(),
             Some((flag, _)) if flags.iter().any(|known| known == flag) => format!("{flag}={REDACTED}"),
-            _ => without_secrets(word),
+            _ => shown,
         };
         after_flag = !after_flag && flags.contains(word);
-        recorded.push(shown);
-    }
-    recorded
+        shown
+    });
+    recorded.collect()
 }
 
 #[cfg(test)]

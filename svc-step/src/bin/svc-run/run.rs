@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use svc_step::Failure;
 use svc_step::journal::{Journal, Notes, Undo};
-use svc_step::line_secrets::without_secrets;
+use svc_step::line_secrets::words_without_secrets;
 use svc_step::reporter::WATCHED;
 use svc_step::secret::REDACTED;
 
@@ -391,12 +391,13 @@ impl Run {
     /// The words of a command as they may be shown: without private arguments, and without the secrets in the others, which may be the
     /// operator's own words.
     pub fn shown(&self, command: &[OsString]) -> Vec<String> {
-        let words = command.iter().map(|word| word.to_string_lossy().into_owned());
-        let shown = words.map(|word| match word.strip_prefix("--installer-arg=") {
-            Some(value) if self.private.iter().any(|private| private == value) => format!("--installer-arg={REDACTED}"),
-            _ if self.private.contains(&word) => REDACTED.to_owned(),
-            _ => without_secrets(&word),
-        });
+        let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let shown =
+            words.iter().zip(words_without_secrets(&words)).map(|(word, shown)| match word.strip_prefix("--installer-arg=") {
+                Some(value) if self.private.iter().any(|private| private == value) => format!("--installer-arg={REDACTED}"),
+                _ if self.private.contains(word) => REDACTED.to_owned(),
+                _ => shown,
+            });
         shown.collect()
     }
 

@@ -13,7 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::{Document, Time};
-use svc_step::journal::{self, Attempt, Journal, Undo};
+use svc_step::journal::{self, Attempt, Journal};
+use svc_step::line_secrets::words_without_secrets;
 use svc_step::reporter::shell_quoted;
 
 pub use show::text;
@@ -149,9 +150,7 @@ pub fn document(started: Timestamp, result: StatusResult) -> Document<StatusResu
 /// What would be undone first, the last registered first.
 pub fn pending(run: &Journal) -> Vec<Pending> {
     let left = run.left_to_undo().into_iter();
-    let shown = |word: &String| svc_step::line_secrets::without_secrets(word);
-    let words = |undo: &Undo| undo.command.iter().map(shown).collect::<Vec<_>>();
-    left.map(|undo| Pending { command: shell_quoted(&words(&undo)), name: undo.name }).collect()
+    left.map(|undo| Pending { command: shell_quoted(&words_without_secrets(&undo.command)), name: undo.name }).collect()
 }
 
 fn steps(attempts: &[Attempt], is_running: bool, is_ok: bool, external: Option<&Path>) -> Vec<StepStatus> {

@@ -157,7 +157,7 @@ fn accept(run: &Arc<Run>, listener: UnixListener) {
 /// Does what the script asks, and gives the exit status of its call; an error is one that has ended the run.
 fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
     let busy = run.admit()?;
-    let done = match request {
+    let done = named(&request).and_then(|()| match request {
         Request::Step(wanted) => step::run(run, &wanted).map(|()| 0),
         Request::Start(wanted) => {
             start(run, wanted);
@@ -174,12 +174,26 @@ fn answer(run: &Arc<Run>, request: Request) -> Result<i32, Failure> {
         Request::Fail { status, code, text, hint } => {
             Err(Failure::new(Status::of_failure(status.into()), &code, text).hint(hint))
         }
-    };
+    });
     drop(busy);
     if let Err(failure) = &done {
         run.fail(Failed::from(failure));
     }
     done
+}
+
+/// Whether the name of a step can be that of its files.
+fn named(request: &Request) -> Result<(), Failure> {
+    let name = match request {
+        Request::Step(step) | Request::Start(step) => &step.name,
+        Request::Undo(undo) => &undo.name,
+        _ => return Ok(()),
+    };
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
+        return Ok(());
+    }
+    let message = format!("`{name}` is no name of a step: that has letters, digits, `-` and `_`.");
+    Err(Failure::usage("options_invalid", message).hint("Give the step another name."))
 }
 
 fn start(run: &Arc<Run>, wanted: protocol::Step) {
