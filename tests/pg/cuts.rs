@@ -129,7 +129,7 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
     let old = case.oid(&case.database);
     let admin = case.role("adm", "SUPERUSER");
     let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
-    let mut random = Random::of(random::seed());
+    let mut random = Random::with_seed(random::seed());
     for round in 0..svc_tests::rounds("connections cut at random", 4, 60) {
         let run = format!("20300101t{round:06}z-cut");
         let restore = |port: u16| {
@@ -137,7 +137,7 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
             tool.arg(&dump).run()
         };
         // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
-        let limit = 100 + random.below([600, 6000, 20_000][round % 3]);
+        let limit = 100 + random.usize(..[600, 6000, 20_000][round % 3]);
         proxy.set(Mode::CutAfter(limit));
         let ran = restore(proxy.port());
         let when = format!("each connection cut after {limit} bytes");

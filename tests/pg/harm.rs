@@ -24,8 +24,8 @@ fn truncated_dump_is_refused_before_any_change() {
     let line = rows + text[rows..].find('\n').unwrap() + 1;
     let between = at("ALTER TABLE ONLY public.items\n    ADD CONSTRAINT");
     let mut cuts = vec![0, 60, rows, line, at("\n\\.\n") + 4, between, complete, complete + 20, text.len() - 12];
-    let mut random = Random::of(random::seed());
-    cuts.extend((0..rounds("a cut dump", 3, 100)).map(|_| random.below(text.len() - 12)));
+    let mut random = Random::with_seed(random::seed());
+    cuts.extend((0..rounds("a cut dump", 3, 100)).map(|_| random.usize(..text.len() - 12)));
     for (round, cut) in (0..).zip(cuts) {
         let how = [&["stage"][..], &["--in-place"], &[]][round % 3];
         let path = case.write("cut.sql", &text.as_bytes()[..cut]);

@@ -269,7 +269,7 @@ fn default_pattern_excludes_geoip_index() {
 #[ignore = "minutes: 50 swaps, each cut up to six times"]
 fn randomly_cut_swap_loses_no_document() {
     let sandbox = Sandbox::new("random");
-    let mut random = Random::of(random::seed());
+    let mut random = Random::with_seed(random::seed());
     let alias = sandbox.name("alias");
     let indices = ["a", "b", "c"].map(|suffix| {
         let aliases = json!({&alias: {"is_write_index": suffix == "a"}});
@@ -287,10 +287,10 @@ fn randomly_cut_swap_loses_no_document() {
         // Forward and back, each cut up to three times.
         for back in [false, true] {
             let swap = || sandbox.resuming(&["swap"], &staged).args(back.then_some("--back"));
-            for _ in 0..=random.below(3) {
-                let side = random.pick(&[Side::Before, Side::After]);
-                let gate = sandbox.gate().close_at(random.below(18) + 1, side);
-                let gate = if random.below(3) == 0 { gate.hanging_up() } else { gate };
+            for _ in 0..=random.usize(..3) {
+                let side = random.choice([Side::Before, Side::After]).unwrap();
+                let gate = sandbox.gate().close_at(random.usize(..18) + 1, side);
+                let gate = if random.usize(..3) == 0 { gate.hanging_up() } else { gate };
                 gate.kill_or_end(swap());
                 cuts.push((back, gate.changes().len(), side));
             }

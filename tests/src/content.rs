@@ -10,6 +10,7 @@ use crate::{http, os};
 
 const PAGE: usize = 5_000;
 
+/// Two are equal whatever the order of the keys in their objects, in which servers are free.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
     pub documents: BTreeMap<String, Value>,
@@ -28,8 +29,8 @@ pub fn documents(url: &str, pattern: &str) -> Result<BTreeMap<String, Index>> {
         .map(|name| {
             let index = Index {
                 documents: sources(url, name)?,
-                mappings: sorted(&mappings[name]["mappings"]),
-                aliases: sorted(&aliases[name]["aliases"]),
+                mappings: mappings[name]["mappings"].clone(),
+                aliases: aliases[name]["aliases"].clone(),
             };
             Ok((name.clone(), index))
         })
@@ -47,7 +48,7 @@ fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
         let scroll = json!({"scroll": "1m", "scroll_id": page["_scroll_id"].clone()});
         let hits = page["hits"]["hits"].as_array().context("no hits")?;
         for hit in hits {
-            found.insert(hit["_id"].as_str().context("a hit without an id")?.to_owned(), sorted(&hit["_source"]));
+            found.insert(hit["_id"].as_str().context("a hit without an id")?.to_owned(), hit["_source"].clone());
         }
         if hits.is_empty() {
             let done = json!({"scroll_id": scroll["scroll_id"].clone()});
@@ -58,18 +59,6 @@ fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
     }
     ensure!(found.len() as u64 == total, "{index} said that it holds {total} documents and gave {}", found.len());
     Ok(found)
-}
-
-/// The same value with the keys of its objects in order: two servers, or one before and after a restore, order them as they like.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let ordered: BTreeMap<&String, Value> = map.iter().map(|(key, value)| (key, sorted(value))).collect();
-            ordered.into_iter().map(|(key, value)| (key.clone(), value)).collect()
-        }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        other => other.clone(),
-    }
 }
 
 /// A database as `pg_dump` writes it, without the key that differs from dump to dump.

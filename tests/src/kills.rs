@@ -72,7 +72,7 @@ pub fn sample(what: &str, all: Vec<Moment>, count: usize, random: &mut Random) -
     if count >= size {
         return all;
     }
-    (0..count).map(|part| all[part * size / count + random.below((size / count).max(1))].clone()).collect()
+    (0..count).map(|part| all[part * size / count + random.usize(..(size / count).max(1))].clone()).collect()
 }
 
 #[cfg(test)]

@@ -16,8 +16,6 @@ use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
-const LETTERS: [u8; 26] = *b"abcdefghijklmnopqrstuvwxyz";
-
 /// The body that makes an index which no node may hold.
 pub fn unallocatable() -> Value {
     json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})
@@ -183,8 +181,8 @@ impl Sandbox {
 
     /// Writes so many documents of 100 KB that cannot be compressed into an index, by its full name.
     pub fn fill_noise(&self, index: &str, count: usize) {
-        let mut random = Random::of(1);
-        let mut text = || -> String { (0..100_000).map(|_| char::from(random.pick(&LETTERS))).collect() };
+        let mut random = Random::with_seed(1);
+        let mut text = || -> String { (0..100_000).map(|_| random.lowercase()).collect() };
         // A request of more than 100 MB is refused.
         for part in (0..count).collect::<Vec<_>>().chunks(200) {
             let lines: String = part.iter().map(|_| format!("{{\"index\":{{}}}}\n{{\"t\":\"{}\"}}\n", text())).collect();
