@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde_json::Value;
-use svc_tests::host::{Host, OwnPostgres, OwnSearch};
+use svc_tests::host::{Host, OwnPostgres, OwnSearch, texts};
 use svc_tests::postgres::Postgres;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{BENCHMARK_JVM_OPTIONS, Search, Settings};
@@ -195,10 +195,9 @@ pub fn settle(postgres: &Postgres) -> Result<()> {
 
 /// A search database of the benchmark's own, with the options that a real one has.
 pub fn search_server(host: &Host, key: &str, extra: &[(&str, &str)]) -> Result<OwnSearch> {
-    let extra = extra.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let server = host.prepare_search_server(key, &Settings { extra, ..Settings::default() })?;
+    let server = host.prepare_search_server(key, &Settings { extra: texts(extra), ..Settings::default() })?;
     fs::write(server.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
-    server.search.start(&host.systemd)?;
+    server.start(&host.systemd)?;
     Ok(server)
 }
 

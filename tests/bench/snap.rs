@@ -87,7 +87,7 @@ impl Ground {
     /// Starts a server with a repository as the procedure has it (2.1).
     fn new(host: &Host, key: &str) -> Result<Self> {
         let server = search_server(host, key, &[("cluster.max_shards_per_node", "20000")])?;
-        let sandbox = Sandbox::on(server.search.clone(), "bench").registered(&[("compress", "true")]);
+        let sandbox = Sandbox::on(server.server.clone(), "bench").registered(&[("compress", "true")]);
         // The whole server is its scope: of a server that is not the service's alone it leaves the throttle on restores as it is.
         let scratch = Scratch::new(vec![
             ("SVC_SEARCH_URL", server.url.clone()),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use svc_tests::host::{Host, OwnPostgres};
-use svc_tests::secured::Authority;
+use svc_tests::secured::{Authority, DAY};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::{os, wait};
 use tempfile::TempDir;
@@ -171,7 +171,7 @@ fn tls_server_is_verified_as_sslmode_requires() {
     at_home(&own);
     door.by("verify-full").env_remove("PGSSLROOTCERT").run().ok();
 
-    door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -1).unwrap();
+    door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -DAY).unwrap();
     door.serves("expired.pem", "server.key");
     comes_to(Some("clock"), || door.by("verify-full"));
     door.serves("server.pem", "server.key");

@@ -36,7 +36,7 @@ fn sees(case: &Case, what: &str, sql: &str) -> anyhow::Result<()> {
 fn stage_or_swap_recovers_after_server_crash() {
     let host = Host::shared().unwrap();
     let own = host.postgres_server().unwrap();
-    let (case, dump) = Case::filled_on(own.postgres.clone(), "pgc_stop");
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgc_stop");
     // What is not on the disk is lost with a server that is killed.
     case.sql("SET synchronous_commit = on; DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);

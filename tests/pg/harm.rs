@@ -96,7 +96,7 @@ fn database_with_slot_or_subscription_is_not_replaced() {
     own.sql("postgres", "ALTER SYSTEM SET wal_level = logical").unwrap();
     host.systemd.stop(&own.unit).unwrap();
     host.systemd.start(&own.unit).unwrap();
-    let (case, dump) = Case::filled_on(own.postgres.clone(), "pgh_lost");
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgh_lost");
     let witness = Witness::of(&case);
     let (before, beside) = ("20300101t000000z-before", "20300101t000000z-beside");
     let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().changed();

@@ -659,10 +659,10 @@ fn snapshot_setup_and_preflight_without_disk_space() {
     use svc_tests::search::Settings;
     let product = Product::new("scsetup").unwrap();
     let host = &product.host;
-    let server = host.search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
+    let server = host.search_server(&host.search.key, &Settings { no_path_repo: true, ..Settings::default() }).unwrap();
     // Parents that are not there yet, as in README's own example: the search database must be able to pass them.
     let location = server.repo_root.join("not/there yet/backup_repo");
-    let setup = || product.tool("svc-setup-snapshots").envs(search_env(&server.search)).env("SVC_BACKUP_REPO", &location);
+    let setup = || product.tool("svc-setup-snapshots").envs(search_env(&server)).env("SVC_BACKUP_REPO", &location);
     let process = || host.systemd.property(&server.unit, "MainPID").unwrap();
 
     let first = process();
@@ -702,7 +702,7 @@ fn snapshot_setup_and_preflight_without_disk_space() {
     fs::create_dir(&last).unwrap();
     fs::write(last.join("scsetup_db.backup.sql"), vec![0; 1 << 20]).unwrap();
     let active = product.process();
-    let upgrade = product.upgrade().envs(search_env(&server.search)).env("SVC_BACKUP_REPO", &location);
+    let upgrade = product.upgrade().envs(search_env(&server)).env("SVC_BACKUP_REPO", &location);
     let ran = upgrade.run().fails(3, "out_of_space").unchanged();
     drop(disk);
     assert!(ran.hint().contains("SVC_BACKUP_DIR"), "{ran}");

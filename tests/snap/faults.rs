@@ -295,7 +295,7 @@ fn index_deleted_before_snapshot_makes_it_invalid() {
 fn create_during_server_restart_never_claims_unchanged() {
     let systemd = Host::shared().unwrap().systemd;
     let server = own_server(&[]);
-    let sandbox = Sandbox::on(server.search.clone(), "restart").registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
+    let sandbox = Sandbox::on(server.server.clone(), "restart").registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
     sandbox.noise("docs", 60);
     let bench = Bench::new(sandbox);
     let create = bench.create("s").spawn();

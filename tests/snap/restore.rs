@@ -144,8 +144,8 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
     let settings = Settings { extra: extra.into(), ..Settings::default() };
     let own = host.prepare_search_server(&host.search.key, &settings).unwrap();
     let _disk = SmallDisk::at(&own.data_dir, 300).unwrap();
-    own.search.start(&host.systemd).unwrap();
-    let sandbox = Sandbox::on(own.search.clone(), "room").registered(&[]);
+    own.start(&host.systemd).unwrap();
+    let sandbox = Sandbox::on(own.server.clone(), "room").registered(&[]);
     let limits = |settings: Value| drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({ "persistent": settings }))));
     let watermarks = |low: u64, high: u64| {
         let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");

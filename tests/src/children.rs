@@ -1,14 +1,17 @@
 //! The programs that `svc-testhost` and the tests run for their callers: signals are sent on to them, and their time is limited.
 
+use std::fs::File;
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::wait;
+use crate::{os, wait};
 
 /// A child, and whether it leads a process group of its own.
 static RUNNING: Mutex<Vec<(Pid, bool)>> = Mutex::new(Vec::new());
@@ -26,6 +29,21 @@ fn registered<T>(one: (Pid, bool), work: impl FnOnce() -> T) -> T {
     let done = work();
     running().retain(|other| *other != one);
     done
+}
+
+/// Makes a program write into a log, and read nothing.
+pub fn logging<'a>(command: &'a mut Command, log: &Path) -> Result<&'a mut Command> {
+    let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    Ok(command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output))
+}
+
+/// Waits until `probe` has an answer; fails, with the end of its log, where the child ends before.
+pub fn until_up<T>(what: &str, child: &mut Child, log: &Path, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
+    let up = wait::until(what, wait::HANG, || match child.try_wait() {
+        Ok(Some(status)) => Some(Err(status)),
+        _ => probe().map(Ok),
+    })?;
+    up.map_err(|status| anyhow!("{what} ended ({status}):\n{}", os::tail(log, 20)))
 }
 
 /// Waits for the end of a child of the caller's process group, which gets every signal of [`signal`] meanwhile.

@@ -1,5 +1,6 @@
 //! A cluster of three nodes on loopback, with one folder of repositories that all of them share.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::host::{Host, OwnSearch};
+use crate::host::{Host, OwnSearch, texts};
 use crate::search::{OS_USER, Product, Search, Settings, distribution};
 use crate::systemd::Systemd;
 use crate::{os, wait};
@@ -75,14 +76,14 @@ impl Cluster {
                 (initial, "[\"svc-1\"]".to_owned()),
             ];
             let settings = Settings {
-                extra: extra.map(|(name, value)| (name.to_owned(), value)).into(),
-                os_user: if number == 2 { OTHER_USER } else { OS_USER },
-                heap_mb: 256,
+                extra: texts(&extra),
+                os_user: (number == 2).then_some(OTHER_USER),
                 ports: Some([ports[number], ports[number + 3]]),
                 repo_root: Some(repos.path().to_owned()),
                 ..Settings::default()
             };
             let node = host.prepare_search_server(key, &settings)?;
+            fs::write(node.config_dir.join("jvm.options.d/small.options"), "-Xms256m\n-Xmx256m\n")?;
             // Each node may change what another one wrote.
             host.systemd.add_to_service(&node.unit, "UMask=0000")?;
             Ok(node)
@@ -93,7 +94,7 @@ impl Cluster {
     }
 
     pub fn node(&self, number: usize) -> &Search {
-        &self.nodes[number - 1].search
+        &self.nodes[number - 1]
     }
 
     pub fn repo_root(&self) -> PathBuf {
@@ -113,7 +114,7 @@ impl Cluster {
     pub fn ensure_complete(&self) -> Result<()> {
         let started: Vec<Result<()>> = thread::scope(|scope| {
             let down = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit));
-            let starts: Vec<_> = down.map(|node| scope.spawn(|| node.search.start(&self.systemd))).collect();
+            let starts: Vec<_> = down.map(|node| scope.spawn(|| node.start(&self.systemd))).collect();
             starts.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a start panicked")))).collect()
         });
         started.into_iter().collect::<Result<()>>()?;

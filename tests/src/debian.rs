@@ -1,11 +1,11 @@
 //! A whole Debian in a container, with a process 1 of its own: what a user manager lacks, such as a journal and users without
 //! rights.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -68,26 +68,18 @@ impl Debian {
 
     /// Boots one of these files, with these options of `systemd-nspawn`.
     pub fn boot_of(root: &Path, log: &Path, options: &[String]) -> Result<Self> {
-        let output = File::create(log)?;
         // Two containers in one group have the same `system.slice/NAME.service`, and neither can kill its unit.
         let group = Group::create()?;
-        let mut child = children::grouped("sh")
+        let mut nspawn = children::grouped("sh");
+        nspawn
             .args(group.entered())
             .args(["systemd-nspawn", "--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
             .arg("--directory")
             .arg(root)
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-            .context("cannot run systemd-nspawn")?;
+            .args(options);
+        let mut child = children::logging(&mut nspawn, log)?.spawn().context("cannot run systemd-nspawn")?;
         let nspawn = Pid::from_raw(child.id().cast_signed());
-        let init = wait::until("the container's process 1", wait::HANG, || match child.try_wait() {
-            Ok(Some(status)) => Some(Err(status)),
-            _ => os::child(nspawn, "systemd").map(Ok),
-        })?;
-        let init = init.map_err(|status| anyhow!("systemd-nspawn ended ({status}):\n{}", os::tail(log, 20)))?;
+        let init = children::until_up("systemd-nspawn", &mut child, log, || os::child(nspawn, "systemd"))?;
         let debian = Self { child, init, group };
         wait::until("the container to be up", wait::HANG, || {
             let state = Command::new("nsenter").args(debian.enter()).args(["systemctl", "is-system-running"]).output().ok()?;

@@ -46,7 +46,7 @@ impl Host {
         let mut env = self.systemd.env();
         env.push((VARIABLE.to_owned(), self.file().display().to_string()));
         env.extend(search_env(&self.search));
-        env.extend(texts([
+        env.extend(texts(&[
             // PostgreSQL is reached over its socket.
             ("PGHOST", self.postgres.socket_dir.display().to_string()),
             ("PGPORT", self.postgres.port.to_string()),
@@ -66,7 +66,7 @@ impl Host {
     /// Starts a further search database of the test's own, which it may stop or break; it is gone when the value is dropped.
     pub fn search_server(&self, key: &str, settings: &Settings) -> Result<OwnSearch> {
         let own = self.prepare_search_server(key, settings)?;
-        own.search.start(&self.systemd)?;
+        own.start(&self.systemd)?;
         Ok(own)
     }
 
@@ -74,8 +74,8 @@ impl Host {
     pub fn prepare_search_server(&self, key: &str, settings: &Settings) -> Result<OwnSearch> {
         let distribution = search::distribution(key)?;
         let own = self.own(&distribution.product.to_string());
-        let search = Search::prepare(distribution, &own.dir, &own.unit, settings, &self.systemd)?;
-        Ok(OwnSearch { search, _own: own })
+        let server = Search::prepare(distribution, &own.dir, &own.unit, settings, &self.systemd)?;
+        Ok(Own { server, _place: own })
     }
 
     /// Starts a further PostgreSQL of the test's own; it is gone when the value is dropped.
@@ -86,20 +86,20 @@ impl Host {
     /// The same, of another version.
     pub fn postgres_of(&self, programs: Programs) -> Result<OwnPostgres> {
         let own = self.own("postgresql");
-        Ok(OwnPostgres { postgres: Postgres::create(programs, &own.dir, &own.unit, &self.systemd)?, _own: own })
+        Ok(Own { server: Postgres::create(programs, &own.dir, &own.unit, &self.systemd)?, _place: own })
     }
 
     /// A unit that no other test has, in this process or another, and its folder.
-    fn own(&self, kind: &str) -> Own {
+    fn own(&self, kind: &str) -> Place {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let name = format!("{kind}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Own { systemd: self.systemd.clone(), unit: format!("{name}.service"), dir: self.dir.join("own").join(&name) }
+        Place { systemd: self.systemd.clone(), unit: format!("{name}.service"), dir: self.dir.join("own").join(&name) }
     }
 }
 
 /// A search database in the product's own settings; `SVC_BACKUP_REPO` is a folder that is not there yet.
 pub fn search_env(search: &Search) -> Vec<(String, String)> {
-    texts([
+    texts(&[
         ("SVC_SEARCH_URL", search.url.clone()),
         ("SVC_SEARCH_UNIT", format!("user:{}", search.unit)),
         ("SVC_SEARCH_CONFIG", search.config_file.display().to_string()),
@@ -108,18 +108,19 @@ pub fn search_env(search: &Search) -> Vec<(String, String)> {
     ])
 }
 
-fn texts<const N: usize>(env: [(&str, String); N]) -> Vec<(String, String)> {
-    env.map(|(name, value)| (name.to_owned(), value)).into()
+/// Names and values, such as those of an environment, as texts of their own.
+pub fn texts(all: &[(&str, impl ToString)]) -> Vec<(String, String)> {
+    all.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect()
 }
 
 #[derive(Debug)]
-struct Own {
+struct Place {
     systemd: Systemd,
     unit: String,
     dir: PathBuf,
 }
 
-impl Drop for Own {
+impl Drop for Place {
     fn drop(&mut self) {
         // A test that fails must not fail a second time here; what is left goes away with the host.
         if let Err(error) = self.systemd.remove(&self.unit) {
@@ -129,31 +130,21 @@ impl Drop for Own {
     }
 }
 
+/// A server of a test's own.
 #[derive(Debug)]
-pub struct OwnSearch {
-    pub search: Search,
-    _own: Own,
+pub struct Own<T> {
+    pub server: T,
+    _place: Place,
 }
 
-impl Deref for OwnSearch {
-    type Target = Search;
+pub type OwnSearch = Own<Search>;
+pub type OwnPostgres = Own<Postgres>;
 
-    fn deref(&self) -> &Search {
-        &self.search
-    }
-}
+impl<T> Deref for Own<T> {
+    type Target = T;
 
-#[derive(Debug)]
-pub struct OwnPostgres {
-    pub postgres: Postgres,
-    _own: Own,
-}
-
-impl Deref for OwnPostgres {
-    type Target = Postgres;
-
-    fn deref(&self) -> &Postgres {
-        &self.postgres
+    fn deref(&self) -> &T {
+        &self.server
     }
 }
 

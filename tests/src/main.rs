@@ -74,7 +74,7 @@ const LOCK: &str = "owner.lock";
 fn main() -> ExitCode {
     let outcome = match Arguments::parse() {
         Arguments::Run { search, no_path_repo, command } => {
-            run(&search, &Settings { path_repo: !no_path_repo, ..Settings::default() }, &command)
+            run(&search, &Settings { no_path_repo, ..Settings::default() }, &command)
         }
         Arguments::List => {
             DISTRIBUTIONS.iter().for_each(|one| println!("{:16} {} {}", one.key, one.product, one.version));

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
-use crate::host::Host;
+use crate::host::{Host, texts};
 use crate::os;
 use crate::tool::{Ran, Tool, bin_dir, root, search_path};
 
@@ -119,7 +119,7 @@ impl Product {
             ("PGUSER", self.name.clone()),
             ("PGPASSFILE", text(&self.path("pgpass"))),
         ];
-        env.extend(own.map(|(key, value)| (key.to_owned(), value)));
+        env.extend(texts(&own));
         env
     }
 

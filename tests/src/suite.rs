@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, thread};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
 use serde_json::Value;
 
 use crate::host::{Host, Running};
@@ -20,38 +21,29 @@ const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
 /// What is run where no target is asked for, beside all of them.
 const UNIT_TESTS: &str = "unit tests";
 
-/// What of the tests is wanted: the words after `--` on the command line of `tests/run`.
-#[derive(Debug, Default)]
+/// What of the tests is wanted: the words after `--` on the command line of `tests/run`. They are divided among the hosts, so no other
+/// option of `cargo test` is taken: for one, run `cargo test` inside `svc-testhost run -- bash`.
+#[derive(Debug, Parser)]
+#[command(name = "tests/run --", no_binary_name = true)]
 pub struct Filter {
+    /// A target
+    #[arg(long = "test", value_name = "TARGET")]
     targets: Vec<String>,
+    /// Parts of the tests' names
     names: Vec<String>,
-    /// What is for the test programs.
+    /// What is for the test programs
+    #[arg(last = true)]
     options: Vec<String>,
     /// Also the tests that are `#[ignore]`, and the long series complete.
+    #[arg(skip)]
     deep: bool,
 }
 
 impl Filter {
-    /// # Errors
-    /// An option of `cargo test` other than `--test`: it would pick from the whole workspace, which is divided among the hosts.
     pub fn of(words: &[String], deep: bool) -> Result<Self> {
-        let mut this = Self { deep, ..Self::default() };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--" => this.options.extend(words.by_ref().cloned()),
-                "--test" => this.targets.push(words.next().context("--test needs the name of a target")?.clone()),
-                option if option.starts_with('-') => bail!(
-                    "tests/run does not take {option}: it picks by --test TARGET and by a part of a test's name, and what comes after \
-                     a further -- goes to the test programs; for all else run `cargo test {option} …` inside \
-                     `svc-testhost run -- bash`"
-                ),
-                _ => this.names.push(word.clone()),
-            }
-        }
-        if deep {
-            this.options.push("--include-ignored".to_owned());
-        }
+        let mut this = Self::try_parse_from(words)?;
+        this.deep = deep;
+        this.options.extend(deep.then(|| "--include-ignored".to_owned()));
         Ok(this)
     }
 }

@@ -119,8 +119,7 @@ impl Ran {
 
     /// The lines of a list of its result, such as `plan`.
     pub fn lines(&self, list: &str) -> Vec<&str> {
-        let lines = self.result()[list].as_array().unwrap_or_else(|| panic!("no {list}\n{self}"));
-        lines.iter().filter_map(Value::as_str).collect()
+        self.list(list).iter().filter_map(Value::as_str).collect()
     }
 
     /// What helps, of a failed call.
@@ -162,9 +161,7 @@ impl Ran {
 
     #[track_caller]
     pub fn warns(self, code: &str) -> Self {
-        let warnings = self.doc()["warnings"].as_array().cloned().unwrap_or_default();
-        assert!(warnings.iter().any(|warning| warning["code"] == code), "expected the warning {code}\n{self}");
-        self
+        self.warns_of(code, "")
     }
 
     /// Asserts a warning of that code that has these words.
