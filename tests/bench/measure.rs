@@ -68,15 +68,10 @@ impl Scratch {
         Ok(fs::read_to_string(self.file("output"))?)
     }
 
-    /// The same as JSON.
-    pub fn printed(&self) -> Result<Value> {
-        let text = self.output()?;
-        serde_json::from_str(&text).with_context(|| text)
-    }
-
     /// The same as the document of a call that must have ended well.
     pub fn ok(&self) -> Result<Value> {
-        let printed = self.printed()?;
+        let text = self.output()?;
+        let printed: Value = serde_json::from_str(&text).with_context(|| text)?;
         ensure!(printed["ok"] == true, "ours is not ok: {printed}");
         Ok(printed)
     }
@@ -120,19 +115,14 @@ impl Scratch {
         beside(after)?;
         Ok(cost)
     }
-    /// Keeps what the last command has printed, and gives the file.
-    pub fn keep(&self, name: &str) -> Result<String> {
-        fs::copy(self.file("output"), self.file(name))?;
-        Ok(self.path(name))
-    }
 
-    /// Runs it, and gives its time in seconds.
-    pub fn time(&self, command: &mut Command) -> Result<f64> {
-        self.weigh(command).map(|cost| cost.seconds)
+    /// Keeps what the last command has printed.
+    pub fn keep(&self, name: &str) -> Result<()> {
+        Ok(fs::copy(self.file("output"), self.file(name)).map(drop)?)
     }
 
     /// Runs it.
-    fn weigh(&self, command: &mut Command) -> Result<Cost> {
+    pub fn weigh(&self, command: &mut Command) -> Result<Cost> {
         let errors = self.file("errors");
         command.stdin(Stdio::null()).stdout(File::create(self.file("output"))?).stderr(File::create(&errors)?);
         let (before, started) = (computed()?, Instant::now());
@@ -181,15 +171,10 @@ fn peak(status: &Path) -> Option<u64> {
     line.trim().split(' ').next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// Writes what the last thing measured left in the page cache, so that the next one does not pay for it.
-fn settle_disk() {
-    nix::unistd::sync();
-}
-
-/// The same of a server, too.
+/// Writes what the last thing measured left in a server and in the page cache, so that the next one does not pay for it.
 pub fn settle(postgres: &Postgres) -> Result<()> {
     postgres.sql("postgres", "CHECKPOINT")?;
-    settle_disk();
+    nix::unistd::sync();
     Ok(())
 }
 

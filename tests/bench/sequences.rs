@@ -123,7 +123,7 @@ impl Ground {
         let (program, arguments) = words.split_first().context("an empty command")?;
         let path = search_path([root().join("scripts"), self.postgres.bin_dir.clone()]);
         settle(&self.postgres)?;
-        self.scratch.time(Command::new(program).args(arguments).envs(self.env()).env("PATH", path))
+        Ok(self.scratch.weigh(Command::new(program).args(arguments).envs(self.env()).env("PATH", path))?.seconds)
     }
 
     /// A script, measured as the procedure's commands are: to the moment of its end. Its document, too.

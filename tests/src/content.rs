@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::http;
 use crate::postgres::{Postgres, identifier, literal};
-use crate::{http, os};
 
 const PAGE: usize = 5_000;
 
@@ -61,14 +61,12 @@ fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
     Ok(found)
 }
 
-/// A database as `pg_dump` writes it, without the key that differs from dump to dump.
+/// A database as `pg_dump` writes it, as text.
 pub fn postgres_dump(postgres: &Postgres, database: &str) -> Result<String> {
-    let text = os::run(postgres.administrator("pg_dump").arg(format!("--dbname={database}")))?;
-    let is_key = |line: &&str| line.starts_with("\\restrict ") || line.starts_with("\\unrestrict ");
-    Ok(text.lines().filter(|line| !is_key(line)).flat_map(|line| [line, "\n"]).collect())
+    Ok(String::from_utf8(postgres_bytes(postgres, database)?)?)
 }
 
-/// The very bytes of `pg_dump`, with a key that is always the same.
+/// The very bytes of `pg_dump`, with a key that is always the same instead of one that differs from dump to dump.
 pub fn postgres_bytes(postgres: &Postgres, database: &str) -> Result<Vec<u8>> {
     let mut pg_dump = postgres.administrator("pg_dump");
     let output = pg_dump.arg("--restrict-key=svc").arg(format!("--dbname={database}")).output()?;

@@ -70,7 +70,8 @@ pub fn maven(artifact: &str) -> Result<PathBuf> {
 
 /// An archive of Maven Central as it is, in an empty folder.
 pub fn maven_file(artifact: &str, folder: &Path) -> Result<PathBuf> {
-    mvn(COPY, &[&format!("-Dartifact={artifact}")], folder).with_context(|| cannot_fetch(artifact))?;
+    mvn(COPY, &[&format!("-Dartifact={artifact}")], folder)
+        .with_context(|| format!("cannot fetch {artifact} from Maven Central"))?;
     only_entry(folder)
 }
 
@@ -80,7 +81,7 @@ pub fn maven_dependencies(artifact: &str, all: bool, folder: &Path) -> Result<()
     let pom = maven_file(&format!("{artifact}:pom"), fetched.path())?.display().to_string();
     let direct = format!("-DexcludeTransitive={}", !all);
     mvn(&format!("{COPY}-dependencies"), &["-f", &pom, "-DincludeScope=runtime", &direct], folder)
-        .with_context(|| cannot_fetch(&format!("the dependencies of {artifact}")))?;
+        .with_context(|| format!("cannot fetch the dependencies of {artifact} from Maven Central"))?;
     let alone = tempfile::tempdir()?;
     let jar = maven_file(&format!("{artifact}:jar"), alone.path())?;
     fs::copy(&jar, folder.join(jar.file_name().context("no name")?))?;
@@ -90,10 +91,6 @@ pub fn maven_dependencies(artifact: &str, all: bool, folder: &Path) -> Result<()
 fn mvn(goal: &str, arguments: &[&str], folder: &Path) -> Result<()> {
     let output = format!("-DoutputDirectory={}", folder.display());
     os::run(Command::new("mvn").args(["-q", "-B", goal, &output]).args(arguments)).map(drop)
-}
-
-fn cannot_fetch(what: &str) -> String {
-    format!("cannot fetch {what} from Maven Central")
 }
 
 /// The unpacked tree of a wheel on PyPI, `name==version`.

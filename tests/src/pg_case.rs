@@ -19,6 +19,8 @@ pub const SOON: Duration = crate::wait::HANG;
 pub const PASSWORD: &str = "secret";
 /// The rights to one function are one row of the server's: of two tests that change them at once, one would fail.
 const ALONE: &str = "SELECT pg_advisory_xact_lock(1);";
+/// Ends the sessions that a condition behind it names.
+const END_SESSIONS: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND";
 /// The comment before which [`Case::dump_with`] puts a statement.
 const END: &str = "--\n-- PostgreSQL database dump complete";
 
@@ -199,9 +201,7 @@ impl Case {
     }
 
     pub fn end(&self, condition: &str) {
-        self.admin(&format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}"
-        ));
+        self.admin(&format!("{END_SESSIONS} {condition}"));
     }
 
     /// The sessions that load a copy and sleep.
@@ -259,8 +259,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // The server ends it: the death of its psql alone does not wake a session that sleeps. The server may have been stopped.
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND";
-        let _ = self.case.pg.sql("postgres", &format!("{end} {}", self.sleeps));
+        let _ = self.case.pg.sql("postgres", &format!("{END_SESSIONS} {}", self.sleeps));
         let _ = self.psql.kill();
         let _ = self.psql.wait();
     }

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use crate::content::{self, Index};
 use crate::host::{Host, texts};
 use crate::os;
+use crate::postgres::literal;
 use crate::tool::{Ran, Tool, bin_dir, root, search_path};
 
 /// The releases of the sample service, the failing one apart.
@@ -162,13 +163,23 @@ impl Product {
 
     /// What is kept and staged of it beside the live data, in both databases.
     pub fn copies(&self) -> BTreeSet<String> {
-        let all = self.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap();
-        let indices = all.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
-        let ours = format!("-{}-", self.name);
-        let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}\\_%'", self.database().replace('_', "\\_"));
-        let databases = self.host.postgres.sql("postgres", &like).unwrap();
-        let indices = indices.filter(|name| name.starts_with("svc-") && name.contains(&ours));
-        indices.chain(databases.lines().map(str::to_owned)).collect()
+        let indices = self.indices().unwrap().into_iter().filter(|name| name.starts_with("svc-"));
+        indices.chain(self.copied_databases().unwrap()).collect()
+    }
+
+    /// Its own indices, and the copies that a rollback staged or kept.
+    fn indices(&self) -> Result<Vec<String>> {
+        let all = self.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None)?;
+        let own = format!("{}-", self.name);
+        let is_ours = |name: &&str| name.starts_with(&own) || name.starts_with("svc-") && name.contains(&format!("-{own}"));
+        let names = all.as_array().into_iter().flatten().filter_map(|index| index["index"].as_str());
+        Ok(names.filter(is_ours).map(str::to_owned).collect())
+    }
+
+    fn copied_databases(&self) -> Result<Vec<String>> {
+        let beside = literal(&format!("{}_", self.database()));
+        let names = format!("SELECT datname FROM pg_database WHERE starts_with(datname, {beside})");
+        Ok(self.host.postgres.sql("postgres", &names)?.lines().map(str::to_owned).collect())
     }
 
     /// A line as an operator types it, with these settings; it must end well.
@@ -304,21 +315,14 @@ impl Drop for Product {
         let _ = self.host.systemd.stop(&self.unit());
         let _ = self.host.systemd.remove(&self.unit());
         let _ = self.host.postgres.drop_database(&self.database());
-        let search = &self.host.search;
-        let all = search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap_or_default();
-        // Its own, and the copies that a rollback staged or kept.
-        let own = format!("{}-", self.name);
-        for name in all.as_array().into_iter().flatten().filter_map(|index| index["index"].as_str()) {
-            if name.starts_with(&own) || (name.starts_with("svc-") && name.contains(&format!("-{own}"))) {
-                let _ = search.ask("DELETE", &format!("/{name}"), None);
-            }
+        for name in self.indices().unwrap_or_default() {
+            let _ = self.host.search.ask("DELETE", &format!("/{name}"), None);
         }
         // Snapshots of a run before would lie beside those of the next one.
-        let _ = search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
+        let _ = self.host.search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
         let _ = fs::remove_dir_all(self.repository_dir());
-        let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_%'", self.name);
-        for kept in self.host.postgres.sql("postgres", &like).unwrap_or_default().lines() {
-            let _ = self.host.postgres.drop_database(kept);
+        for kept in self.copied_databases().unwrap_or_default() {
+            let _ = self.host.postgres.drop_database(&kept);
         }
         let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS \"{}\"", self.name));
     }

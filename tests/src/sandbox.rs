@@ -16,6 +16,11 @@ use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
+/// The `n`th run of a test that tells several apart.
+pub fn run_id(n: usize) -> String {
+    format!("20261120t02{n:04}z-test")
+}
+
 /// The body that makes an index which no node may hold.
 pub fn unallocatable() -> Value {
     json!({"settings": {"index.routing.allocation.require._name": "nobody", "number_of_replicas": 0}})

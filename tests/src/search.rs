@@ -37,10 +37,7 @@ pub enum Product {
 
 impl fmt::Display for Product {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Product::OpenSearch => "opensearch",
-            Product::Elasticsearch => "elasticsearch",
-        })
+        out.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
@@ -239,7 +236,11 @@ impl Search {
             if entry.file_type()?.is_file() {
                 let mut text = fs::read_to_string(entry.path())?;
                 if entry.file_name() == "jvm.options" {
-                    text = self.jvm_options(&text, has_vector);
+                    // Without what keeps Java from starting here: a log in `logs/`, which is relative to where it was started, and a
+                    // module that a cut-down Java does not have.
+                    let text_here = text.replace("logs/", &format!("{}/", self.log_dir.display()));
+                    let is_possible = |line: &&str| has_vector || !line.contains("--add-modules=jdk.incubator.vector");
+                    text = text_here.lines().filter(is_possible).flat_map(|line| [line, "\n"]).collect();
                 }
                 os::file(&self.config_dir.join(entry.file_name()), &text, 0o660, Some(user))?;
             }
@@ -250,14 +251,6 @@ impl Search {
         os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o660, None)?;
         chown(&self.config_file, None, Some(user.gid.as_raw()))?;
         Ok(())
-    }
-
-    /// The vendor's options, without those that keep Java from starting here: a log in `logs/`, which is relative to where it was
-    /// started, and a module that a cut-down Java does not have.
-    fn jvm_options(&self, vendor: &str, has_vector: bool) -> String {
-        let text = vendor.replace("logs/", &format!("{}/", self.log_dir.display()));
-        let is_possible = |line: &&str| has_vector || !line.contains("--add-modules=jdk.incubator.vector");
-        text.lines().filter(is_possible).flat_map(|line| [line, "\n"]).collect()
     }
 
     /// The vendor's file, all comments, with the host's settings at its end: what a tool that edits it has to cope with.
