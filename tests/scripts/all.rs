@@ -34,14 +34,14 @@ fn help_for_any_user_and_status_2_for_unknown_option() {
     fs::set_permissions(&settings, fs::Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for script in SCRIPTS {
-        let help = Tool::script(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings).run();
+        let help = Tool::new(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings).run();
         assert_eq!(help.status, 0, "{help}");
         assert!(help.stdout.contains("usage:"), "{help}");
-        let wrong = Tool::script(script).args(["--no-such-word=secret"]).run();
+        let wrong = Tool::new(script).args(["--no-such-word=secret"]).run();
         assert_eq!(wrong.status, 2, "{wrong}");
         assert!(wrong.stderr.contains("hint: ") && !wrong.stderr.contains("secret"), "{wrong}");
         // `=no` would be taken for yes.
-        let wrong = Tool::script(script).args(["--dry-run=no"]).run();
+        let wrong = Tool::new(script).args(["--dry-run=no"]).run();
         assert!(wrong.status == 2 && wrong.stderr.contains("takes no value"), "{wrong}");
     }
 }

@@ -171,7 +171,7 @@ fn nightly(product: &Product, changed: &[(&str, &str)]) -> Tool {
         lines.push_str(&format!("{key}=\"{value}\"\n"));
     }
     fs::write(&file, lines).unwrap();
-    Tool::script("svc-nightly").env("SVC_ENVIRONMENT_FILE", file).env_remove("LANG")
+    Tool::new("svc-nightly").env("SVC_ENVIRONMENT_FILE", file).env_remove("LANG")
 }
 
 /// A night that fails: the sentence is on stderr, nothing is on stdout, and the document is in the run directory.

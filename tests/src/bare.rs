@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::os;
-use crate::tool::{Tool, bin_dir, root};
+use crate::tool::{Tool, root};
 
 #[derive(Debug)]
 pub struct Bare(TempDir);
@@ -25,8 +25,7 @@ impl Bare {
 
     /// A tool, or a script of the folder `scripts`.
     pub fn tool(&self, name: &str, words: &[&str]) -> Tool {
-        let tool = if bin_dir().join(name).exists() { Tool::new(name) } else { Tool::script(name) };
-        self.with(tool.args(words.iter().copied()))
+        self.with(Tool::new(name).args(words.iter().copied()))
     }
 
     fn with(&self, tool: Tool) -> Tool {

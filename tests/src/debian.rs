@@ -82,11 +82,17 @@ impl Debian {
         let init = children::until_up("systemd-nspawn", &mut child, log, || os::child(nspawn, "systemd"))?;
         let debian = Self { child, init, group };
         wait::until("the container to be up", wait::HANG, || {
-            let state = Command::new("nsenter").args(debian.enter()).args(["systemctl", "is-system-running"]).output().ok()?;
+            let state = debian.command(&["systemctl", "is-system-running"]).output().ok()?;
             matches!(state.stdout.trim_ascii(), b"running" | b"degraded").then_some(())
         })
         .with_context(|| os::tail(log, 20))?;
         Ok(debian)
+    }
+
+    fn command(&self, argv: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(self.enter()).args(argv).stdin(Stdio::null());
+        command
     }
 
     fn enter(&self) -> Vec<String> {
@@ -104,13 +110,11 @@ impl Debian {
     pub fn typed(&self, line: &str) -> Result<Output> {
         let login =
             ["env", "-i", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
-        let mut command = Command::new("nsenter");
-        command.args(self.enter()).args(login).args(["bash", "-c", line]).stdin(Stdio::null());
-        Ok(command.output()?)
+        Ok(self.command(&login).args(["bash", "-c", line]).output()?)
     }
 
     pub fn run(&self, argv: &[&str]) -> Result<String> {
-        os::run(Command::new("nsenter").args(self.enter()).args(argv))
+        os::run(&mut self.command(argv))
     }
 
     pub fn tool(&self, user: &str, name: &str) -> Tool {

@@ -1,21 +1,34 @@
 //! The host as a whole: its description, which every test reads, and its life, which `svc-testhost` holds.
 
+use std::env;
+use std::fs::{self, File};
 use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
-use crate::os;
 use crate::postgres::{ADMINISTRATOR, Postgres};
 use crate::programs::Programs;
 use crate::search::{self, Search, Settings};
 use crate::systemd::{Manager, Systemd};
+use crate::{download, os};
 
 const VARIABLE: &str = "SVC_TESTHOST";
+
+/// Where hosts have their folders, and how those are named. Not in /tmp: a snapshot repository directly below it is refused by the
+/// product.
+pub const FOLDERS: &str = "/var/tmp";
+const PREFIX: &str = "svc-host-";
+/// A file system in memory, on which servers that sync after each request answer two to three times as fast, and what a host takes of it.
+const MEMORY: &str = "/dev/shm";
+const MEMORY_OF_A_HOST: u64 = 3_000_000_000;
+/// In a host's folder, locked for as long as its owner lives, so that what a `kill -9` left is known by it.
+const LOCK: &str = "owner.lock";
 
 /// Where everything is and how it is reached; `host.json` in the host's folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -148,16 +161,65 @@ impl<T> Deref for Own<T> {
     }
 }
 
+/// [`MEMORY`], if it has space for so many hosts and lets programs run.
+pub fn in_memory(hosts: usize) -> Option<&'static str> {
+    let disk = statvfs(MEMORY).ok()?;
+    let free_bytes = disk.blocks_available() * disk.fragment_size();
+    let is_usable = free_bytes >= MEMORY_OF_A_HOST * hosts as u64 && !disk.flags().contains(FsFlags::ST_NOEXEC);
+    is_usable.then_some(MEMORY)
+}
+
+/// Removes the folders whose owner is dead; those without a lock are somebody else's.
+pub fn sweep() {
+    let entries = [FOLDERS, MEMORY].into_iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
+    for folder in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        if File::open(folder.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok()) {
+            // Its servers may still be leaving; what is left now goes at the next start.
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    }
+}
+
+/// A host's folder, and the lock on it.
+fn new_folder(parent: &str) -> Result<(PathBuf, File)> {
+    let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+    ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
+    let lock = locked(&dir)?;
+    Ok((dir, lock))
+}
+
+/// The file gets its name when it is locked already, so that nobody finds it free between.
+fn locked(dir: &Path) -> Result<File> {
+    let unnamed = dir.join("owner.lock.new");
+    let lock = File::create(&unnamed).with_context(|| format!("cannot make {}", unnamed.display()))?;
+    lock.lock()?;
+    fs::rename(&unnamed, dir.join(LOCK))?;
+    Ok(lock)
+}
+
 /// A host that runs; [`Running::stop`] or a drop takes it away.
 #[derive(Debug)]
 pub struct Running {
-    pub host: Host,
+    host: Host,
     manager: Manager,
 }
 
 impl Running {
+    /// Does something in a host of its own, whose folder is made in that one, and takes the host away.
+    pub fn during<T>(parent: &str, search: &str, settings: &Settings, work: impl FnOnce(&Host) -> Result<T>) -> Result<T> {
+        let (dir, _lock) = new_folder(parent)?;
+        let outcome = Self::start(&dir, search, settings).and_then(|running| {
+            let done = work(&running.host);
+            running.stop()?;
+            done
+        });
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        outcome
+    }
+
     /// Starts everything in a folder that is there and that everybody can pass.
-    pub fn start(dir: &Path, search: &str, settings: &Settings) -> Result<Self> {
+    fn start(dir: &Path, search: &str, settings: &Settings) -> Result<Self> {
         // The servers refuse root, and only root can start them as somebody else.
         ensure!(Uid::effective().is_root(), "the throw-away host starts servers as other users: run this as root");
         let distribution = search::distribution(search)?;
@@ -182,7 +244,7 @@ impl Running {
     }
 
     /// Stops the servers, then the manager; fails if something had to be killed.
-    pub fn stop(self) -> Result<()> {
+    fn stop(self) -> Result<()> {
         self.manager.stop()
     }
 }

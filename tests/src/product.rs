@@ -125,8 +125,7 @@ impl Product {
     }
 
     pub fn tool(&self, name: &str) -> Tool {
-        let tool = if bin_dir().join(name).exists() { Tool::new(name) } else { Tool::script(name) };
-        tool.envs(self.env())
+        Tool::new(name).envs(self.env())
     }
 
     /// The upgrade to 2.0.1.

@@ -1,7 +1,7 @@
 //! `svc-testhost suite`: all tests of the workspace, shared out among hosts, and what came of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -220,22 +220,13 @@ impl Suite {
     }
 
     /// Runs it in so many hosts at a time, and prints the output of each target when it ends. One in which nothing has ended for
-    /// `watchdog` is stopped. `folder` makes a host's folder, with what keeps it. After a signal the rest is not run.
-    pub fn run<K>(
-        &self,
-        hosts: usize,
-        watchdog: Duration,
-        folder: impl Fn() -> Result<(PathBuf, K)> + Sync,
-    ) -> BTreeMap<&'static str, Outcome> {
+    /// `watchdog` is stopped. The hosts' folders are made in `parent`. After a signal the rest is not run.
+    pub fn run(&self, hosts: usize, watchdog: Duration, parent: &str) -> BTreeMap<&'static str, Outcome> {
         // Not in the loop's head, where the lock would be held as long as the body runs.
         let next = || self.state().host().filter(|_| !wait::is_cancelled());
         let one_host = || {
             while let Some(key) = next() {
-                let worked = folder().and_then(|(dir, _keeper)| {
-                    let worked = self.in_host(key, &dir, watchdog);
-                    fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-                    worked
-                });
+                let worked = Running::during(parent, key, &Settings::default(), |host| self.in_host(key, host, watchdog));
                 if let Err(error) = worked {
                     eprintln!("\n== {key}: {error:#}");
                     self.state().give_up(key);
@@ -250,12 +241,11 @@ impl Suite {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_host(&self, key: &'static str, dir: &Path, watchdog: Duration) -> Result<()> {
-        let running = Running::start(dir, key, &Settings::default())?;
+    fn in_host(&self, key: &'static str, host: &Host, watchdog: Duration) -> Result<()> {
         let next = || self.state().next(key).filter(|_| !wait::is_cancelled());
         while let Some(name) = next() {
             let begun = Instant::now();
-            let done = self.run_one(&running.host, &name, watchdog);
+            let done = self.run_one(host, &name, watchdog);
             let (why, output, skipped) = done.unwrap_or_else(|error| (Some("not run"), format!("{error:#}\n"), String::new()));
             let (tests, seconds) = (counts(&output), begun.elapsed().as_secs());
             let mut state = self.state();
@@ -270,7 +260,7 @@ impl Suite {
                 "\n== {key}: {name}\n{output}== {key}: {name}: {why} after {seconds}s: {passed} tests passed, {failed} failed"
             );
         }
-        running.stop()
+        Ok(())
     }
 
     fn arguments(&self, name: &str) -> Vec<String> {

@@ -53,14 +53,10 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// A built program of the workspace, such as `svc-snap`.
+    /// A built program of the workspace, such as `svc-snap`, or a script of the folder `scripts`, such as `svc-backup`.
     pub fn new(name: &str) -> Self {
-        Self::program(bin_dir().join(name))
-    }
-
-    /// A script of the folder `scripts`, such as `svc-backup`.
-    pub fn script(name: &str) -> Self {
-        Self::program(root().join("scripts").join(name))
+        let script = root().join("scripts").join(name);
+        Self::program(if script.exists() { script } else { bin_dir().join(name) })
     }
 
     pub fn program(path: impl Into<PathBuf>) -> Self {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use svc_tests::journey::runs;
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::{os, wait};
 
 use crate::journey::is_committed;
 use crate::power::{self, Loss};
@@ -110,7 +110,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             How::Alone => script.signal(Signal::SIGKILL),
             // One that has ended by itself meanwhile was interrupted too late.
             How::Script => {
-                let _ = script.child_now("bash").map(|bash| kill(bash, Signal::SIGKILL));
+                let _ = os::child(script.pid(), "bash").map(|bash| kill(bash, Signal::SIGKILL));
             }
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
