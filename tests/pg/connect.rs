@@ -65,7 +65,7 @@ impl Door {
 
     /// Writes a file of the server's.
     fn lay_text(&self, name: &str, text: &str) {
-        let user = os::system_user(&self.own.os_user).unwrap();
+        let user = os::system_user(svc_tests::postgres::ADMINISTRATOR).unwrap();
         os::file(&self.own.data_dir.join(name), text, 0o600, Some(&user)).unwrap();
     }
 

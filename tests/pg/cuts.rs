@@ -14,7 +14,7 @@ use svc_tests::{os, wait};
 
 /// Stops a server at once, as a crash does, and starts it again when the tool has ended.
 fn crash(host: &Host, own: &OwnPostgres, spawned: Spawned) -> Ran {
-    let mut stop = os::command_as(&own.os_user, own.server_dir.join("pg_ctl"));
+    let mut stop = os::command_as(svc_tests::postgres::ADMINISTRATOR, own.server_dir.join("pg_ctl"));
     os::run(stop.args(["stop", "--mode=immediate", "--no-wait", "-D"]).arg(&own.data_dir)).unwrap();
     let ran = spawned.wait();
     assert!(wait::gone(SOON, || !host.systemd.is_active(&own.unit)), "the server did not stop");

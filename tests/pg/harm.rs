@@ -201,7 +201,7 @@ fn restore_without_disk_space_is_refused_or_undone() {
     let folder = case.path("disk");
     // The server must get there too.
     fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let user = os::system_user(&case.pg.os_user).unwrap();
+    let user = os::system_user(svc_tests::postgres::ADMINISTRATOR).unwrap();
     os::folder(&folder, 0o700, Some(&user)).unwrap();
     // Room for an empty database and a half of this one.
     let disk = SmallDisk::at(&folder, 24).unwrap();

@@ -212,13 +212,13 @@ fn failed_run_reports_what_it_leaves_in_place() {
     let inner = Bare::default();
     inner.own_script("undo back -- svc-version current\nkill -9 \"$SVC_SUPERVISOR\"; sleep 1\n");
     let calls = format!("undo back -- svc-version current\nstep inner -- '{}'\n", inner.path("own scripts/mine").display());
-    let ran = bare.own_script(&calls).may_be_killed().run();
+    let ran = bare.own_script(&calls).run();
     assert!(ran.status == 1 && ran.hint().contains("Run by hand what is left to be undone:\n  svc-run recover"), "{ran}");
     // Killed there, it is told by what undoes the rest.
     let killed = format!(
         "undo rest -- svc-version current\nundo --until made back -- svc-version current\n{made}kill -9 \"$SVC_SUPERVISOR\"; sleep 1\n"
     );
-    assert_eq!(bare.own_script(&killed).may_be_killed().run().status, 137);
+    assert_eq!(bare.own_script(&killed).run().status, 137);
     let recovered = once_free(|| bare.tool("svc-run", &["recover"])).ok();
     let run = bare.path("state/runs").join(recovered.result()["undone"][0].as_str().unwrap());
     let document = fs::read_to_string(run.join("document.json")).unwrap();

@@ -425,7 +425,7 @@ fn what_is_fetched(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point:
     // Killed while the repository is restored, and while the restore point is.
     for target in [&empty, &product.backup_dir()] {
         let (there, does) = hangs(product, &format!("restore*'{}/.fetch'", target.display()));
-        let killed = fetch().stub(&stub, "restic", &does).may_be_killed().spawn();
+        let killed = fetch().stub(&stub, "restic", &does).spawn();
         wait::until("restic to be restoring", wait::HANG, || there.exists().then_some(())).unwrap();
         killed.signal_group(Signal::SIGKILL);
         killed.wait();

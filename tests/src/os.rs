@@ -120,12 +120,8 @@ pub fn status(status: ExitStatus) -> i32 {
 
 /// The last lines of a text file, or a sentence about why there are none.
 pub fn tail(path: &Path, lines: usize) -> String {
-    match fs::read(path) {
-        Ok(bytes) => {
-            let text = String::from_utf8_lossy(&bytes);
-            let all: Vec<&str> = text.lines().collect();
-            all[all.len().saturating_sub(lines)..].join("\n")
-        }
-        Err(error) => format!("{}: {error}", path.display()),
-    }
+    let bytes = fs::read(path).unwrap_or_else(|error| format!("{}: {error}", path.display()).into_bytes());
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
 }

@@ -227,13 +227,9 @@ impl Sandbox {
     }
 
     pub fn content(&self) -> BTreeMap<String, (Index, Value)> {
-        let live: Vec<String> = self.names().into_iter().filter(|name| !name.starts_with("svc-")).collect();
-        let mut all = BTreeMap::new();
-        for name in live {
-            let mut indices = content::documents(&self.search.url, &name).unwrap();
-            all.insert(name.clone(), (indices.remove(&name).unwrap(), self.settings(&name)));
-        }
-        all
+        let live = self.names().into_iter().filter(|name| !name.starts_with("svc-"));
+        let content = |name: &str| content::documents(&self.search.url, name).unwrap().remove(name).unwrap();
+        live.map(|name| (name.clone(), (content(&name), self.settings(&name)))).collect()
     }
 
     /// The settings that an operator relies on.

@@ -55,31 +55,22 @@ impl Filter {
 pub struct Lists(Vec<(String, &'static str)>);
 
 impl Lists {
-    /// As cargo has them; the targets of other packages run once.
+    /// As cargo has them.
     ///
     /// # Errors
     /// A target is in no list, or in two; a list has one that is not there.
     pub fn read() -> Result<Self> {
         let metadata = os::run(Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]))?;
         let metadata: Value = serde_json::from_str(&metadata)?;
-        let (mut lists, mut ours, mut others) = (Value::Null, Vec::new(), BTreeSet::new());
-        for package in metadata["packages"].as_array().context("no packages")? {
-            for target in package["targets"].as_array().into_iter().flatten().filter(|one| one["kind"][0] == "test") {
-                let name = target["name"].as_str().context("a target without a name")?.to_owned();
-                if package["name"] == env!("CARGO_PKG_NAME") {
-                    ours.push(name);
-                    lists = package["metadata"]["targets"].clone();
-                } else {
-                    others.insert((name, "once"));
-                }
-            }
-        }
-        let mut this = Self::of(&lists, &ours)?;
-        this.0.extend(others);
-        Ok(this)
+        let packages = metadata["packages"].as_array().context("no packages")?;
+        let lists = packages.iter().find(|package| package["name"] == env!("CARGO_PKG_NAME")).context("not this package")?;
+        let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
+        let names = targets.filter(|one| one["kind"][0] == "test").filter_map(|one| Some(one["name"].as_str()?.to_owned()));
+        // Two packages may each have one of a name: cargo runs both.
+        Self::of(&lists["metadata"]["targets"], &names.collect())
     }
 
-    fn of(lists: &Value, ours: &[String]) -> Result<Self> {
+    fn of(lists: &Value, ours: &BTreeSet<String>) -> Result<Self> {
         // What takes the longest is among those that run once, and begins first.
         let names = ["once", "any", "search"].into_iter().flat_map(|list| {
             let names = lists[list].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -90,7 +81,7 @@ impl Lists {
             let count = this.0.iter().filter(|(one, _)| one == name).count();
             ensure!(count == 1, "{name} is in {count} lists of [package.metadata.targets] of tests/Cargo.toml, not in one");
         }
-        let unknown: Vec<&String> = this.0.iter().map(|(name, _)| name).filter(|name| !ours.contains(name)).collect();
+        let unknown: Vec<&String> = this.0.iter().map(|(name, _)| name).filter(|name| !ours.contains(*name)).collect();
         ensure!(unknown.is_empty(), "[package.metadata.targets] of tests/Cargo.toml lists what is not there: {unknown:?}");
         Ok(this)
     }
@@ -396,7 +387,7 @@ mod tests {
 
     #[test]
     fn target_must_be_in_exactly_one_list() {
-        let ours = ["a".to_owned(), "b".to_owned()];
+        let ours = ["a".to_owned(), "b".to_owned()].into();
         for (lists, wrong) in [
             (json!({"once": ["a"], "any": ["b"]}), None),
             (json!({"once": ["a"]}), Some("b is in 0 lists")),

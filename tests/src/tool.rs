@@ -49,7 +49,6 @@ pub struct Tool {
     user: Option<String>,
     limit: Duration,
     talks: bool,
-    may_be_killed: bool,
 }
 
 impl Tool {
@@ -71,7 +70,6 @@ impl Tool {
             user: None,
             limit: wait::HANG,
             talks: false,
-            may_be_killed: false,
         }
     }
 
@@ -148,12 +146,6 @@ impl Tool {
     /// Allows it to write to stderr although it succeeds: it has `--progress` or `--verbose`.
     pub fn talks(mut self) -> Self {
         self.talks = true;
-        self
-    }
-
-    /// Allows it to be killed at any moment, also while it prints its document.
-    pub fn may_be_killed(mut self) -> Self {
-        self.may_be_killed = true;
         self
     }
 

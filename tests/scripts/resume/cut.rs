@@ -93,7 +93,7 @@ pub struct Cut {
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
     let known = runs(product);
-    let mut script = tool.may_be_killed().spawn();
+    let mut script = tool.spawn();
     let probe = || {
         let ended = !script.is_running();
         let mut new: Vec<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();

@@ -124,6 +124,7 @@ impl Spawned {
             self.kill();
         }
         assert!(closed, "a process that the tool left behind holds its output open\n{ran}");
-        if self.tool.may_be_killed && ran.status == 128 + Signal::SIGKILL as i32 { ran } else { ran.checked(self.tool.talks) }
+        // One is killed at any moment, also while it prints its document.
+        if ran.status == 128 + Signal::SIGKILL as i32 { ran } else { ran.checked(self.tool.talks) }
     }
 }
