@@ -77,7 +77,7 @@ struct Rounds(BTreeMap<&'static str, Vec<Took>>);
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let Arguments { documents, rows, frame } = arguments;
-    let (ground, pairs) = (&Ground::new()?, frame.pairs(3)?);
+    let (ground, pairs) = (&Ground::new()?, frame.pairs(3));
     let servers = [machine(&ground.search.data_dir)?, search(&ground.search), postgresql(&ground.postgres)?].join("; ");
     frame.measure(&PARTS, format!("{servers}; {documents} MB of documents and {rows} MB of rows"), |report, wanted| {
         let mut rounds = Rounds::default();

@@ -42,7 +42,7 @@ pub struct Arguments {
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let (host, pairs) = (Host::shared()?, arguments.frame.pairs(10)?);
+    let (host, pairs) = (Host::shared()?, arguments.frame.pairs(10));
     let new = || Ground::new(&host, &host.search.key);
     let ground = new()?;
     let described = format!("{}; {}", machine(&ground.sandbox.search.data_dir)?, search(&ground.sandbox.search));

@@ -55,10 +55,7 @@ impl Filter {
 pub struct Lists(Vec<(String, &'static str)>);
 
 impl Lists {
-    /// As cargo has them.
-    ///
-    /// # Errors
-    /// A target is in no list, or in two; a list has one that is not there.
+    /// As cargo has them; each must be in one list, and nothing else in any.
     pub fn read() -> Result<Self> {
         let metadata = os::run(Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]))?;
         let metadata: Value = serde_json::from_str(&metadata)?;
@@ -184,10 +181,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// What the filter wants of it.
-    ///
-    /// # Errors
-    /// The filter names a target that is not there.
+    /// What the filter wants of it; the targets that it names must be there.
     pub fn of(databases: &[&'static Distribution], lists: Lists, filter: Filter, everywhere: bool) -> Result<Self> {
         for target in &filter.targets {
             ensure!(
