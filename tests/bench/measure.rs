@@ -192,8 +192,7 @@ pub fn durable(host: &Host) -> Result<OwnPostgres> {
     for name in ["fsync", "synchronous_commit", "full_page_writes", "dynamic_shared_memory_type", "max_connections"] {
         postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
     }
-    host.systemd.stop(&postgres.unit)?;
-    host.systemd.start(&postgres.unit)?;
+    host.systemd.control(&["restart", &postgres.unit])?;
     wait::until("PostgreSQL", wait::HANG, || postgres.sql("postgres", "SELECT 1").ok())?;
     Ok(postgres)
 }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -112,12 +111,10 @@ impl Cluster {
     /// Starts what does not run, puts back what a test that failed may have left set, and waits until all three are one cluster
     /// and no shard is on its way.
     pub fn ensure_complete(&self) -> Result<()> {
-        let started: Vec<Result<()>> = thread::scope(|scope| {
-            let down = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit));
-            let starts: Vec<_> = down.map(|node| scope.spawn(|| node.start(&self.systemd))).collect();
-            starts.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a start panicked")))).collect()
-        });
-        started.into_iter().collect::<Result<()>>()?;
+        let down: Vec<_> = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit)).collect();
+        // At once: a node needs others for a manager.
+        down.iter().try_for_each(|node| self.systemd.control(&["start", "--no-block", &node.unit]))?;
+        down.iter().try_for_each(|node| node.start(&self.systemd))?;
         self.reset()?;
         let health = wait::until("three nodes in one cluster", wait::HANG, || {
             let path = "/_cluster/health?wait_for_nodes=3&wait_for_no_relocating_shards=true&wait_for_no_initializing_shards=true&timeout=10s";

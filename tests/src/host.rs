@@ -228,14 +228,10 @@ impl Running {
         let unit = format!("{}.service", distribution.product);
         let search = Search::prepare(distribution, &dir.join("search"), &unit, settings, systemd)?;
         // The search database takes the longest; PostgreSQL is made meanwhile.
-        let (postgres, started) = std::thread::scope(|scope| {
-            let started = scope.spawn(|| search.start(systemd));
-            let postgres = Programs::debian()
-                .and_then(|programs| Postgres::create(programs, &dir.join("postgres"), "postgresql.service", systemd));
-            (postgres, started.join())
-        });
-        started.map_err(|_| anyhow::anyhow!("the start of the search database panicked"))??;
-        let host = Host { dir: dir.to_owned(), systemd: systemd.clone(), postgres: postgres?, search };
+        systemd.control(&["start", "--no-block", &unit])?;
+        let postgres = Postgres::create(Programs::debian()?, &dir.join("postgres"), "postgresql.service", systemd)?;
+        search.start(systemd)?;
+        let host = Host { dir: dir.to_owned(), systemd: systemd.clone(), postgres, search };
         for folder in ["own", "state", "backups"] {
             os::folder(&dir.join(folder), 0o755, None)?;
         }

@@ -71,7 +71,7 @@ fn store(objects: &TempDir, port: u16) -> Result<Child> {
         KEY[0], KEY[1]
     );
     fs::write(&settings, text)?;
-    let java = java::at_least(17)?.home.join("bin/java");
+    let java = java::at_least(17)?.join("bin/java");
     let log = objects.path().join("s3proxy.log");
     let mut store = children::grouped(java);
     store

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::host::{Host, OwnSearch, texts};
-use crate::java::Java;
 use crate::systemd::Systemd;
 use crate::{download, http, java, os};
 
@@ -59,7 +58,7 @@ impl Distribution {
         Self { key, product, version, java, answers_root }
     }
 
-    pub fn java(&self) -> Result<Java> {
+    pub fn java(&self) -> Result<PathBuf> {
         java::at_least(self.java)
     }
 
@@ -152,7 +151,6 @@ pub struct Search {
 impl Search {
     /// Makes the folders, the configuration and the unit of a server in a new folder, and does not start it.
     pub fn prepare(distribution: &Distribution, dir: &Path, unit: &str, settings: &Settings, systemd: &Systemd) -> Result<Self> {
-        let java = distribution.java()?;
         let user = os::system_user(settings.os_user.unwrap_or(OS_USER))?;
         let scheme = if settings.curl.is_empty() { "http" } else { "https" };
         let ports = match settings.ports {
@@ -169,7 +167,7 @@ impl Search {
             config_dir: dir.join("config"),
             config_file: dir.join(format!("config/{product}.yml")),
             home: settings.home.clone().map_or_else(|| distribution.home(), Ok)?,
-            java_home: java.home,
+            java_home: distribution.java()?,
             repo_root: settings.repo_root.clone().unwrap_or_else(|| dir.join("backups")),
             data_dir: dir.join("data"),
             log_dir: dir.join("logs"),
@@ -182,7 +180,7 @@ impl Search {
         if settings.repo_root.is_none() {
             os::folder(&this.repo_root, 0o755, (!settings.no_path_repo).then_some(&user))?;
         }
-        this.write_configuration(&user, &ports, settings, java.has_vector)?;
+        this.write_configuration(&user, &ports, settings)?;
         os::file(&dir.join("ready"), &this.ready_script(settings), 0o755, None)?;
         systemd.install(unit, &this.unit_file(dir))?;
         Ok(this)
@@ -229,7 +227,7 @@ impl Search {
         ]
     }
 
-    fn write_configuration(&self, user: &User, ports: &[u16], settings: &Settings, has_vector: bool) -> Result<()> {
+    fn write_configuration(&self, user: &User, ports: &[u16], settings: &Settings) -> Result<()> {
         let vendor = self.home.join("config");
         for entry in fs::read_dir(&vendor).with_context(|| format!("no folder {}", vendor.display()))? {
             let entry = entry?;
@@ -239,7 +237,7 @@ impl Search {
                     // Without what keeps Java from starting here: a log in `logs/`, which is relative to where it was started, and a
                     // module that a cut-down Java does not have.
                     let text_here = text.replace("logs/", &format!("{}/", self.log_dir.display()));
-                    let is_possible = |line: &&str| has_vector || !line.contains("--add-modules=jdk.incubator.vector");
+                    let is_possible = |line: &&str| !line.contains("--add-modules=jdk.incubator.vector");
                     text = text_here.lines().filter(is_possible).flat_map(|line| [line, "\n"]).collect();
                 }
                 os::file(&self.config_dir.join(entry.file_name()), &text, 0o660, Some(user))?;

@@ -228,7 +228,7 @@ fn opensearch_with_security() -> Result<PathBuf> {
             Command::new(folder.join("bin/opensearch-plugin"))
                 .args(["install", "--batch"])
                 .arg(format!("file://{}", plugin.display()))
-                .env("OPENSEARCH_JAVA_HOME", distribution.java()?.home),
+                .env("OPENSEARCH_JAVA_HOME", distribution.java()?),
         )
         .map(drop)
     })

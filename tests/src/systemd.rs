@@ -45,7 +45,7 @@ impl Systemd {
         self.control(&["daemon-reload"])
     }
 
-    fn control(&self, words: &[&str]) -> Result<()> {
+    pub fn control(&self, words: &[&str]) -> Result<()> {
         os::run(self.systemctl().args(words)).map(drop)
     }
 
