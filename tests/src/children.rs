@@ -20,8 +20,8 @@ fn running() -> MutexGuard<'static, Vec<(Pid, bool)>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn pid(child: &Child) -> io::Result<Pid> {
-    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+pub fn pid(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
 }
 
 fn registered<T>(one: (Pid, bool), work: impl FnOnce() -> T) -> T {
@@ -48,7 +48,7 @@ pub fn until_up<T>(what: &str, child: &mut Child, log: &Path, mut probe: impl Fn
 
 /// Waits for the end of a child of the caller's process group, which gets every signal of [`signal`] meanwhile.
 pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
-    registered((pid(child)?, false), || child.wait())
+    registered((pid(child), false), || child.wait())
 }
 
 /// Makes a command run in a process group of its own, which is told to end when the caller dies. Signals that the caller ignores
@@ -67,7 +67,7 @@ pub fn while_it_progresses<T: PartialEq>(
     watchdog: Duration,
     mut progress: impl FnMut() -> T,
 ) -> io::Result<Option<ExitStatus>> {
-    let leader = pid(child)?;
+    let leader = pid(child);
     registered((leader, true), || {
         let mut ended = false;
         let mut last = progress();
@@ -110,7 +110,7 @@ mod tests {
     fn group_without_progress_is_ended_without_status() {
         let mut child = grouped("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap();
         assert_eq!(while_it_progresses(&mut child, Duration::from_millis(200), || ()).unwrap(), None);
-        assert!(wait::gone(wait::HANG, || killpg(Pid::from_raw(child.id().cast_signed()), None).is_err()));
+        assert!(wait::gone(wait::HANG, || killpg(pid(&child), None).is_err()));
         let mut child = grouped("sleep").arg("1").spawn().unwrap();
         let mut count = 0;
         let more = || {

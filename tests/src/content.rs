@@ -8,8 +8,6 @@ use serde_json::{Value, json};
 use crate::http;
 use crate::postgres::{Postgres, identifier, literal};
 
-const PAGE: usize = 5_000;
-
 /// Two are equal whatever the order of the keys in their objects, in which servers are free.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
@@ -39,7 +37,7 @@ pub fn documents(url: &str, pattern: &str) -> Result<BTreeMap<String, Index>> {
 
 /// Every document of one index, page by page, so that the server's limit of 10,000 does not matter.
 fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
-    let first = json!({"size": PAGE, "sort": ["_doc"], "track_total_hits": true});
+    let first = json!({"size": 5_000, "sort": ["_doc"], "track_total_hits": true});
     let mut page = http::expect("POST", &format!("{url}/{index}/_search?scroll=1m"), Some(&first))?;
     let total = page["hits"]["total"]["value"].as_u64().context("no count of hits")?;
     let mut found = BTreeMap::new();

@@ -15,8 +15,6 @@ use crate::{children, download, os, wait};
 
 const TOOLS: &str = "/opt/svc-tools";
 
-const PROGRAMS: [&str; 2] = ["debootstrap", "systemd-nspawn"];
-
 /// A container that runs; it halts when this is dropped. What is written in it is forgotten.
 #[derive(Debug)]
 pub struct Debian {
@@ -28,7 +26,7 @@ pub struct Debian {
 impl Debian {
     pub fn missing() -> Option<&'static str> {
         let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
-        PROGRAMS.into_iter().find(|program| !is_there(program))
+        ["debootstrap", "systemd-nspawn"].into_iter().find(|program| !is_there(program))
     }
 
     /// The files of one, fetched once, and kept in the cache.
@@ -78,7 +76,7 @@ impl Debian {
             .arg(root)
             .args(options);
         let mut child = children::logging(&mut nspawn, log)?.spawn().context("cannot run systemd-nspawn")?;
-        let nspawn = Pid::from_raw(child.id().cast_signed());
+        let nspawn = children::pid(&child);
         let init = children::until_up("systemd-nspawn", &mut child, log, || os::child(nspawn, "systemd"))?;
         let debian = Self { child, init, group };
         wait::until("the container to be up", wait::HANG, || {
@@ -125,9 +123,8 @@ impl Debian {
 
 impl Drop for Debian {
     fn drop(&mut self) {
-        let nspawn = Pid::from_raw(self.child.id().cast_signed());
         // It passes the order to halt on to the container.
-        let _ = kill(nspawn, Signal::SIGTERM);
+        let _ = kill(children::pid(&self.child), Signal::SIGTERM);
         if !wait::gone(wait::HANG, || !matches!(self.child.try_wait(), Ok(None))) {
             self.group.signal(Signal::SIGKILL);
             let _ = self.child.wait();

@@ -185,17 +185,12 @@ fn new_folder(parent: &str) -> Result<(PathBuf, File)> {
     let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
     ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
-    let lock = locked(&dir)?;
-    Ok((dir, lock))
-}
-
-/// The file gets its name when it is locked already, so that nobody finds it free between.
-fn locked(dir: &Path) -> Result<File> {
+    // The file gets its name when it is locked already, so that nobody finds it free between.
     let unnamed = dir.join("owner.lock.new");
     let lock = File::create(&unnamed).with_context(|| format!("cannot make {}", unnamed.display()))?;
     lock.lock()?;
     fs::rename(&unnamed, dir.join(LOCK))?;
-    Ok(lock)
+    Ok((dir, lock))
 }
 
 /// A host that runs; [`Running::stop`] or a drop takes it away.

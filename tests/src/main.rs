@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::IsTerminal;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use clap::Parser;
 use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use svc_tests::host::{self, FOLDERS, Host, Running};
+use svc_tests::host::{self, FOLDERS, Running};
 use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
 use svc_tests::suite::{self, Filter, Lists, Suite};
 use svc_tests::{children, os, wait};
@@ -107,16 +107,12 @@ fn run(search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
     host::sweep();
     let done = Running::during(FOLDERS, search, settings, |host| {
         ensure!(!wait::is_cancelled(), "interrupted");
-        run_command(host, command)
+        let (program, arguments) = command.split_first().context("no command")?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
+        Ok(children::wait(&mut command.spawn().with_context(|| format!("cannot run {program}"))?)?)
     })?;
     Ok(u8::try_from(os::status(done)).unwrap_or(1))
-}
-
-fn run_command(host: &Host, command: &[String]) -> Result<ExitStatus> {
-    let (program, arguments) = command.split_first().context("no command")?;
-    let mut command = Command::new(program);
-    command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
-    Ok(children::wait(&mut command.spawn().with_context(|| format!("cannot run {program}"))?)?)
 }
 
 /// Sends INT, TERM and HUP on to what runs; before there is something, they end the start. The host is taken away either way.

@@ -8,7 +8,6 @@ use std::process::{Child, Command};
 
 use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Group;
@@ -147,9 +146,8 @@ impl Manager {
             return Ok(());
         }
         self.stopped = true;
-        let pid = Pid::from_raw(i32::try_from(self.child.id())?);
         // TERM makes a user manager stop all its units and leave.
-        kill(pid, Signal::SIGTERM).ok();
+        kill(children::pid(&self.child), Signal::SIGTERM).ok();
         let left = wait::gone(wait::HANG, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
         let survivors = self.group.processes();
         // Killing may take a second round: a process can have made a child between the look and the signal.

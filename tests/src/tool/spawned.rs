@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::{Ran, Tool};
-use crate::{os, wait};
+use crate::{children, os, wait};
 
 #[derive(Debug)]
 struct Reader {
@@ -60,7 +60,7 @@ impl Spawned {
     }
 
     pub fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().cast_signed())
+        children::pid(&self.child)
     }
 
     pub fn child(&self, name: &str) -> Pid {
