@@ -32,19 +32,23 @@ pub fn is_passable(folder: &Path) -> bool {
     folder.ancestors().all(|part| fs::metadata(part).is_ok_and(|data| data.permissions().mode() & 0o001 != 0))
 }
 
-/// The folder `name` in the cache; `fill` makes it, in a folder that it is given, if it is not there yet. Another run that wants
-/// the same folder waits for this one.
+/// The folder `name` in the cache, made once.
 pub fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    let cache = cache()?;
-    let ready = cache.join(name);
+    once(&cache()?, name, fill)
+}
+
+/// The folder `name` in another one; `fill` makes it, in a folder that it is given, if it is not there yet. Another run that wants
+/// the same folder waits for this one.
+pub fn once(parent: &Path, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let ready = parent.join(name);
     if ready.exists() {
         return Ok(ready);
     }
-    let lock_path = cache.join(format!("{name}.lock"));
+    let lock_path = parent.join(format!("{name}.lock"));
     let lock = File::create(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
     lock.lock()?;
     if !ready.exists() {
-        let attempt = tempfile::Builder::new().prefix(".partial-").tempdir_in(&cache)?;
+        let attempt = tempfile::Builder::new().prefix(".partial-").tempdir_in(parent)?;
         let content = attempt.path().join("content");
         os::folder(&content, 0o755, None)?;
         fill(&content)?;

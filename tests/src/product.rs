@@ -12,9 +12,9 @@ use tempfile::TempDir;
 
 use crate::content::{self, Index};
 use crate::host::{Host, texts};
-use crate::os;
 use crate::postgres::literal;
 use crate::tool::{Ran, Tool, bin_dir, root, search_path};
+use crate::{download, os};
 
 /// The releases of the sample service, the failing one apart.
 const RELEASES: [&str; 3] = ["1.14.2", "1.15.5", "2.0.1"];
@@ -289,15 +289,10 @@ impl Product {
 
     /// The installers are built once for a host, and copied under the product's own name.
     fn lay_installers(&self) -> Result<()> {
-        let built = self.host.dir.join("installers");
-        let lock = fs::File::create(self.host.dir.join("installers.lock"))?;
-        lock.lock()?;
-        if !built.join("done").exists() {
+        let built = download::once(&self.host.dir, "installers", |folder| {
             let mut build = Command::new(root().join("tests/service/build-installers"));
-            os::run(build.arg(&built).arg(bin_dir().join("svc-sample")))?;
-            fs::write(built.join("done"), "")?;
-        }
-        drop(lock);
+            os::run(build.arg(folder).arg(bin_dir().join("svc-sample"))).map(drop)
+        })?;
         for folder in ["installers/failing", "installers/yaml"] {
             fs::create_dir_all(self.path(folder))?;
         }
