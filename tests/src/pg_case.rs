@@ -171,8 +171,7 @@ impl Case {
 
     /// Our own databases beside this one.
     pub fn copies(&self) -> String {
-        let beside = literal(&format!("{}_", self.database));
-        self.admin(&format!("SELECT datname FROM pg_database WHERE starts_with(datname, {beside}) ORDER BY 1"))
+        self.pg.databases(&format!("{}_", self.database)).unwrap().join("\n")
     }
 
     pub fn oid(&self, database: &str) -> String {
@@ -274,12 +273,11 @@ fn own_name(name: &str) -> String {
 
 impl Drop for Case {
     fn drop(&mut self) {
-        let own = literal(&self.database);
-        let all = |sql: &str| self.pg.sql("postgres", sql).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
-        for database in all(&format!("SELECT datname FROM pg_database WHERE starts_with(datname, {own})")) {
+        for database in self.pg.databases(&self.database).unwrap_or_default() {
             let _ = self.pg.drop_database(&database);
         }
-        for role in all(&format!("SELECT quote_ident(rolname) FROM pg_roles WHERE starts_with(rolname, {own})")) {
+        let roles = format!("SELECT quote_ident(rolname) FROM pg_roles WHERE starts_with(rolname, {})", literal(&self.database));
+        for role in self.pg.sql("postgres", &roles).unwrap_or_default().lines() {
             let _ = self.pg.sql("postgres", &format!("{ALONE} DROP OWNED BY {role}; DROP ROLE {role}"));
         }
         let _ = self.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.owner)));

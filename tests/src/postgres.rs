@@ -116,6 +116,12 @@ impl Postgres {
         self.sql("postgres", &format!("CREATE DATABASE {} OWNER {}", identifier(name), identifier(owner))).map(drop)
     }
 
+    /// The databases whose names begin so.
+    pub fn databases(&self, begin: &str) -> Result<Vec<String>> {
+        let sql = format!("SELECT datname FROM pg_database WHERE starts_with(datname, {}) ORDER BY 1", literal(begin));
+        Ok(self.sql("postgres", &sql)?.lines().map(str::to_owned).collect())
+    }
+
     /// Drops a database, if it is there, with everybody who is connected to it.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         self.sql("postgres", &format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", identifier(name))).map(drop)

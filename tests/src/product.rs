@@ -12,7 +12,6 @@ use tempfile::TempDir;
 
 use crate::content::{self, Index};
 use crate::host::{Host, texts};
-use crate::postgres::literal;
 use crate::tool::{Ran, Tool, bin_dir, root, search_path};
 use crate::{download, os};
 
@@ -163,7 +162,7 @@ impl Product {
     /// What is kept and staged of it beside the live data, in both databases.
     pub fn copies(&self) -> BTreeSet<String> {
         let indices = self.indices().unwrap().into_iter().filter(|name| name.starts_with("svc-"));
-        indices.chain(self.copied_databases().unwrap()).collect()
+        indices.chain(self.host.postgres.databases(&format!("{}_", self.database())).unwrap()).collect()
     }
 
     /// Its own indices, and the copies that a rollback staged or kept.
@@ -173,12 +172,6 @@ impl Product {
         let is_ours = |name: &&str| name.starts_with(&own) || name.starts_with("svc-") && name.contains(&format!("-{own}"));
         let names = all.as_array().into_iter().flatten().filter_map(|index| index["index"].as_str());
         Ok(names.filter(is_ours).map(str::to_owned).collect())
-    }
-
-    fn copied_databases(&self) -> Result<Vec<String>> {
-        let beside = literal(&format!("{}_", self.database()));
-        let names = format!("SELECT datname FROM pg_database WHERE starts_with(datname, {beside})");
-        Ok(self.host.postgres.sql("postgres", &names)?.lines().map(str::to_owned).collect())
     }
 
     /// A line as an operator types it, with these settings; it must end well.
@@ -315,7 +308,7 @@ impl Drop for Product {
         // Snapshots of a run before would lie beside those of the next one.
         let _ = self.host.search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
         let _ = fs::remove_dir_all(self.repository_dir());
-        for kept in self.copied_databases().unwrap_or_default() {
+        for kept in self.host.postgres.databases(&format!("{}_", self.database())).unwrap_or_default() {
             let _ = self.host.postgres.drop_database(&kept);
         }
         let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS \"{}\"", self.name));
