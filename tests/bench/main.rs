@@ -7,6 +7,7 @@ mod report;
 mod sequences;
 mod snap;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +33,7 @@ enum Bench {
 struct Frame {
     /// How many pairs of each are measured
     #[arg(long)]
-    pairs: Option<usize>,
+    pairs: Option<NonZeroUsize>,
     /// What to measure; all of it without; a word that is none tells which there are
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<String>,
@@ -68,10 +69,8 @@ impl Frame {
         Ok(report.missed())
     }
 
-    fn pairs(&self, default: usize) -> Result<usize> {
-        let pairs = self.pairs.unwrap_or(default);
-        ensure!(pairs > 0, "at least one pair is measured");
-        Ok(pairs)
+    fn pairs(&self, default: usize) -> usize {
+        self.pairs.map_or(default, NonZeroUsize::get)
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde_json::Value;
-use svc_tests::host::{Host, OwnPostgres, OwnSearch};
+use svc_tests::host::{Host, OwnPostgres, OwnSearch, texts};
 use svc_tests::postgres::Postgres;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::search::{BENCHMARK_JVM_OPTIONS, Search, Settings};
@@ -68,15 +68,10 @@ impl Scratch {
         Ok(fs::read_to_string(self.file("output"))?)
     }
 
-    /// The same as JSON.
-    pub fn printed(&self) -> Result<Value> {
-        let text = self.output()?;
-        serde_json::from_str(&text).with_context(|| text)
-    }
-
     /// The same as the document of a call that must have ended well.
     pub fn ok(&self) -> Result<Value> {
-        let printed = self.printed()?;
+        let text = self.output()?;
+        let printed: Value = serde_json::from_str(&text).with_context(|| text)?;
         ensure!(printed["ok"] == true, "ours is not ok: {printed}");
         Ok(printed)
     }
@@ -120,19 +115,14 @@ impl Scratch {
         beside(after)?;
         Ok(cost)
     }
-    /// Keeps what the last command has printed, and gives the file.
-    pub fn keep(&self, name: &str) -> Result<String> {
-        fs::copy(self.file("output"), self.file(name))?;
-        Ok(self.path(name))
-    }
 
-    /// Runs it, and gives its time in seconds.
-    pub fn time(&self, command: &mut Command) -> Result<f64> {
-        self.weigh(command).map(|cost| cost.seconds)
+    /// Keeps what the last command has printed.
+    pub fn keep(&self, name: &str) -> Result<()> {
+        Ok(fs::copy(self.file("output"), self.file(name)).map(drop)?)
     }
 
     /// Runs it.
-    fn weigh(&self, command: &mut Command) -> Result<Cost> {
+    pub fn weigh(&self, command: &mut Command) -> Result<Cost> {
         let errors = self.file("errors");
         command.stdin(Stdio::null()).stdout(File::create(self.file("output"))?).stderr(File::create(&errors)?);
         let (before, started) = (computed()?, Instant::now());
@@ -181,24 +171,18 @@ fn peak(status: &Path) -> Option<u64> {
     line.trim().split(' ').next()?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// Writes what the last thing measured left in the page cache, so that the next one does not pay for it.
-fn settle_disk() {
-    nix::unistd::sync();
-}
-
-/// The same of a server, too.
+/// Writes what the last thing measured left in a server and in the page cache, so that the next one does not pay for it.
 pub fn settle(postgres: &Postgres) -> Result<()> {
     postgres.sql("postgres", "CHECKPOINT")?;
-    settle_disk();
+    nix::unistd::sync();
     Ok(())
 }
 
 /// A search database of the benchmark's own, with the options that a real one has.
 pub fn search_server(host: &Host, key: &str, extra: &[(&str, &str)]) -> Result<OwnSearch> {
-    let extra = extra.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let server = host.prepare_search_server(key, &Settings { extra, ..Settings::default() })?;
+    let server = host.prepare_search_server(key, &Settings { extra: texts(extra), ..Settings::default() })?;
     fs::write(server.config_dir.join("jvm.options.d/zz-bench.options"), BENCHMARK_JVM_OPTIONS)?;
-    server.search.start(&host.systemd)?;
+    server.start(&host.systemd)?;
     Ok(server)
 }
 
@@ -208,8 +192,7 @@ pub fn durable(host: &Host) -> Result<OwnPostgres> {
     for name in ["fsync", "synchronous_commit", "full_page_writes", "dynamic_shared_memory_type", "max_connections"] {
         postgres.sql("postgres", &format!("ALTER SYSTEM RESET {name}"))?;
     }
-    host.systemd.stop(&postgres.unit)?;
-    host.systemd.start(&postgres.unit)?;
+    host.systemd.control(&["restart", &postgres.unit])?;
     wait::until("PostgreSQL", wait::HANG, || postgres.sql("postgres", "SELECT 1").ok())?;
     Ok(postgres)
 }

@@ -38,7 +38,7 @@ const MEMORY: f64 = 64.0;
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let (server, pairs) = (&Server::start()?, arguments.frame.pairs(10)?);
+    let (server, pairs) = (&Server::start()?, arguments.frame.pairs(10));
     arguments.frame.measure(&PARTS, server.described()?, |report, wanted| {
         if wanted("dump") || wanted("restore") {
             let schemas: Vec<String> = (0..10).map(|n| format!("part{n}")).collect();

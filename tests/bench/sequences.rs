@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use svc_tests::host::{Host, OwnPostgres, OwnSearch};
+use svc_tests::host::{Host, OwnPostgres, OwnSearch, texts};
 use svc_tests::product::Product;
 use svc_tests::sandbox::Sandbox;
 use svc_tests::tool::{Tool, root, search_path};
@@ -77,7 +77,7 @@ struct Rounds(BTreeMap<&'static str, Vec<Took>>);
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
     let Arguments { documents, rows, frame } = arguments;
-    let (ground, pairs) = (&Ground::new()?, frame.pairs(3)?);
+    let (ground, pairs) = (&Ground::new()?, frame.pairs(3));
     let servers = [machine(&ground.search.data_dir)?, search(&ground.search), postgresql(&ground.postgres)?].join("; ");
     frame.measure(&PARTS, format!("{servers}; {documents} MB of documents and {rows} MB of rows"), |report, wanted| {
         let mut rounds = Rounds::default();
@@ -101,7 +101,7 @@ impl Ground {
     fn new() -> Result<Self> {
         let mut host = Host::shared()?;
         let (search, postgres) = (search_server(&host, &host.search.key, &[])?, durable(&host)?);
-        (host.search, host.postgres) = (search.search.clone(), postgres.postgres.clone());
+        (host.search, host.postgres) = (search.server.clone(), postgres.server.clone());
         let product = Product::on(host, NAME)?;
         product.install(BEFORE, 400)?;
         Ok(Self { product, search, postgres, scratch: Scratch::new(Vec::new())? })
@@ -110,7 +110,7 @@ impl Ground {
     /// The service's settings; the search database is its alone.
     fn env(&self) -> impl Iterator<Item = (String, String)> {
         let own = [("SVC_INDICES", "*".to_owned()), ("SVC_PG_UNIT", format!("user:{}", self.postgres.unit))];
-        self.product.env().into_iter().chain(own.map(|(name, value)| (name.to_owned(), value)))
+        self.product.env().into_iter().chain(texts(&own))
     }
 
     /// A tool or a script with these.
@@ -123,7 +123,7 @@ impl Ground {
         let (program, arguments) = words.split_first().context("an empty command")?;
         let path = search_path([root().join("scripts"), self.postgres.bin_dir.clone()]);
         settle(&self.postgres)?;
-        self.scratch.time(Command::new(program).args(arguments).envs(self.env()).env("PATH", path))
+        Ok(self.scratch.weigh(Command::new(program).args(arguments).envs(self.env()).env("PATH", path))?.seconds)
     }
 
     /// A script, measured as the procedure's commands are: to the moment of its end. Its document, too.
@@ -156,7 +156,7 @@ impl Ground {
             "mappings": {"properties": {"t": {"type": "keyword", "index": false, "doc_values": false}}}});
         self.search.ask("PUT", &format!("/{name}"), Some(&body))?;
         // Ten documents to the MB.
-        fill_index(&Sandbox::on(self.search.search.clone(), "bench"), &name, documents * 10 / INDICES);
+        fill_index(&Sandbox::on(self.search.server.clone(), "bench"), &name, documents * 10 / INDICES);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::{Value, json};
 use svc_tests::host::{Host, OwnSearch};
@@ -42,7 +42,7 @@ pub struct Arguments {
 
 /// Measures; what missed its target.
 pub fn run(arguments: &Arguments) -> Result<Vec<String>> {
-    let (host, pairs) = (Host::shared()?, arguments.frame.pairs(10)?);
+    let (host, pairs) = (Host::shared()?, arguments.frame.pairs(10));
     let new = || Ground::new(&host, &host.search.key);
     let ground = new()?;
     let described = format!("{}; {}", machine(&ground.sandbox.search.data_dir)?, search(&ground.sandbox.search));
@@ -87,7 +87,7 @@ impl Ground {
     /// Starts a server with a repository as the procedure has it (2.1).
     fn new(host: &Host, key: &str) -> Result<Self> {
         let server = search_server(host, key, &[("cluster.max_shards_per_node", "20000")])?;
-        let sandbox = Sandbox::on(server.search.clone(), "bench").registered(&[("compress", "true")]);
+        let sandbox = Sandbox::on(server.server.clone(), "bench").registered(&[("compress", "true")]);
         // The whole server is its scope: of a server that is not the service's alone it leaves the throttle on restores as it is.
         let scratch = Scratch::new(vec![
             ("SVC_SEARCH_URL", server.url.clone()),
@@ -332,9 +332,10 @@ fn many_snapshots(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Resu
     let scratch = &ground.scratch;
     for &size in sizes {
         let missing = size - ground.sandbox.snapshots().len();
-        some_at_once(made..made + missing, |n| {
-            os::run(Command::new("sh").args(["-c", &ground.take_small(&format!("many-{n:06}"), &index)])).map(drop)
-        })?;
+        // Four at once: the server's work is what it waits for.
+        fs::write(scratch.file("take"), ground.take_small("many-'$1'", &index))?;
+        let timed = format!("seq -f %06.0f {made} {} | xargs -n 1 -P 4 sh -e take > /dev/null", made + missing - 1);
+        scratch.run(&Line { timed, ..Line::default() })?;
         made += missing;
         eprintln!("{size} snapshots");
         let curl = scratch.call(&ground.curl("GET", &ground.snapshot("_all"), None))?.seconds;
@@ -359,13 +360,11 @@ fn many_indices(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Result
     let mut points: [Vec<Point>; 4] = Default::default();
     let mut there = 0;
     for &size in sizes {
-        some_at_once(there..size, |n| {
+        for n in there..size {
             let settings = json!({"number_of_shards": 1, "number_of_replicas": 0});
             let body = json!({"settings": settings, "aliases": {ground.sandbox.name("all"): {}}});
-            let name = ground.sandbox.index(&format!("many{n:06}"), body);
-            ground.sandbox.fill(&name, 0, 2);
-            Ok(())
-        })?;
+            ground.sandbox.fill(&ground.sandbox.index(&format!("many{n:06}"), body), 0, 2);
+        }
         there = size;
         eprintln!("{size} indices");
         let (snapshot, run) = (format!("size{size}"), format!("20260101t000000z-many-{size}"));
@@ -385,16 +384,4 @@ fn many_indices(ground: &Ground, report: &mut Report, sizes: &[usize]) -> Result
     }
     steps.iter().zip(points).for_each(|(step, points)| report.growth(&format!("`{step}` of n small indices"), &points));
     Ok(())
-}
-
-/// Does something for each number, four at once: the server's work is what it waits for.
-fn some_at_once(numbers: std::ops::Range<usize>, one: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    thread::scope(|scope| {
-        let hand = |hand| {
-            let (one, numbers) = (&one, numbers.clone());
-            scope.spawn(move || numbers.skip(hand).step_by(4).try_for_each(one))
-        };
-        let hands = [0, 1, 2, 3].map(hand);
-        hands.into_iter().try_for_each(|hand| hand.join().unwrap_or_else(|_| bail!("a hand panicked")))
-    })
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use svc_tests::host::{Host, OwnPostgres};
-use svc_tests::secured::Authority;
+use svc_tests::secured::{Authority, DAY};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::{os, wait};
 use tempfile::TempDir;
@@ -63,7 +63,7 @@ impl Door {
 
     /// Writes a file of the server's.
     fn lay_text(&self, name: &str, text: &str) {
-        let user = os::system_user(&self.own.os_user).unwrap();
+        let user = os::system_user(svc_tests::postgres::ADMINISTRATOR).unwrap();
         os::file(&self.own.data_dir.join(name), text, 0o600, Some(&user)).unwrap();
     }
 
@@ -165,7 +165,7 @@ fn tls_server_is_verified_as_sslmode_requires() {
     at_home(&own);
     door.by("verify-full").env_remove("PGSSLROOTCERT").run().ok();
 
-    door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -1).unwrap();
+    door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -DAY).unwrap();
     door.serves("expired.pem", "server.key");
     comes_to(Some("clock"), || door.by("verify-full"));
     door.serves("server.pem", "server.key");

@@ -14,7 +14,7 @@ use svc_tests::{os, wait};
 
 /// Stops a server at once, as a crash does, and starts it again when the tool has ended.
 fn crash(host: &Host, own: &OwnPostgres, spawned: Spawned) -> Ran {
-    let mut stop = os::command_as(&own.os_user, own.server_dir.join("pg_ctl"));
+    let mut stop = os::command_as(svc_tests::postgres::ADMINISTRATOR, own.server_dir.join("pg_ctl"));
     os::run(stop.args(["stop", "--mode=immediate", "--no-wait", "-D"]).arg(&own.data_dir)).unwrap();
     let ran = spawned.wait();
     assert!(wait::gone(SOON, || !host.systemd.is_active(&own.unit)), "the server did not stop");
@@ -32,7 +32,7 @@ fn sees(case: &Case, what: &str, sql: &str) -> anyhow::Result<()> {
 fn stage_or_swap_recovers_after_server_crash() {
     let host = Host::shared().unwrap();
     let own = host.postgres_server().unwrap();
-    let (case, dump) = Case::filled_on(own.postgres.clone(), "pgc_stop");
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgc_stop");
     // What is not on the disk is lost with a server that is killed.
     case.sql("SET synchronous_commit = on; DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);
@@ -125,7 +125,7 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
     let old = case.oid(&case.database);
     let admin = case.role("adm", "SUPERUSER");
     let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
-    let mut random = Random::of(random::seed());
+    let mut random = Random::with_seed(random::seed());
     for round in 0..svc_tests::rounds("connections cut at random", 4, 60) {
         let run = format!("20300101t{round:06}z-cut");
         let restore = |port: u16| {
@@ -133,7 +133,7 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
             tool.arg(&dump).run()
         };
         // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
-        let limit = 100 + random.below([600, 6000, 20_000][round % 3]);
+        let limit = 100 + random.usize(..[600, 6000, 20_000][round % 3]);
         proxy.set(Mode::CutAfter(limit));
         let ran = restore(proxy.port());
         let when = format!("each connection cut after {limit} bytes");

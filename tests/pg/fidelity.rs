@@ -224,7 +224,7 @@ fn postgresql_regression_database_survives_staging() {
     let user = os::system_user(ADMINISTRATOR).unwrap();
     os::file(&server.data_dir.join("pg_hba.conf"), "local all all trust\n", 0o600, Some(&user)).unwrap();
     server.sql("postgres", "SELECT pg_reload_conf()").unwrap();
-    let case = Case::on(server.postgres.clone(), "regression".to_owned());
+    let case = Case::on(server.server.clone(), "regression".to_owned());
     case.pg.drop_database("regression").unwrap();
     let scripts = regression::build(&server, &fetched, &host.dir.join("own").join("regression")).unwrap();
     assert!(scripts > 150, "{scripts} scripts");

@@ -24,8 +24,8 @@ fn truncated_dump_is_refused_before_any_change() {
     let line = rows + text[rows..].find('\n').unwrap() + 1;
     let between = at("ALTER TABLE ONLY public.items\n    ADD CONSTRAINT");
     let mut cuts = vec![0, 60, rows, line, at("\n\\.\n") + 4, between, complete, complete + 20, text.len() - 12];
-    let mut random = Random::of(random::seed());
-    cuts.extend((0..rounds("a cut dump", 3, 100)).map(|_| random.below(text.len() - 12)));
+    let mut random = Random::with_seed(random::seed());
+    cuts.extend((0..rounds("a cut dump", 3, 100)).map(|_| random.usize(..text.len() - 12)));
     for (round, cut) in (0..).zip(cuts) {
         let how = [&["stage"][..], &["--in-place"], &[]][round % 3];
         let path = case.write("cut.sql", &text.as_bytes()[..cut]);
@@ -93,7 +93,7 @@ fn database_with_slot_or_subscription_is_not_replaced() {
     own.sql("postgres", "ALTER SYSTEM SET wal_level = logical").unwrap();
     host.systemd.stop(&own.unit).unwrap();
     host.systemd.start(&own.unit).unwrap();
-    let (case, dump) = Case::filled_on(own.postgres.clone(), "pgh_lost");
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgh_lost");
     let witness = Witness::of(&case);
     let (before, beside) = ("20300101t000000z-before", "20300101t000000z-beside");
     let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().changed();
@@ -196,7 +196,7 @@ fn restore_without_disk_space_is_refused_or_undone() {
     let folder = case.path("disk");
     // The server must get there too.
     fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let user = os::system_user(&case.pg.os_user).unwrap();
+    let user = os::system_user(svc_tests::postgres::ADMINISTRATOR).unwrap();
     os::folder(&folder, 0o700, Some(&user)).unwrap();
     // Room for an empty database and a half of this one.
     let disk = SmallDisk::at(&folder, 24).unwrap();

@@ -82,10 +82,10 @@ impl Series<'_> {
         (self.done)(0, &ran.ok(), "undisturbed");
         let of = all.len();
         assert!(of > 10, "{}: strace saw {of} calls only", self.what);
-        let mut random = Random::of(random::seed());
+        let mut random = Random::with_seed(random::seed());
         let chosen = kills::sample(self.what, all.clone(), self.count, &mut random);
         let rounds = chosen.len();
-        let more = (0..SPARE).map(|_| all[random.below(of)].clone());
+        let more = (0..SPARE).map(|_| all[random.usize(..of)].clone());
         let mut killed = 0;
         for (round, moment) in (1..).zip(chosen.into_iter().chain(more)) {
             // Threads may go another way than in the run that was looked at, but not always.
@@ -198,7 +198,7 @@ fn killed_stage_is_finished_by_same_command() {
     if kills::possible("a staging of another run after a killed one") {
         let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
         case.tool().args(["discard", "--run", "20300102t000000z-all"]).run().ok();
-        for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::of(11))) {
+        for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::with_seed(11))) {
             let [killed, next] = ["killed", "next"].map(|name| format!("20300103t{round:06}z-{name}"));
             kills::kill_at(stage(&killed), &moment);
             grow_old(&case);

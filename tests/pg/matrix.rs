@@ -30,7 +30,7 @@ impl Site {
     fn start(host: &Host, programs: Programs) -> Self {
         let version = programs.version;
         let server = host.postgres_of(programs).unwrap();
-        let case = Case::on(server.postgres.clone(), NAME.to_owned());
+        let case = Case::on(server.server.clone(), NAME.to_owned());
         for script in KINDS {
             case.script(script);
         }

@@ -31,10 +31,10 @@ const WHOLE: [&str; 6] = [
 /// A dump of scraps that is complete to us, without its comments, and how many statements that is. Behind each of them stands one
 /// that tells that psql has got there.
 fn scraps(seed: u64) -> Option<(Vec<u8>, usize)> {
-    let mut random = Random::of(seed);
+    let mut random = Random::with_seed(seed);
     let mut inner = String::new();
-    for _ in 0..2 + random.below(24) {
-        inner += if random.below(12) == 0 { random.pick(&WHOLE) } else { random.pick(&SCRAPS) };
+    for _ in 0..2 + random.usize(..24) {
+        inner += if random.usize(..12) == 0 { random.choice(WHOLE).unwrap() } else { random.choice(SCRAPS).unwrap() };
     }
     let dump = format!("--\n-- PostgreSQL database dump\n--\n\n{inner}\n--\n-- PostgreSQL database dump complete\n--\n");
     let mut examiner = Examiner::default();
@@ -78,15 +78,15 @@ fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
 #[test]
 fn damaged_dump_of_any_bytes_is_read_to_its_end() {
     for seed in 1..=rounds("damaged dumps, read to their end", 4000, 600_000) as u64 {
-        let mut random = Random::of(seed);
+        let mut random = Random::with_seed(seed);
         let mut bytes = b"--\n-- PostgreSQL database dump\n--\n\nCOPY t (a) FROM stdin;\n1\n\\.\n".to_vec();
-        bytes.extend((0..24).flat_map(|_| random.pick(&SCRAPS).bytes()));
-        for _ in 0..random.below(8) {
-            let at = random.below(bytes.len());
-            bytes[at] = random.below(256) as u8;
+        bytes.extend((0..24).flat_map(|_| random.choice(SCRAPS).unwrap().bytes()));
+        for _ in 0..random.usize(..8) {
+            let at = random.usize(..bytes.len());
+            bytes[at] = random.usize(..256) as u8;
         }
         let mut examiner = Examiner::default();
-        bytes.chunks(1 + random.below(40)).for_each(|piece| examiner.feed(piece, &mut |_| ()));
+        bytes.chunks(1 + random.usize(..40)).for_each(|piece| examiner.feed(piece, &mut |_| ()));
         assert_eq!(examiner.finish(String::new()).size_bytes, bytes.len() as u64, "seed {seed}");
         drop(tokens::tokens(&String::from_utf8_lossy(&bytes)));
     }

@@ -34,14 +34,14 @@ fn help_for_any_user_and_status_2_for_unknown_option() {
     fs::set_permissions(&settings, fs::Permissions::from_mode(0o600)).unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for script in SCRIPTS {
-        let help = Tool::script(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings).run();
+        let help = Tool::new(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings).run();
         assert_eq!(help.status, 0, "{help}");
         assert!(help.stdout.contains("usage:"), "{help}");
-        let wrong = Tool::script(script).args(["--no-such-word=secret"]).run();
+        let wrong = Tool::new(script).args(["--no-such-word=secret"]).run();
         assert_eq!(wrong.status, 2, "{wrong}");
         assert!(wrong.stderr.contains("hint: ") && !wrong.stderr.contains("secret"), "{wrong}");
         // `=no` would be taken for yes.
-        let wrong = Tool::script(script).args(["--dry-run=no"]).run();
+        let wrong = Tool::new(script).args(["--dry-run=no"]).run();
         assert!(wrong.status == 2 && wrong.stderr.contains("takes no value"), "{wrong}");
     }
 }
@@ -214,13 +214,13 @@ fn failed_run_reports_what_it_leaves_in_place() {
     let inner = Bare::default();
     inner.own_script("undo back -- svc-version current\nkill -9 \"$SVC_SUPERVISOR\"; sleep 1\n");
     let calls = format!("undo back -- svc-version current\nstep inner -- '{}'\n", inner.path("own scripts/mine").display());
-    let ran = bare.own_script(&calls).may_be_killed().run();
+    let ran = bare.own_script(&calls).run();
     assert!(ran.status == 1 && ran.hint().contains("Run by hand what is left to be undone:\n  svc-run recover"), "{ran}");
     // Killed there, it is told by what undoes the rest.
     let killed = format!(
         "undo rest -- svc-version current\nundo --until made back -- svc-version current\n{made}kill -9 \"$SVC_SUPERVISOR\"; sleep 1\n"
     );
-    assert_eq!(bare.own_script(&killed).may_be_killed().run().status, 137);
+    assert_eq!(bare.own_script(&killed).run().status, 137);
     let recovered = once_free(|| bare.tool("svc-run", &["recover"])).ok();
     let run = bare.path("state/runs").join(recovered.result()["undone"][0].as_str().unwrap());
     let document = fs::read_to_string(run.join("document.json")).unwrap();
@@ -235,7 +235,7 @@ fn nothing_begins_in_script_whose_supervisor_was_killed() {
     let gone = "kill -9 \"$SVC_SUPERVISOR\"; while kill -0 \"$SVC_SUPERVISOR\" 2>/dev/null; do sleep 0.01; done";
     let again = format!("'{}' 2>said || touch refused; touch ended", script.display());
     let does = format!("cd \"$SVC_INSTALL_DIR\"\n[[ ! -e first ]] || exit 0\ntouch first\n{gone}\n{again}\n");
-    assert_eq!(bare.own_script(&does).may_be_killed().run().status, 137);
+    assert_eq!(bare.own_script(&does).run().status, 137);
     wait::until("the call of the script to end", A_WHILE, || bare.path("ended").exists().then_some(())).unwrap();
     let said = fs::read_to_string(bare.path("said")).unwrap();
     assert!(said.contains("The supervisor of the run is gone.") && bare.path("refused").exists(), "{said}");
@@ -676,10 +676,10 @@ fn snapshot_setup_and_preflight_without_disk_space() {
     use svc_tests::search::Settings;
     let product = Product::new("scsetup").unwrap();
     let host = &product.host;
-    let server = host.search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
+    let server = host.search_server(&host.search.key, &Settings { no_path_repo: true, ..Settings::default() }).unwrap();
     // Parents that are not there yet, as in README's own example: the search database must be able to pass them.
     let location = server.repo_root.join("not/there yet/backup_repo");
-    let setup = || product.tool("svc-setup-snapshots").envs(search_env(&server.search)).env("SVC_BACKUP_REPO", &location);
+    let setup = || product.tool("svc-setup-snapshots").envs(search_env(&server)).env("SVC_BACKUP_REPO", &location);
     let process = || host.systemd.property(&server.unit, "MainPID").unwrap();
 
     let first = process();
@@ -719,7 +719,7 @@ fn snapshot_setup_and_preflight_without_disk_space() {
     fs::create_dir(&last).unwrap();
     fs::write(last.join("scsetup_db.backup.sql"), vec![0; 1 << 20]).unwrap();
     let active = product.process();
-    let upgrade = product.upgrade().envs(search_env(&server.search)).env("SVC_BACKUP_REPO", &location);
+    let upgrade = product.upgrade().envs(search_env(&server)).env("SVC_BACKUP_REPO", &location);
     let ran = upgrade.run().fails(3, "out_of_space").unchanged();
     drop(disk);
     assert!(ran.hint().contains("SVC_BACKUP_DIR"), "{ran}");

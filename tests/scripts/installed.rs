@@ -36,13 +36,13 @@ fn installed_tools_run_cron_jobs_upgrade_and_rollback() {
     let mut host = Host::shared().unwrap();
     // A rollback restarts it, so it is nobody else's.
     let own = host.postgres_server().unwrap();
-    host.postgres = own.postgres.clone();
+    host.postgres = own.server.clone();
     let product = Product::on(host, "readme").unwrap();
     let before = product.install_still("1.15.5", 400).unwrap();
     product.start();
     let mut settings = product.env();
     settings.retain(|(key, _)| key != "SVC_RELEASES");
-    settings.push(("SVC_PG_UNIT".to_owned(), format!("user:{}", own.postgres.unit)));
+    settings.push(("SVC_PG_UNIT".to_owned(), format!("user:{}", own.unit)));
     let installed = Installed::new(&product.path("machine"), &settings).unwrap();
 
     for job in ["svc-nightly", "svc-rehearse"] {
@@ -54,7 +54,7 @@ fn installed_tools_run_cron_jobs_upgrade_and_rollback() {
     let rehearsed: Value = serde_json::from_str(&installed.file("/var/log/svc-rehearse.json").unwrap()).unwrap();
     assert_eq!((&rehearsed["ok"], &rehearsed["result"]["rehearsal"]["kind"]), (&true.into(), &"nightly".into()));
 
-    let postgres = || product.host.systemd.property(&own.postgres.unit, "MainPID").unwrap();
+    let postgres = || product.host.systemd.property(&own.unit, "MainPID").unwrap();
     let here = format!("'{}'", product.installer("2.0.1").display());
     let upgrade = shown("README.md", "svc-upgrade").replace("/srv/installers/svc-2.0.1.run", &here);
     assert!(upgrade.contains(&here), "{upgrade}");

@@ -227,7 +227,7 @@ fn deleted_point_and_lost_host_are_restored_from_copy() {
     product.tool("svc-backup").args(["--delete", &id]).run().ok();
     assert!(!point.exists());
     // Where the repository is that is in use, it is not put.
-    Tool::script("svc-offsite").args(["fetch", &id]).envs(env.clone()).run().refused("name_in_use").unchanged();
+    Tool::new("svc-offsite").args(["fetch", &id]).envs(env.clone()).run().refused("name_in_use").unchanged();
     let may_write = product.host.search.repo_root.display().to_string();
     let beside = [env, vec![("FETCHED".to_owned(), may_write)]].concat();
     typed(&beside, "register --readonly --replace", &dir, &id);
@@ -260,7 +260,7 @@ fn deleted_point_and_lost_host_are_restored_from_copy() {
 fn failed_push_leaves_restore_point_unchanged() {
     let product = running("offpush");
     let env = settings_file(&product, &[]);
-    let script = |name: &str| Tool::script(name).envs(env.iter().cloned());
+    let script = |name: &str| Tool::new(name).envs(env.iter().cloned());
     let (push, stub) = (|| script("svc-offsite").arg("push"), product.path("stub"));
     push().run().fails(4, "point_not_found").unchanged();
     // There is no restic repository yet.
@@ -318,7 +318,7 @@ fn failed_push_leaves_restore_point_unchanged() {
     push().stub(&product.path("stub s3"), "svc-snap", s3).run().ok().warns("not_restored");
     let held = script("svc-offsite").args(["restic", "ls", "latest"]).talks().run().stdout;
     assert!(held.contains("/SHA256SUMS\n") && !held.contains("/index.latest\n"), "{held}");
-    let wrong = Tool::script("svc-offsite").arg("push").envs(product.env()).run();
+    let wrong = Tool::new("svc-offsite").arg("push").envs(product.env()).run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_OFFSITE"), "{wrong}");
     // What is here already is not written over.
     let id = points[0]["id"].as_str().unwrap();
@@ -335,7 +335,7 @@ fn with_repository(product: &Product, more: &[(&str, &str)]) -> impl Fn(&[&str])
     let _ = symlink("/usr/bin/restic", product.path("bin/restic.real"));
     let path = search_path([product.path("bin")]);
     let offsite =
-        move |args: &[&str]| Tool::script("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned()).env("PATH", &path);
+        move |args: &[&str]| Tool::new("svc-offsite").args(args.iter().copied()).envs(env.iter().cloned()).env("PATH", &path);
     assert_eq!(offsite(&["restic", "init"]).talks().run().status, 0);
     offsite
 }
@@ -426,7 +426,7 @@ fn what_is_fetched(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point:
     // Killed while the repository is restored, and while the restore point is.
     for target in [&empty, &product.backup_dir()] {
         let (there, does) = hangs(product, &format!("restore*'{}/.fetch'", target.display()));
-        let killed = fetch().stub(&stub, "restic", &does).may_be_killed().spawn();
+        let killed = fetch().stub(&stub, "restic", &does).spawn();
         wait::until("restic to be restoring", wait::HANG, || there.exists().then_some(())).unwrap();
         killed.signal_group(Signal::SIGKILL);
         killed.wait();
@@ -535,7 +535,7 @@ fn quiesced_compressed_offsite_night_is_silent() {
         ("SVC_OFFSITE_KEEP", "--keep-last 1"),
     ];
     let env = settings_file(&product, &more);
-    let script = |name: &str| Tool::script(name).envs(env.iter().filter(|(key, _)| key == "SVC_ENVIRONMENT_FILE").cloned());
+    let script = |name: &str| Tool::new(name).envs(env.iter().filter(|(key, _)| key == "SVC_ENVIRONMENT_FILE").cloned());
     assert!(script("svc-offsite").args(["restic", "init"]).talks().run().status == 0);
     for _ in 0..2 {
         assert_silent(&script("svc-nightly").run());

@@ -113,7 +113,7 @@ fn prune_removes_nothing_if_newest_cannot_be_verified() {
     // The last look at the unit, when all else is done: the run is told to end, tells it to end too, and it ends well all the same.
     let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
                 trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
-    let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).may_be_killed().run();
+    let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).run();
     let ran = ran.fails(143, "interrupted");
     assert!(ran.stderr.contains("TERM"), "{ran}");
     let after = journal(&ran.run_dir()).into_iter().find(|name| name.ends_with("-unit-after.json")).unwrap();
@@ -171,7 +171,7 @@ fn nightly(product: &Product, changed: &[(&str, &str)]) -> Tool {
         lines.push_str(&format!("{key}=\"{value}\"\n"));
     }
     fs::write(&file, lines).unwrap();
-    Tool::script("svc-nightly").env("SVC_ENVIRONMENT_FILE", file).env_remove("LANG")
+    Tool::new("svc-nightly").env("SVC_ENVIRONMENT_FILE", file).env_remove("LANG")
 }
 
 /// A night that fails: the sentence is on stderr, nothing is on stdout, and the document is in the run directory.

@@ -59,7 +59,7 @@ fn killed_own_run_is_undone_before_commit_else_resumed() {
     let (killed, _) = signal_at(&product, own(), (Signal::SIGKILL, false), "stop.json");
     // A signal to all of that call does not end the undo: it ends the call behind it.
     wait::until("the tools of the killed run to end", wait::HANG, || {
-        let mut call = own().may_be_killed().spawn();
+        let mut call = own().spawn();
         let undoes = || journal(&killed).iter().any(|name| name.ends_with("-start-again.started"));
         wait::until("the undo, or the end of the call", wait::HANG, || (undoes() || !call.is_running()).then_some(())).unwrap();
         if call.is_running() {

@@ -83,7 +83,7 @@ fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
             let mut undo =
                 undo("remove-incomplete-point", &["svc-point", "remove", folder.to_str().unwrap(), "--snapshot", name]);
             undo["undo"][0]["until"] = "finalize".into();
-            fs::write(run.join("notes.json"), svc_tests::journal::notes(&undo).to_string()).unwrap();
+            svc_tests::bare::left(&run, "notes.json", &undo);
         } else if name == "document.json" || (name[..2] > *last && name.as_bytes()[2] == b'-') {
             fs::remove_file(run.join(name)).unwrap();
         }

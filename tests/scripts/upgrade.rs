@@ -217,7 +217,7 @@ fn failed_check_refuses_upgrade_before_stop() {
     // What a loaded machine makes of a HUP to the whole process group: the tool is gone, and svc-run gets it later. That is no failure
     // of the tool.
     let gone = "case $* in *'--layout conf --to'*) (sleep 0.3; kill -HUP $PPID) & kill -HUP $$ ;; esac";
-    product.upgrade().may_be_killed().stub(&product.path("stub"), "svc-confsave", gone).run().fails(129, "interrupted");
+    product.upgrade().stub(&product.path("stub"), "svc-confsave", gone).run().fails(129, "interrupted");
     let resumed = product.tool("svc-upgrade").arg("--resume").run().ok();
     assert_eq!(resumed.doc()["warnings"], json!([]), "{resumed}");
     assert!(product.is_active() && product.marker() == "2.0.1", "{resumed}");

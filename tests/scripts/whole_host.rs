@@ -94,7 +94,7 @@ impl Machine {
         os::copy_program(&bin_dir().join("svc-sample"), &given.path().join("svc-sample")).unwrap();
         let distribution = search::distribution("opensearch-2").unwrap();
         let home = distribution.home().unwrap();
-        let java = distribution.java().unwrap().home;
+        let java = distribution.java().unwrap();
         let log = given.path().join("boot.log");
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };

@@ -295,7 +295,7 @@ fn index_deleted_before_snapshot_makes_it_invalid() {
 fn create_during_server_restart_never_claims_unchanged() {
     let systemd = Host::shared().unwrap().systemd;
     let server = own_server(&[]);
-    let sandbox = Sandbox::on(server.search.clone(), "restart").registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
+    let sandbox = Sandbox::on(server.server.clone(), "restart").registered(&[("max_snapshot_bytes_per_sec", "400kb")]);
     sandbox.noise("docs", 60);
     let bench = Bench::new(sandbox);
     let create = bench.create("s").spawn();
@@ -321,16 +321,16 @@ fn create_during_server_restart_never_claims_unchanged() {
 }
 
 fn random_hurt(random: &mut Random) -> Act {
-    let end = random.pick(&[End::Close, End::Reset, End::Stall]);
-    match random.below(4) {
-        0 => Act::Cut(At::Request(random.below(700)), end),
-        1 => Act::Cut(At::Answer(random.below(900)), end),
-        2 => Act::Cut(At::Time(Duration::from_millis(u64::try_from(random.below(1500)).unwrap())), end),
+    let end = random.choice([End::Close, End::Reset, End::Stall]).unwrap();
+    match random.usize(..4) {
+        0 => Act::Cut(At::Request(random.usize(..700)), end),
+        1 => Act::Cut(At::Answer(random.usize(..900)), end),
+        2 => Act::Cut(At::Time(Duration::from_millis(u64::try_from(random.usize(..1500)).unwrap())), end),
         _ => {
             let answers = [nginx(NGINX[0]), nginx(NGINX[1]), envoy(), nginx(NGINX[2]), maintenance(), busy()];
-            let answer = answers[random.below(answers.len())].clone();
+            let answer = answers[random.usize(..answers.len())].clone();
             // The server's own word is never said of what it did.
-            let is_carried = answer != busy() && random.below(2) == 0;
+            let is_carried = answer != busy() && random.usize(..2) == 0;
             Act::Answer(answer, is_carried)
         }
     }
@@ -339,31 +339,31 @@ fn random_hurt(random: &mut Random) -> Act {
 /// One call with faults that the seed makes, and the same command again; gives whether the first ended well. Where the looks are
 /// sound and the request has been carried it must, and each thousandth seed is one of those.
 fn at_random(bench: &Bench, seed: u64) -> bool {
-    let mut random = Random::of(seed);
+    let mut random = Random::with_seed(seed);
     let name = format!("random-{seed}");
     bench.gate.heal();
     let mut told = Vec::new();
     let is_mild = seed.is_multiple_of(1000);
     let mut must_end_well = true;
-    if random.below(8) > 0 {
-        let hurt = if is_mild { Act::Cut(At::Answer(random.below(200)), End::Reset) } else { random_hurt(&mut random) };
+    if random.usize(..8) > 0 {
+        let hurt = if is_mild { Act::Cut(At::Answer(random.usize(..200)), End::Reset) } else { random_hurt(&mut random) };
         // The server has done what it was asked to, although its answer came back incomplete.
         must_end_well = matches!(hurt, Act::Cut(At::Answer(_), _) | Act::Answer(_, true));
         told.push(format!("take: {hurt:?}"));
         bench.gate.rule(takes_a_snapshot, hurt, 0, 1);
     }
-    if !is_mild && random.below(2) == 0 {
+    if !is_mild && random.usize(..2) == 0 {
         must_end_well = false;
-        let (hurt, skip, times) = (random_hurt(&mut random), random.below(25), 1 + random.below(12));
+        let (hurt, skip, times) = (random_hurt(&mut random), random.usize(..25), 1 + random.usize(..12));
         // A look that is never answered costs the time limit; one of them is enough.
         let times = if matches!(hurt, Act::Cut(_, End::Stall)) { 1 } else { times };
         told.push(format!("looks {skip}+{times}: {hurt:?}"));
         bench.gate.rule(only_reads, hurt, skip, times);
     }
     // Some have something to copy, at 400 KB/s.
-    bench.sandbox.fill_noise(&bench.sandbox.name("docs"), random.below(4));
+    bench.sandbox.fill_noise(&bench.sandbox.name("docs"), random.usize(..4));
     // What must end well has no limit.
-    let limit = format!("--timeout={}ms", 10_000 + random.below(6000));
+    let limit = format!("--timeout={}ms", 10_000 + random.usize(..6000));
     println!("seed {seed}, {limit}, {}{}", told.join("; "), if must_end_well { ", without the limit" } else { "" });
     let ran = bench.create(&name).args((!must_end_well).then_some(limit)).run();
     println!("seed {seed}: {} {} {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"]);

@@ -40,7 +40,7 @@ impl Site {
 
     /// As the vendor installs it, but for one more folder that its `path.repo` is to know when it starts.
     fn new(key: &str) -> Self {
-        let site = Self::prepared(key, &Settings { path_repo: false, ..Settings::default() });
+        let site = Self::prepared(key, &Settings { no_path_repo: true, ..Settings::default() });
         site.tool(&["configure", "--location", &site.copies().display().to_string()]).ok();
         site
     }
@@ -228,7 +228,7 @@ fn in_place(old: &mut Site, newer: &str) {
         ("cluster.name", format!("svc-{}", old.search.key)),
     ];
     let extra = extra.map(|(name, value)| (name.to_owned(), value)).into();
-    let mut up = Site::prepared(newer, &Settings { path_repo: false, extra, ..Settings::default() });
+    let mut up = Site::prepared(newer, &Settings { no_path_repo: true, extra, ..Settings::default() });
     up.env.insert("SVC_REPOSITORY".to_owned(), "since_the_upgrade".to_owned());
     up.recipe("in-place-after", &[], dir.path());
     assert_eq!(up.documents(), before);
@@ -288,7 +288,7 @@ fn chain(keys: &[&'static str]) -> Option<Site> {
     let keys = neighbours(keys);
     let (first, rest) = keys.split_first()?;
     let mut old = Site::prepared(first, &Settings::default());
-    old.search.search.start(&old.host.systemd).unwrap();
+    old.search.start(&old.host.systemd).unwrap();
     old.tool(&["register"]).ok();
     old.seed();
     for (at, key) in rest.iter().enumerate() {

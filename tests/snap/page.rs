@@ -14,7 +14,7 @@ const VOLATILE: [&str; 2] = ["2026-11-21T09:57:24Z", "snapshot_svc_20261121"];
 #[test]
 fn every_command_of_the_page_works_in_the_order_of_the_page() {
     let host = Host::shared().unwrap();
-    let search = host.search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
+    let search = host.search_server(&host.search.key, &Settings { no_path_repo: true, ..Settings::default() }).unwrap();
     // A replica that has no node makes the server yellow, as on the page.
     for (index, count, replicas) in [("content", 1, 1), ("hs-a", 5, 0)] {
         search.ask("PUT", &format!("/{index}"), Some(&json!({"settings": {"number_of_replicas": replicas}}))).unwrap();

@@ -437,7 +437,7 @@ fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
 #[test]
 fn cluster_restore_throttle_is_put_back_after_any_exit() {
     let own = own_server(&[]);
-    let sandbox = Sandbox::on(own.search.clone(), "cluster").registered(&[]);
+    let sandbox = Sandbox::on(own.server.clone(), "cluster").registered(&[]);
     sandbox.noise("docs", 12);
     let created = sandbox.create("s1");
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");

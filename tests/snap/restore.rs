@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::prelude::*;
+use svc_tests::random::{self, Random};
 
 const MB: u64 = 1 << 20;
 const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
@@ -129,8 +130,8 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
     let settings = Settings { extra: extra.into(), ..Settings::default() };
     let own = host.prepare_search_server(&host.search.key, &settings).unwrap();
     let _disk = SmallDisk::at(&own.data_dir, 300).unwrap();
-    own.search.start(&host.systemd).unwrap();
-    let sandbox = Sandbox::on(own.search.clone(), "room").registered(&[]);
+    own.start(&host.systemd).unwrap();
+    let sandbox = Sandbox::on(own.server.clone(), "room").registered(&[]);
     let limits = |settings: Value| drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({ "persistent": settings }))));
     let watermarks = |low: u64, high: u64| {
         let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
@@ -247,4 +248,43 @@ fn default_pattern_excludes_geoip_index() {
     tool(&["restore", "with", "--indices", GEOIP]).run().warns("not_checked");
     assert_ne!(uuid(&sandbox, GEOIP), made, "by its name it is restored");
     sandbox.ask("DELETE", &format!("/{GEOIP}"), None);
+}
+
+/// Many cuts at places that nobody chose.
+#[test]
+#[ignore = "minutes: 50 swaps, each cut up to six times"]
+fn randomly_cut_swap_loses_no_document() {
+    let sandbox = Sandbox::new("random");
+    let mut random = Random::with_seed(random::seed());
+    let alias = sandbox.name("alias");
+    let indices = ["a", "b", "c"].map(|suffix| {
+        let aliases = json!({&alias: {"is_write_index": suffix == "a"}});
+        sandbox.index(suffix, json!({"settings": {"number_of_replicas": 0}, "aliases": aliases}))
+    });
+    indices.iter().for_each(|index| sandbox.fill(index, 0, 20));
+    let before = sandbox.content();
+    let created = sandbox.create("s1");
+    indices.iter().for_each(|index| sandbox.fill(index, 10, 40));
+    let upgraded = sandbox.content();
+    for round in 0..50 {
+        let run = run_id(round);
+        let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
+        let mut cuts = Vec::new();
+        // Forward and back, each cut up to three times.
+        for back in [false, true] {
+            let swap = || sandbox.resuming(&["swap"], &staged).args(back.then_some("--back"));
+            for _ in 0..=random.usize(..3) {
+                let side = random.choice([Side::Before, Side::After]).unwrap();
+                let gate = sandbox.gate().close_at(random.usize(..18) + 1, side);
+                let gate = if random.usize(..3) == 0 { gate.hanging_up() } else { gate };
+                gate.kill_or_end(swap());
+                cuts.push((back, gate.changes().len(), side));
+            }
+            swap().run().ok();
+            assert_eq!(&sandbox.content(), if back { &upgraded } else { &before }, "round {round}: {cuts:?}");
+        }
+        sandbox.run(&["discard", "--run", &run]).ok();
+        sandbox.from(&["discard"], &staged).ok();
+        assert!(sandbox.copies().is_empty(), "round {round}: {cuts:?}");
+    }
 }

@@ -19,7 +19,7 @@ fn backup_and_lost_host_recovery_with_s3_repository() {
 }
 
 fn is_a_repository_as_a_folder_is(s3: &S3) {
-    let sandbox = Sandbox::on(s3.own.search.clone(), "sthree");
+    let sandbox = Sandbox::on(s3.own.server.clone(), "sthree");
     let bucket = format!("bucket={BUCKET}");
     let register = |more: &[&str]| sandbox.tool(&["register", "--type", "s3", "--setting", &bucket]).args(more).run();
     register(&["--setting", "base_path=first"]).ok().changed();
@@ -50,7 +50,7 @@ fn is_a_repository_as_a_folder_is(s3: &S3) {
 
 /// Its snapshots and its copies are in the store.
 fn a_host_is_lost_and_comes_back(mut host: Host, s3: &S3) {
-    host.search = s3.own.search.clone();
+    host.search = s3.own.server.clone();
     let product = Product::on(host, "sthreelost").unwrap();
     let before = product.install_still("1.15.5", 100).unwrap();
     let (file, password, seen) = (product.path("environment"), product.path("password"), product.path("seen"));

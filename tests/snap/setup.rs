@@ -11,8 +11,8 @@ use svc_tests::rights;
 #[test]
 fn second_configure_of_vendor_server_changes_nothing() {
     let host = Host::shared().unwrap();
-    let server = host.search_server(&host.search.key, &Settings { path_repo: false, ..Settings::default() }).unwrap();
-    let sandbox = Sandbox::on(server.search.clone(), "setup");
+    let server = host.search_server(&host.search.key, &Settings { no_path_repo: true, ..Settings::default() }).unwrap();
+    let sandbox = Sandbox::on(server.server.clone(), "setup");
     let location = server.repo_root.join("backup_repo");
     let location = location.to_str().unwrap();
     let config = server.config_file.clone();

@@ -173,7 +173,7 @@ fn a_stream_comes_back_with_its_aliases(first: &Search) {
     assert_eq!((failed.status, sandbox.count(&docs), numbers(&sandbox, &name).len()), (1, 4, 8), "{failed}");
 
     let second = own_server(&[("path.repo", &format!("[\"{}\"]", sandbox.search.repo_root.display()))]);
-    let mut lost = Sandbox::on(second.search.clone(), "alias-ds");
+    let mut lost = Sandbox::on(second.server.clone(), "alias-ds");
     lost.search.repo_root = sandbox.search.repo_root.clone();
     let lost = lost.registered(&[("readonly", "true")]);
     let restored = lost.from(&["restore", "--in-place", "--other-server"], &created).ok();

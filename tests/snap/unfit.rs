@@ -373,7 +373,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
 #[ignore = "takes a minute"]
 fn stage_that_no_node_allocates_leaves_nothing() {
     let own = own_server(&[]);
-    let sandbox = Sandbox::on(own.search.clone(), "nowhere").registered(&[]);
+    let sandbox = Sandbox::on(own.server.clone(), "nowhere").registered(&[]);
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     // The server gives up at once, or lets the shards wait for ever.

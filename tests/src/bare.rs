@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::tool::{Tool, bin_dir, root};
-use crate::{journal, os};
+use crate::os;
+use crate::tool::{Tool, root};
 
 #[derive(Debug)]
 pub struct Bare(TempDir);
@@ -25,8 +25,7 @@ impl Bare {
 
     /// A tool, or a script of the folder `scripts`.
     pub fn tool(&self, name: &str, words: &[&str]) -> Tool {
-        let tool = if bin_dir().join(name).exists() { Tool::new(name) } else { Tool::script(name) };
-        self.with(tool.args(words.iter().copied()))
+        self.with(Tool::new(name).args(words.iter().copied()))
     }
 
     fn with(&self, tool: Tool) -> Tool {
@@ -57,10 +56,18 @@ impl Bare {
     }
 }
 
-fn left(run: &Path, name: &str, value: &Value) {
-    let text = match name {
-        "plan.json" => journal::plan(value).to_string(),
-        "notes.json" => journal::notes(value).to_string(),
+/// A file of a run as `svc-run` writes it: of its plan and its notes, `value` says what is not as usual.
+pub fn left(run: &Path, name: &str, value: &Value) {
+    let usual = match name {
+        "plan.json" => {
+            json!({"script": "svc-upgrade", "program": "", "parent": null, "started_at": "", "directory": "/", "user": "root",
+                "tools": "", "arguments": [], "settings": {}})
+        }
+        "notes.json" => json!({"facts": {}, "warnings": [], "review": false, "commit": null, "undo": []}),
+        _ => json!({}),
+    };
+    let text = match (usual, value) {
+        (Value::Object(usual), Value::Object(differs)) => Value::from_iter(usual.into_iter().chain(differs.clone())).to_string(),
         _ => value.as_str().map_or(value.to_string(), str::to_owned),
     };
     fs::write(run.join(name), text).expect("a file of a run can be written");

@@ -51,10 +51,9 @@ impl Group {
     }
 
     pub fn processes(&self) -> Vec<Pid> {
-        let mut found = Vec::new();
-        for folder in &self.folders {
-            collect(folder, &mut found);
-        }
+        let all = self.folders.iter().flat_map(|folder| tree(folder));
+        let texts: String = all.filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok()).collect();
+        let mut found: Vec<_> = texts.lines().filter_map(|line| line.parse().ok()).map(Pid::from_raw).collect();
         found.sort();
         found.dedup();
         found
@@ -71,13 +70,11 @@ impl Group {
 impl Drop for Group {
     /// Removes the empty group, also from the hierarchies that the manager entered by itself.
     fn drop(&mut self) {
-        for hierarchy in children(Path::new(MOUNT)) {
-            for place in &self.places {
-                remove_tree(&hierarchy.join(place));
+        for hierarchy in children(Path::new(MOUNT)).into_iter().chain([PathBuf::from(MOUNT)]) {
+            for folder in self.places.iter().flat_map(|place| tree(&hierarchy.join(place))) {
+                // A group that is not empty stays, and says so by being there.
+                let _ = fs::remove_dir(folder);
             }
-        }
-        for folder in &self.folders {
-            remove_tree(folder);
         }
     }
 }
@@ -103,18 +100,7 @@ fn children(folder: &Path) -> Vec<PathBuf> {
     entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-fn collect(folder: &Path, found: &mut Vec<Pid>) {
-    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    found.extend(text.lines().filter_map(|line| line.parse().ok()).map(Pid::from_raw));
-    for child in children(folder) {
-        collect(&child, found);
-    }
-}
-
-fn remove_tree(folder: &Path) {
-    for child in children(folder) {
-        remove_tree(&child);
-    }
-    // A group that is not empty stays, and says so by being there.
-    let _ = fs::remove_dir(folder);
+/// A folder and all below it, which come first.
+fn tree(folder: &Path) -> Vec<PathBuf> {
+    children(folder).iter().flat_map(|child| tree(child)).chain([folder.to_owned()]).collect()
 }

@@ -1,14 +1,17 @@
 //! The programs that `svc-testhost` and the tests run for their callers: signals are sent on to them, and their time is limited.
 
+use std::fs::File;
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use crate::wait;
+use crate::{os, wait};
 
 /// A child, and whether it leads a process group of its own.
 static RUNNING: Mutex<Vec<(Pid, bool)>> = Mutex::new(Vec::new());
@@ -17,8 +20,8 @@ fn running() -> MutexGuard<'static, Vec<(Pid, bool)>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn pid(child: &Child) -> io::Result<Pid> {
-    i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)
+pub fn pid(child: &Child) -> Pid {
+    Pid::from_raw(child.id().cast_signed())
 }
 
 fn registered<T>(one: (Pid, bool), work: impl FnOnce() -> T) -> T {
@@ -28,9 +31,24 @@ fn registered<T>(one: (Pid, bool), work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Makes a program write into a log, and read nothing.
+pub fn logging<'a>(command: &'a mut Command, log: &Path) -> Result<&'a mut Command> {
+    let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    Ok(command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output))
+}
+
+/// Waits until `probe` has an answer; fails, with the end of its log, where the child ends before.
+pub fn until_up<T>(what: &str, child: &mut Child, log: &Path, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
+    let up = wait::until(what, wait::HANG, || match child.try_wait() {
+        Ok(Some(status)) => Some(Err(status)),
+        _ => probe().map(Ok),
+    })?;
+    up.map_err(|status| anyhow!("{what} ended ({status}):\n{}", os::tail(log, 20)))
+}
+
 /// Waits for the end of a child of the caller's process group, which gets every signal of [`signal`] meanwhile.
 pub fn wait(child: &mut Child) -> io::Result<ExitStatus> {
-    registered((pid(child)?, false), || child.wait())
+    registered((pid(child), false), || child.wait())
 }
 
 /// Makes a command run in a process group of its own, which is told to end when the caller dies. Signals that the caller ignores
@@ -49,7 +67,7 @@ pub fn while_it_progresses<T: PartialEq>(
     watchdog: Duration,
     mut progress: impl FnMut() -> T,
 ) -> io::Result<Option<ExitStatus>> {
-    let leader = pid(child)?;
+    let leader = pid(child);
     registered((leader, true), || {
         let mut ended = false;
         let mut last = progress();
@@ -92,7 +110,7 @@ mod tests {
     fn group_without_progress_is_ended_without_status() {
         let mut child = grouped("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap();
         assert_eq!(while_it_progresses(&mut child, Duration::from_millis(200), || ()).unwrap(), None);
-        assert!(wait::gone(wait::HANG, || killpg(Pid::from_raw(child.id().cast_signed()), None).is_err()));
+        assert!(wait::gone(wait::HANG, || killpg(pid(&child), None).is_err()));
         let mut child = grouped("sleep").arg("1").spawn().unwrap();
         let mut count = 0;
         let more = || {

@@ -1,14 +1,14 @@
 //! A cluster of three nodes on loopback, with one folder of repositories that all of them share.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::host::{Host, OwnSearch};
+use crate::host::{Host, OwnSearch, texts};
 use crate::search::{OS_USER, Product, Search, Settings, distribution};
 use crate::systemd::Systemd;
 use crate::{os, wait};
@@ -75,14 +75,14 @@ impl Cluster {
                 (initial, "[\"svc-1\"]".to_owned()),
             ];
             let settings = Settings {
-                extra: extra.map(|(name, value)| (name.to_owned(), value)).into(),
-                os_user: if number == 2 { OTHER_USER } else { OS_USER },
-                heap_mb: 256,
+                extra: texts(&extra),
+                os_user: (number == 2).then_some(OTHER_USER),
                 ports: Some([ports[number], ports[number + 3]]),
                 repo_root: Some(repos.path().to_owned()),
                 ..Settings::default()
             };
             let node = host.prepare_search_server(key, &settings)?;
+            fs::write(node.config_dir.join("jvm.options.d/small.options"), "-Xms256m\n-Xmx256m\n")?;
             // Each node may change what another one wrote.
             host.systemd.add_to_service(&node.unit, "UMask=0000")?;
             Ok(node)
@@ -93,7 +93,7 @@ impl Cluster {
     }
 
     pub fn node(&self, number: usize) -> &Search {
-        &self.nodes[number - 1].search
+        &self.nodes[number - 1]
     }
 
     pub fn repo_root(&self) -> PathBuf {
@@ -111,12 +111,10 @@ impl Cluster {
     /// Starts what does not run, puts back what a test that failed may have left set, and waits until all three are one cluster
     /// and no shard is on its way.
     pub fn ensure_complete(&self) -> Result<()> {
-        let started: Vec<Result<()>> = thread::scope(|scope| {
-            let down = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit));
-            let starts: Vec<_> = down.map(|node| scope.spawn(|| node.search.start(&self.systemd))).collect();
-            starts.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a start panicked")))).collect()
-        });
-        started.into_iter().collect::<Result<()>>()?;
+        let down: Vec<_> = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit)).collect();
+        // At once: a node needs others for a manager.
+        down.iter().try_for_each(|node| self.systemd.control(&["start", "--no-block", &node.unit]))?;
+        down.iter().try_for_each(|node| node.start(&self.systemd))?;
         self.reset()?;
         let health = wait::until("three nodes in one cluster", wait::HANG, || {
             let path = "/_cluster/health?wait_for_nodes=3&wait_for_no_relocating_shards=true&wait_for_no_initializing_shards=true&timeout=10s";

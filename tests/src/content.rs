@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::http;
 use crate::postgres::{Postgres, identifier, literal};
-use crate::{http, os};
 
-const PAGE: usize = 5_000;
-
+/// Two are equal whatever the order of the keys in their objects, in which servers are free.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
     pub documents: BTreeMap<String, Value>,
@@ -28,8 +27,8 @@ pub fn documents(url: &str, pattern: &str) -> Result<BTreeMap<String, Index>> {
         .map(|name| {
             let index = Index {
                 documents: sources(url, name)?,
-                mappings: sorted(&mappings[name]["mappings"]),
-                aliases: sorted(&aliases[name]["aliases"]),
+                mappings: mappings[name]["mappings"].clone(),
+                aliases: aliases[name]["aliases"].clone(),
             };
             Ok((name.clone(), index))
         })
@@ -38,7 +37,7 @@ pub fn documents(url: &str, pattern: &str) -> Result<BTreeMap<String, Index>> {
 
 /// Every document of one index, page by page, so that the server's limit of 10,000 does not matter.
 fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
-    let first = json!({"size": PAGE, "sort": ["_doc"], "track_total_hits": true});
+    let first = json!({"size": 5_000, "sort": ["_doc"], "track_total_hits": true});
     let mut page = http::expect("POST", &format!("{url}/{index}/_search?scroll=1m"), Some(&first))?;
     let total = page["hits"]["total"]["value"].as_u64().context("no count of hits")?;
     let mut found = BTreeMap::new();
@@ -47,7 +46,7 @@ fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
         let scroll = json!({"scroll": "1m", "scroll_id": page["_scroll_id"].clone()});
         let hits = page["hits"]["hits"].as_array().context("no hits")?;
         for hit in hits {
-            found.insert(hit["_id"].as_str().context("a hit without an id")?.to_owned(), sorted(&hit["_source"]));
+            found.insert(hit["_id"].as_str().context("a hit without an id")?.to_owned(), hit["_source"].clone());
         }
         if hits.is_empty() {
             let done = json!({"scroll_id": scroll["scroll_id"].clone()});
@@ -60,26 +59,12 @@ fn sources(url: &str, index: &str) -> Result<BTreeMap<String, Value>> {
     Ok(found)
 }
 
-/// The same value with the keys of its objects in order: two servers, or one before and after a restore, order them as they like.
-fn sorted(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => {
-            let ordered: BTreeMap<&String, Value> = map.iter().map(|(key, value)| (key, sorted(value))).collect();
-            ordered.into_iter().map(|(key, value)| (key.clone(), value)).collect()
-        }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        other => other.clone(),
-    }
-}
-
-/// A database as `pg_dump` writes it, without the key that differs from dump to dump.
+/// A database as `pg_dump` writes it, as text.
 pub fn postgres_dump(postgres: &Postgres, database: &str) -> Result<String> {
-    let text = os::run(postgres.administrator("pg_dump").arg(format!("--dbname={database}")))?;
-    let is_key = |line: &&str| line.starts_with("\\restrict ") || line.starts_with("\\unrestrict ");
-    Ok(text.lines().filter(|line| !is_key(line)).flat_map(|line| [line, "\n"]).collect())
+    Ok(String::from_utf8(postgres_bytes(postgres, database)?)?)
 }
 
-/// The very bytes of `pg_dump`, with a key that is always the same.
+/// The very bytes of `pg_dump`, with a key that is always the same instead of one that differs from dump to dump.
 pub fn postgres_bytes(postgres: &Postgres, database: &str) -> Result<Vec<u8>> {
     let mut pg_dump = postgres.administrator("pg_dump");
     let output = pg_dump.arg("--restrict-key=svc").arg(format!("--dbname={database}")).output()?;

@@ -1,9 +1,12 @@
 //! What a bad disk does: a byte that is another one than was written.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
+
+use crate::os;
 
 pub fn flip_a_byte(file: &Path) -> Result<()> {
     let mut bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -14,22 +17,10 @@ pub fn flip_a_byte(file: &Path) -> Result<()> {
 
 /// Flips a byte in the largest data blob of a search database's file repository, in the folder that is its location.
 pub fn flip_a_blob(repository: &Path) -> Result<()> {
-    let mut blobs = Vec::new();
-    collect(&repository.join("indices"), &mut blobs)?;
-    let (_, blob) = blobs.into_iter().max().with_context(|| format!("{} has no blobs", repository.display()))?;
-    flip_a_byte(&blob)
-}
-
-/// Every blob of data below a folder, by its size; what the repository says of itself has other names.
-fn collect(folder: &Path, found: &mut Vec<(u64, PathBuf)>) -> Result<()> {
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
-        let entry = entry?;
-        let meta = entry.metadata()?;
-        if meta.is_dir() {
-            collect(&entry.path(), found)?;
-        } else if entry.file_name().to_string_lossy().starts_with("__") {
-            found.push((meta.len(), entry.path()));
-        }
-    }
-    Ok(())
+    // What the repository says of itself has other names.
+    let blobs = os::run(Command::new("find").arg(repository).args(["-path", "*/indices/*/__*", "-printf", "%s %p\n"]))?;
+    let sized =
+        blobs.lines().filter_map(|line| line.split_once(' ')).filter_map(|(size, blob)| Some((size.parse::<u64>().ok()?, blob)));
+    let (_, blob) = sized.max().with_context(|| format!("{} has no blobs", repository.display()))?;
+    flip_a_byte(Path::new(blob))
 }

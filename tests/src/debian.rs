@@ -1,11 +1,11 @@
 //! A whole Debian in a container, with a process 1 of its own: what a user manager lacks, such as a journal and users without
 //! rights.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -14,8 +14,6 @@ use crate::tool::{Tool, bin_dir};
 use crate::{children, download, os, wait};
 
 const TOOLS: &str = "/opt/svc-tools";
-
-const PROGRAMS: [&str; 2] = ["debootstrap", "systemd-nspawn"];
 
 /// A container that runs; it halts when this is dropped. What is written in it is forgotten.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ pub struct Debian {
 impl Debian {
     pub fn missing() -> Option<&'static str> {
         let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
-        PROGRAMS.into_iter().find(|program| !is_there(program))
+        ["debootstrap", "systemd-nspawn"].into_iter().find(|program| !is_there(program))
     }
 
     /// The files of one, fetched once, and kept in the cache.
@@ -68,33 +66,31 @@ impl Debian {
 
     /// Boots one of these files, with these options of `systemd-nspawn`.
     pub fn boot_of(root: &Path, log: &Path, options: &[String]) -> Result<Self> {
-        let output = File::create(log)?;
         // Two containers in one group have the same `system.slice/NAME.service`, and neither can kill its unit.
         let group = Group::create()?;
-        let mut child = children::grouped("sh")
+        let mut nspawn = children::grouped("sh");
+        nspawn
             .args(group.entered())
             .args(["systemd-nspawn", "--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
             .arg("--directory")
             .arg(root)
-            .args(options)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .spawn()
-            .context("cannot run systemd-nspawn")?;
-        let nspawn = Pid::from_raw(child.id().cast_signed());
-        let init = wait::until("the container's process 1", wait::HANG, || match child.try_wait() {
-            Ok(Some(status)) => Some(Err(status)),
-            _ => os::child(nspawn, "systemd").map(Ok),
-        })?;
-        let init = init.map_err(|status| anyhow!("systemd-nspawn ended ({status}):\n{}", os::tail(log, 20)))?;
+            .args(options);
+        let mut child = children::logging(&mut nspawn, log)?.spawn().context("cannot run systemd-nspawn")?;
+        let nspawn = children::pid(&child);
+        let init = children::until_up("systemd-nspawn", &mut child, log, || os::child(nspawn, "systemd"))?;
         let debian = Self { child, init, group };
         wait::until("the container to be up", wait::HANG, || {
-            let state = Command::new("nsenter").args(debian.enter()).args(["systemctl", "is-system-running"]).output().ok()?;
+            let state = debian.command(&["systemctl", "is-system-running"]).output().ok()?;
             matches!(state.stdout.trim_ascii(), b"running" | b"degraded").then_some(())
         })
         .with_context(|| os::tail(log, 20))?;
         Ok(debian)
+    }
+
+    fn command(&self, argv: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(self.enter()).args(argv).stdin(Stdio::null());
+        command
     }
 
     fn enter(&self) -> Vec<String> {
@@ -112,13 +108,11 @@ impl Debian {
     pub fn typed(&self, line: &str) -> Result<Output> {
         let login =
             ["env", "-i", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
-        let mut command = Command::new("nsenter");
-        command.args(self.enter()).args(login).args(["bash", "-c", line]).stdin(Stdio::null());
-        Ok(command.output()?)
+        Ok(self.command(&login).args(["bash", "-c", line]).output()?)
     }
 
     pub fn run(&self, argv: &[&str]) -> Result<String> {
-        os::run(Command::new("nsenter").args(self.enter()).args(argv))
+        os::run(&mut self.command(argv))
     }
 
     pub fn tool(&self, user: &str, name: &str) -> Tool {
@@ -129,9 +123,8 @@ impl Debian {
 
 impl Drop for Debian {
     fn drop(&mut self) {
-        let nspawn = Pid::from_raw(self.child.id().cast_signed());
         // It passes the order to halt on to the container.
-        let _ = kill(nspawn, Signal::SIGTERM);
+        let _ = kill(children::pid(&self.child), Signal::SIGTERM);
         if !wait::gone(wait::HANG, || !matches!(self.child.try_wait(), Ok(None))) {
             self.group.signal(Signal::SIGKILL);
             let _ = self.child.wait();

@@ -32,19 +32,23 @@ pub fn is_passable(folder: &Path) -> bool {
     folder.ancestors().all(|part| fs::metadata(part).is_ok_and(|data| data.permissions().mode() & 0o001 != 0))
 }
 
-/// The folder `name` in the cache; `fill` makes it, in a folder that it is given, if it is not there yet. Another run that wants
-/// the same folder waits for this one.
+/// The folder `name` in the cache, made once.
 pub fn cached(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-    let cache = cache()?;
-    let ready = cache.join(name);
+    once(&cache()?, name, fill)
+}
+
+/// The folder `name` in another one; `fill` makes it, in a folder that it is given, if it is not there yet. Another run that wants
+/// the same folder waits for this one.
+pub fn once(parent: &Path, name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    let ready = parent.join(name);
     if ready.exists() {
         return Ok(ready);
     }
-    let lock_path = cache.join(format!("{name}.lock"));
+    let lock_path = parent.join(format!("{name}.lock"));
     let lock = File::create(&lock_path).with_context(|| format!("cannot write {}", lock_path.display()))?;
     lock.lock()?;
     if !ready.exists() {
-        let attempt = tempfile::Builder::new().prefix(".partial-").tempdir_in(&cache)?;
+        let attempt = tempfile::Builder::new().prefix(".partial-").tempdir_in(parent)?;
         let content = attempt.path().join("content");
         os::folder(&content, 0o755, None)?;
         fill(&content)?;
@@ -70,7 +74,8 @@ pub fn maven(artifact: &str) -> Result<PathBuf> {
 
 /// An archive of Maven Central as it is, in an empty folder.
 pub fn maven_file(artifact: &str, folder: &Path) -> Result<PathBuf> {
-    mvn(COPY, &[&format!("-Dartifact={artifact}")], folder).with_context(|| cannot_fetch(artifact))?;
+    mvn(COPY, &[&format!("-Dartifact={artifact}")], folder)
+        .with_context(|| format!("cannot fetch {artifact} from Maven Central"))?;
     only_entry(folder)
 }
 
@@ -80,7 +85,7 @@ pub fn maven_dependencies(artifact: &str, all: bool, folder: &Path) -> Result<()
     let pom = maven_file(&format!("{artifact}:pom"), fetched.path())?.display().to_string();
     let direct = format!("-DexcludeTransitive={}", !all);
     mvn(&format!("{COPY}-dependencies"), &["-f", &pom, "-DincludeScope=runtime", &direct], folder)
-        .with_context(|| cannot_fetch(&format!("the dependencies of {artifact}")))?;
+        .with_context(|| format!("cannot fetch the dependencies of {artifact} from Maven Central"))?;
     let alone = tempfile::tempdir()?;
     let jar = maven_file(&format!("{artifact}:jar"), alone.path())?;
     fs::copy(&jar, folder.join(jar.file_name().context("no name")?))?;
@@ -90,10 +95,6 @@ pub fn maven_dependencies(artifact: &str, all: bool, folder: &Path) -> Result<()
 fn mvn(goal: &str, arguments: &[&str], folder: &Path) -> Result<()> {
     let output = format!("-DoutputDirectory={}", folder.display());
     os::run(Command::new("mvn").args(["-q", "-B", goal, &output]).args(arguments)).map(drop)
-}
-
-fn cannot_fetch(what: &str) -> String {
-    format!("cannot fetch {what} from Maven Central")
 }
 
 /// The unpacked tree of a wheel on PyPI, `name==version`.

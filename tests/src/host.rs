@@ -1,21 +1,34 @@
 //! The host as a whole: its description, which every test reads, and its life, which `svc-testhost` holds.
 
+use std::env;
+use std::fs::{self, File};
 use std::ops::Deref;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
+use nix::sys::statvfs::{FsFlags, statvfs};
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
-use crate::os;
 use crate::postgres::{ADMINISTRATOR, Postgres};
 use crate::programs::Programs;
 use crate::search::{self, Search, Settings};
 use crate::systemd::{Manager, Systemd};
+use crate::{download, os};
 
 const VARIABLE: &str = "SVC_TESTHOST";
+
+/// Where hosts have their folders, and how those are named. Not in /tmp: a snapshot repository directly below it is refused by the
+/// product.
+pub const FOLDERS: &str = "/var/tmp";
+const PREFIX: &str = "svc-host-";
+/// A file system in memory, on which servers that sync after each request answer two to three times as fast, and what a host takes of it.
+const MEMORY: &str = "/dev/shm";
+const MEMORY_OF_A_HOST: u64 = 3_000_000_000;
+/// In a host's folder, locked for as long as its owner lives, so that what a `kill -9` left is known by it.
+const LOCK: &str = "owner.lock";
 
 /// Where everything is and how it is reached; `host.json` in the host's folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -46,7 +59,7 @@ impl Host {
         let mut env = self.systemd.env();
         env.push((VARIABLE.to_owned(), self.file().display().to_string()));
         env.extend(search_env(&self.search));
-        env.extend(texts([
+        env.extend(texts(&[
             // PostgreSQL is reached over its socket.
             ("PGHOST", self.postgres.socket_dir.display().to_string()),
             ("PGPORT", self.postgres.port.to_string()),
@@ -66,7 +79,7 @@ impl Host {
     /// Starts a further search database of the test's own, which it may stop or break; it is gone when the value is dropped.
     pub fn search_server(&self, key: &str, settings: &Settings) -> Result<OwnSearch> {
         let own = self.prepare_search_server(key, settings)?;
-        own.search.start(&self.systemd)?;
+        own.start(&self.systemd)?;
         Ok(own)
     }
 
@@ -74,8 +87,8 @@ impl Host {
     pub fn prepare_search_server(&self, key: &str, settings: &Settings) -> Result<OwnSearch> {
         let distribution = search::distribution(key)?;
         let own = self.own(&distribution.product.to_string());
-        let search = Search::prepare(distribution, &own.dir, &own.unit, settings, &self.systemd)?;
-        Ok(OwnSearch { search, _own: own })
+        let server = Search::prepare(distribution, &own.dir, &own.unit, settings, &self.systemd)?;
+        Ok(Own { server, _place: own })
     }
 
     /// Starts a further PostgreSQL of the test's own; it is gone when the value is dropped.
@@ -86,20 +99,20 @@ impl Host {
     /// The same, of another version.
     pub fn postgres_of(&self, programs: Programs) -> Result<OwnPostgres> {
         let own = self.own("postgresql");
-        Ok(OwnPostgres { postgres: Postgres::create(programs, &own.dir, &own.unit, &self.systemd)?, _own: own })
+        Ok(Own { server: Postgres::create(programs, &own.dir, &own.unit, &self.systemd)?, _place: own })
     }
 
     /// A unit that no other test has, in this process or another, and its folder.
-    fn own(&self, kind: &str) -> Own {
+    fn own(&self, kind: &str) -> Place {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let name = format!("{kind}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        Own { systemd: self.systemd.clone(), unit: format!("{name}.service"), dir: self.dir.join("own").join(&name) }
+        Place { systemd: self.systemd.clone(), unit: format!("{name}.service"), dir: self.dir.join("own").join(&name) }
     }
 }
 
 /// A search database in the product's own settings; `SVC_BACKUP_REPO` is a folder that is not there yet.
 pub fn search_env(search: &Search) -> Vec<(String, String)> {
-    texts([
+    texts(&[
         ("SVC_SEARCH_URL", search.url.clone()),
         ("SVC_SEARCH_UNIT", format!("user:{}", search.unit)),
         ("SVC_SEARCH_CONFIG", search.config_file.display().to_string()),
@@ -108,18 +121,19 @@ pub fn search_env(search: &Search) -> Vec<(String, String)> {
     ])
 }
 
-fn texts<const N: usize>(env: [(&str, String); N]) -> Vec<(String, String)> {
-    env.map(|(name, value)| (name.to_owned(), value)).into()
+/// Names and values, such as those of an environment, as texts of their own.
+pub fn texts(all: &[(&str, impl ToString)]) -> Vec<(String, String)> {
+    all.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect()
 }
 
 #[derive(Debug)]
-struct Own {
+struct Place {
     systemd: Systemd,
     unit: String,
     dir: PathBuf,
 }
 
-impl Drop for Own {
+impl Drop for Place {
     fn drop(&mut self) {
         // A test that fails must not fail a second time here; what is left goes away with the host.
         if let Err(error) = self.systemd.remove(&self.unit) {
@@ -129,44 +143,78 @@ impl Drop for Own {
     }
 }
 
+/// A server of a test's own.
 #[derive(Debug)]
-pub struct OwnSearch {
-    pub search: Search,
-    _own: Own,
+pub struct Own<T> {
+    pub server: T,
+    _place: Place,
 }
 
-impl Deref for OwnSearch {
-    type Target = Search;
+pub type OwnSearch = Own<Search>;
+pub type OwnPostgres = Own<Postgres>;
 
-    fn deref(&self) -> &Search {
-        &self.search
+impl<T> Deref for Own<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.server
     }
 }
 
-#[derive(Debug)]
-pub struct OwnPostgres {
-    pub postgres: Postgres,
-    _own: Own,
+/// [`MEMORY`], if it has space for so many hosts and lets programs run.
+pub fn in_memory(hosts: usize) -> Option<&'static str> {
+    let disk = statvfs(MEMORY).ok()?;
+    let free_bytes = disk.blocks_available() * disk.fragment_size();
+    let is_usable = free_bytes >= MEMORY_OF_A_HOST * hosts as u64 && !disk.flags().contains(FsFlags::ST_NOEXEC);
+    is_usable.then_some(MEMORY)
 }
 
-impl Deref for OwnPostgres {
-    type Target = Postgres;
-
-    fn deref(&self) -> &Postgres {
-        &self.postgres
+/// Removes the folders whose owner is dead; those without a lock are somebody else's.
+pub fn sweep() {
+    let entries = [FOLDERS, MEMORY].into_iter().filter_map(|parent| fs::read_dir(parent).ok()).flatten().flatten();
+    for folder in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+        if File::open(folder.path().join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok()) {
+            // Its servers may still be leaving; what is left now goes at the next start.
+            let _ = fs::remove_dir_all(folder.path());
+        }
     }
+}
+
+/// A host's folder, and the lock on it.
+fn new_folder(parent: &str) -> Result<(PathBuf, File)> {
+    let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+    ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
+    // The file gets its name when it is locked already, so that nobody finds it free between.
+    let unnamed = dir.join("owner.lock.new");
+    let lock = File::create(&unnamed).with_context(|| format!("cannot make {}", unnamed.display()))?;
+    lock.lock()?;
+    fs::rename(&unnamed, dir.join(LOCK))?;
+    Ok((dir, lock))
 }
 
 /// A host that runs; [`Running::stop`] or a drop takes it away.
 #[derive(Debug)]
 pub struct Running {
-    pub host: Host,
+    host: Host,
     manager: Manager,
 }
 
 impl Running {
+    /// Does something in a host of its own, whose folder is made in that one, and takes the host away.
+    pub fn during<T>(parent: &str, search: &str, settings: &Settings, work: impl FnOnce(&Host) -> Result<T>) -> Result<T> {
+        let (dir, _lock) = new_folder(parent)?;
+        let outcome = Self::start(&dir, search, settings).and_then(|running| {
+            let done = work(&running.host);
+            running.stop()?;
+            done
+        });
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+        outcome
+    }
+
     /// Starts everything in a folder that is there and that everybody can pass.
-    pub fn start(dir: &Path, search: &str, settings: &Settings) -> Result<Self> {
+    fn start(dir: &Path, search: &str, settings: &Settings) -> Result<Self> {
         // The servers refuse root, and only root can start them as somebody else.
         ensure!(Uid::effective().is_root(), "the throw-away host starts servers as other users: run this as root");
         let distribution = search::distribution(search)?;
@@ -175,14 +223,10 @@ impl Running {
         let unit = format!("{}.service", distribution.product);
         let search = Search::prepare(distribution, &dir.join("search"), &unit, settings, systemd)?;
         // The search database takes the longest; PostgreSQL is made meanwhile.
-        let (postgres, started) = std::thread::scope(|scope| {
-            let started = scope.spawn(|| search.start(systemd));
-            let postgres = Programs::debian()
-                .and_then(|programs| Postgres::create(programs, &dir.join("postgres"), "postgresql.service", systemd));
-            (postgres, started.join())
-        });
-        started.map_err(|_| anyhow::anyhow!("the start of the search database panicked"))??;
-        let host = Host { dir: dir.to_owned(), systemd: systemd.clone(), postgres: postgres?, search };
+        systemd.control(&["start", "--no-block", &unit])?;
+        let postgres = Postgres::create(Programs::debian()?, &dir.join("postgres"), "postgresql.service", systemd)?;
+        search.start(systemd)?;
+        let host = Host { dir: dir.to_owned(), systemd: systemd.clone(), postgres, search };
         for folder in ["own", "state", "backups"] {
             os::folder(&dir.join(folder), 0o755, None)?;
         }
@@ -191,7 +235,7 @@ impl Running {
     }
 
     /// Stops the servers, then the manager; fails if something had to be killed.
-    pub fn stop(self) -> Result<()> {
+    fn stop(self) -> Result<()> {
         self.manager.stop()
     }
 }

@@ -4,9 +4,6 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use ureq::http::Request;
 
-/// The most that an answer may be, in bytes.
-const ANSWER_LIMIT: u64 = 1 << 30;
-
 /// Sends one request, with a JSON body or none, and returns the status and the answer; an answer that is no JSON comes as a
 /// string. An HTTP error status is an answer, not a failure.
 pub fn request(method: &str, url: &str, body: Option<&Value>) -> Result<(u16, Value)> {
@@ -49,6 +46,6 @@ fn send(method: &str, url: &str, content_type: &str, text: String) -> Result<(u1
     };
     let mut answer = answer.with_context(|| format!("{method} {url}"))?;
     let status = answer.status().as_u16();
-    let text = answer.body_mut().with_config().limit(ANSWER_LIMIT).read_to_string()?;
+    let text = answer.body_mut().with_config().limit(1 << 30).read_to_string()?;
     Ok((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
 }

@@ -86,7 +86,7 @@ pub fn signal_at(product: &Product, tool: Tool, signal: (Signal, bool), point: &
     let known = runs(product);
     let is_there = |run: &PathBuf| !known.contains(run) && journal(run).iter().any(|name| name.get(3..) == Some(point));
     let mut found = None;
-    let ran = tool.may_be_killed().spawn().interrupted(point, signal, |_| {
+    let ran = tool.spawn().interrupted(point, signal, |_| {
         found = runs(product).into_iter().find(is_there);
         found.is_some()
     });

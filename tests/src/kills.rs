@@ -62,7 +62,7 @@ pub fn moments(tool: Tool, scratch: &Path) -> (Ran, Vec<Moment>) {
 #[track_caller]
 pub fn kill_at(tool: Tool, Moment { call, number }: &Moment) -> Ran {
     let inject = format!("inject={call}:signal=SIGKILL:when={number}");
-    traced(tool, [&format!("trace={call}"), &inject], Path::new("/dev/null")).may_be_killed().run()
+    traced(tool, [&format!("trace={call}"), &inject], Path::new("/dev/null")).run()
 }
 
 /// All of them for a deep run, else so many, spread over all.
@@ -72,7 +72,7 @@ pub fn sample(what: &str, all: Vec<Moment>, count: usize, random: &mut Random) -
     if count >= size {
         return all;
     }
-    (0..count).map(|part| all[part * size / count + random.below((size / count).max(1))].clone()).collect()
+    (0..count).map(|part| all[part * size / count + random.usize(..(size / count).max(1))].clone()).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! What is asked of the operating system: users, ports, folders, other programs.
 
-use std::collections::hash_map::RandomState;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, Hasher};
 use std::io::{Seek, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -35,15 +33,12 @@ pub fn system_user(name: &str) -> Result<User> {
 }
 
 pub fn free_ports(count: usize) -> Result<Vec<u16>> {
-    let span = PORTS.end - PORTS.start;
     let mut listeners = Vec::new();
     for _ in 0..10_000 {
         if listeners.len() == count {
             break;
         }
-        let random = RandomState::new().build_hasher().finish();
-        let port = PORTS.start + u16::try_from(random % u64::from(span))?;
-        listeners.extend(TcpListener::bind(("127.0.0.1", port)));
+        listeners.extend(TcpListener::bind(("127.0.0.1", fastrand::u16(PORTS))));
     }
     ensure!(listeners.len() == count, "found no {count} free ports on 127.0.0.1");
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
@@ -125,12 +120,8 @@ pub fn status(status: ExitStatus) -> i32 {
 
 /// The last lines of a text file, or a sentence about why there are none.
 pub fn tail(path: &Path, lines: usize) -> String {
-    match fs::read(path) {
-        Ok(bytes) => {
-            let text = String::from_utf8_lossy(&bytes);
-            let all: Vec<&str> = text.lines().collect();
-            all[all.len().saturating_sub(lines)..].join("\n")
-        }
-        Err(error) => format!("{}: {error}", path.display()),
-    }
+    let bytes = fs::read(path).unwrap_or_else(|error| format!("{}: {error}", path.display()).into_bytes());
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
 }

@@ -91,19 +91,8 @@ impl Example {
 }
 
 fn is_like(line: &str, shown: &str) -> bool {
-    let Some((head, rest)) = shown.split_once('…') else { return line == shown };
-    let Some(mut line) = line.strip_prefix(head) else { return false };
-    let mut parts = rest.split('…').peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return line.ends_with(part);
-        }
-        match line.split_once(part) {
-            Some((_, behind)) => line = behind,
-            None => return false,
-        }
-    }
-    true
+    let pattern = format!("^{}$", regex::escape(shown).replace('…', ".*"));
+    regex::Regex::new(&pattern).expect("a line is a pattern").is_match(line)
 }
 
 /// The commands of a page's transcripts, block by block: the lines that begin with a prompt, `$ ` or `# `.

@@ -19,6 +19,8 @@ pub const SOON: Duration = crate::wait::HANG;
 pub const PASSWORD: &str = "secret";
 /// The rights to one function are one row of the server's: of two tests that change them at once, one would fail.
 const ALONE: &str = "SELECT pg_advisory_xact_lock(1);";
+/// Ends the sessions that a condition behind it names.
+const END_SESSIONS: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND";
 /// The comment before which [`Case::dump_with`] puts a statement.
 const END: &str = "--\n-- PostgreSQL database dump complete";
 
@@ -169,8 +171,7 @@ impl Case {
 
     /// Our own databases beside this one.
     pub fn copies(&self) -> String {
-        let beside = literal(&format!("{}_", self.database));
-        self.admin(&format!("SELECT datname FROM pg_database WHERE starts_with(datname, {beside}) ORDER BY 1"))
+        self.pg.databases(&format!("{}_", self.database)).unwrap().join("\n")
     }
 
     pub fn oid(&self, database: &str) -> String {
@@ -199,9 +200,7 @@ impl Case {
     }
 
     pub fn end(&self, condition: &str) {
-        self.admin(&format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}"
-        ));
+        self.admin(&format!("{END_SESSIONS} {condition}"));
     }
 
     /// The sessions that load a copy and sleep.
@@ -259,8 +258,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // The server ends it: the death of its psql alone does not wake a session that sleeps. The server may have been stopped.
-        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND";
-        let _ = self.case.pg.sql("postgres", &format!("{end} {}", self.sleeps));
+        let _ = self.case.pg.sql("postgres", &format!("{END_SESSIONS} {}", self.sleeps));
         let _ = self.psql.kill();
         let _ = self.psql.wait();
     }
@@ -275,12 +273,11 @@ fn own_name(name: &str) -> String {
 
 impl Drop for Case {
     fn drop(&mut self) {
-        let own = literal(&self.database);
-        let all = |sql: &str| self.pg.sql("postgres", sql).unwrap_or_default().lines().map(str::to_owned).collect::<Vec<_>>();
-        for database in all(&format!("SELECT datname FROM pg_database WHERE starts_with(datname, {own})")) {
+        for database in self.pg.databases(&self.database).unwrap_or_default() {
             let _ = self.pg.drop_database(&database);
         }
-        for role in all(&format!("SELECT quote_ident(rolname) FROM pg_roles WHERE starts_with(rolname, {own})")) {
+        let roles = format!("SELECT quote_ident(rolname) FROM pg_roles WHERE starts_with(rolname, {})", literal(&self.database));
+        for role in self.pg.sql("postgres", &roles).unwrap_or_default().lines() {
             let _ = self.pg.sql("postgres", &format!("{ALONE} DROP OWNED BY {role}; DROP ROLE {role}"));
         }
         let _ = self.pg.sql("postgres", &format!("DROP ROLE IF EXISTS {}", identifier(&self.owner)));

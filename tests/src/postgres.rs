@@ -11,7 +11,7 @@ use crate::systemd::Systemd;
 use crate::wait;
 use crate::{download, os};
 
-/// The administrator, in the operating system and in the database.
+/// Whom the server runs as, and who administers it over the socket: in the operating system and in the database.
 pub const ADMINISTRATOR: &str = "postgres";
 
 /// A language that Debian's server speaks where `lc_messages` says so.
@@ -28,8 +28,6 @@ pub struct Postgres {
     /// The port, on 127.0.0.1 and of the socket.
     pub port: u16,
     pub unit: String,
-    /// Whom the server runs as, and who administers it over the socket.
-    pub os_user: String,
     pub log_file: PathBuf,
 }
 
@@ -46,7 +44,6 @@ impl Postgres {
             socket_dir: dir.join("socket"),
             port: os::free_ports(1)?[0],
             unit: unit.to_owned(),
-            os_user: ADMINISTRATOR.to_owned(),
             log_file: dir.join("postgres.log"),
         };
         let socket = this.socket_dir.join(format!(".s.PGSQL.{}", this.port));
@@ -80,7 +77,7 @@ impl Postgres {
 
     fn unit_file(&self, notifies: bool, locales: &Path) -> String {
         let kind = if notifies { "notify" } else { "exec" };
-        let run_as = os::run_as(&self.os_user).join(" ");
+        let run_as = os::run_as(ADMINISTRATOR).join(" ");
         // Where messages of other languages are, beside the locales that the system has.
         let locales = locales.display();
         let (bin_dir, data_dir, log) = (self.server_dir.display(), self.data_dir.display(), self.log_file.display());
@@ -95,7 +92,7 @@ impl Postgres {
 
     /// A client program as the administrator over the socket, without the caller's own settings or `.psqlrc`.
     pub fn administrator(&self, program: &str) -> Command {
-        let mut command = os::command_as(&self.os_user, self.bin_dir.join(program));
+        let mut command = os::command_as(ADMINISTRATOR, self.bin_dir.join(program));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PG")) {
             command.env_remove(name);
         }
@@ -117,6 +114,12 @@ impl Postgres {
 
     pub fn create_database(&self, name: &str, owner: &str) -> Result<()> {
         self.sql("postgres", &format!("CREATE DATABASE {} OWNER {}", identifier(name), identifier(owner))).map(drop)
+    }
+
+    /// The databases whose names begin so.
+    pub fn databases(&self, begin: &str) -> Result<Vec<String>> {
+        let sql = format!("SELECT datname FROM pg_database WHERE starts_with(datname, {}) ORDER BY 1", literal(begin));
+        Ok(self.sql("postgres", &sql)?.lines().map(str::to_owned).collect())
     }
 
     /// Drops a database, if it is there, with everybody who is connected to it.

@@ -11,9 +11,9 @@ use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
-use crate::host::Host;
-use crate::os;
+use crate::host::{Host, texts};
 use crate::tool::{Ran, Tool, bin_dir, root, search_path};
+use crate::{download, os};
 
 /// The releases of the sample service, the failing one apart.
 const RELEASES: [&str; 3] = ["1.14.2", "1.15.5", "2.0.1"];
@@ -119,13 +119,12 @@ impl Product {
             ("PGUSER", self.name.clone()),
             ("PGPASSFILE", text(&self.path("pgpass"))),
         ];
-        env.extend(own.map(|(key, value)| (key.to_owned(), value)));
+        env.extend(texts(&own));
         env
     }
 
     pub fn tool(&self, name: &str) -> Tool {
-        let tool = if bin_dir().join(name).exists() { Tool::new(name) } else { Tool::script(name) };
-        tool.envs(self.env())
+        Tool::new(name).envs(self.env())
     }
 
     /// The upgrade to 2.0.1.
@@ -162,13 +161,17 @@ impl Product {
 
     /// What is kept and staged of it beside the live data, in both databases.
     pub fn copies(&self) -> BTreeSet<String> {
-        let all = self.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap();
-        let indices = all.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
-        let ours = format!("-{}-", self.name);
-        let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}\\_%'", self.database().replace('_', "\\_"));
-        let databases = self.host.postgres.sql("postgres", &like).unwrap();
-        let indices = indices.filter(|name| name.starts_with("svc-") && name.contains(&ours));
-        indices.chain(databases.lines().map(str::to_owned)).collect()
+        let indices = self.indices().unwrap().into_iter().filter(|name| name.starts_with("svc-"));
+        indices.chain(self.host.postgres.databases(&format!("{}_", self.database())).unwrap()).collect()
+    }
+
+    /// Its own indices, and the copies that a rollback staged or kept.
+    fn indices(&self) -> Result<Vec<String>> {
+        let all = self.host.search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None)?;
+        let own = format!("{}-", self.name);
+        let is_ours = |name: &&str| name.starts_with(&own) || name.starts_with("svc-") && name.contains(&format!("-{own}"));
+        let names = all.as_array().into_iter().flatten().filter_map(|index| index["index"].as_str());
+        Ok(names.filter(is_ours).map(str::to_owned).collect())
     }
 
     /// A line as an operator types it, with these settings; it must end well.
@@ -279,15 +282,10 @@ impl Product {
 
     /// The installers are built once for a host, and copied under the product's own name.
     fn lay_installers(&self) -> Result<()> {
-        let built = self.host.dir.join("installers");
-        let lock = fs::File::create(self.host.dir.join("installers.lock"))?;
-        lock.lock()?;
-        if !built.join("done").exists() {
+        let built = download::once(&self.host.dir, "installers", |folder| {
             let mut build = Command::new(root().join("tests/service/build-installers"));
-            os::run(build.arg(&built).arg(bin_dir().join("svc-sample")))?;
-            fs::write(built.join("done"), "")?;
-        }
-        drop(lock);
+            os::run(build.arg(folder).arg(bin_dir().join("svc-sample"))).map(drop)
+        })?;
         for folder in ["installers/failing", "installers/yaml"] {
             fs::create_dir_all(self.path(folder))?;
         }
@@ -304,21 +302,14 @@ impl Drop for Product {
         let _ = self.host.systemd.stop(&self.unit());
         let _ = self.host.systemd.remove(&self.unit());
         let _ = self.host.postgres.drop_database(&self.database());
-        let search = &self.host.search;
-        let all = search.ask("GET", "/_cat/indices?format=json&expand_wildcards=all", None).unwrap_or_default();
-        // Its own, and the copies that a rollback staged or kept.
-        let own = format!("{}-", self.name);
-        for name in all.as_array().into_iter().flatten().filter_map(|index| index["index"].as_str()) {
-            if name.starts_with(&own) || (name.starts_with("svc-") && name.contains(&format!("-{own}"))) {
-                let _ = search.ask("DELETE", &format!("/{name}"), None);
-            }
+        for name in self.indices().unwrap_or_default() {
+            let _ = self.host.search.ask("DELETE", &format!("/{name}"), None);
         }
         // Snapshots of a run before would lie beside those of the next one.
-        let _ = search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
+        let _ = self.host.search.ask("DELETE", &format!("/_snapshot/{}_backup", self.name), None);
         let _ = fs::remove_dir_all(self.repository_dir());
-        let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_%'", self.name);
-        for kept in self.host.postgres.sql("postgres", &like).unwrap_or_default().lines() {
-            let _ = self.host.postgres.drop_database(kept);
+        for kept in self.host.postgres.databases(&format!("{}_", self.database())).unwrap_or_default() {
+            let _ = self.host.postgres.drop_database(&kept);
         }
         let _ = self.host.postgres.sql("postgres", &format!("DROP ROLE IF EXISTS \"{}\"", self.name));
     }

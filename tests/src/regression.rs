@@ -62,30 +62,23 @@ pub fn build(postgres: &Postgres, fetched: &Path, folder: &Path) -> Result<usize
     os::folder(folder, 0o755, Some(&user))?;
     os::folder(&folder.join("results"), 0o755, Some(&user))?;
     postgres.sql("postgres", "CREATE DATABASE regression TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")?;
-    for statement in SETTINGS.split(';') {
-        postgres.sql("postgres", statement)?;
-    }
+    postgres.sql("postgres", SETTINGS)?;
     let schedule = fs::read_to_string(fetched.join("parallel_schedule"))?;
     let tests: Vec<&str> =
         schedule.lines().filter_map(|line| line.strip_prefix("test: ")).flat_map(str::split_whitespace).collect();
     for test in &tests {
-        script(postgres, fetched, folder, test)?;
+        let text = fs::read(fetched.join("sql").join(format!("{test}.sql"))).with_context(|| format!("no script {test}"))?;
+        let mut psql = postgres.administrator("psql");
+        psql.args(["-X", "-q", "-d", "regression", "-v", "HIDE_TABLEAM=on", "-v", "HIDE_TOAST_COMPRESSION=on"])
+            .env("PG_ABS_SRCDIR", fetched)
+            .env("PG_ABS_BUILDDIR", folder)
+            .env("PG_LIBDIR", fetched.join("lib"))
+            .env("PG_DLSUFFIX", ".so")
+            .env("PGTZ", "PST8PDT")
+            .env("PGDATESTYLE", "Postgres, MDY")
+            .env("PGOPTIONS", "-c intervalstyle=postgres_verbose");
+        // Statements that fail are what many of them are for; a lost connection is not.
+        os::fed(&mut psql, text).with_context(|| format!("the script {test} did not run to its end"))?;
     }
     Ok(tests.len())
-}
-
-fn script(postgres: &Postgres, fetched: &Path, folder: &Path, test: &str) -> Result<()> {
-    let text = fs::read(fetched.join("sql").join(format!("{test}.sql"))).with_context(|| format!("no script {test}"))?;
-    let mut psql = postgres.administrator("psql");
-    psql.args(["-X", "-q", "-d", "regression", "-v", "HIDE_TABLEAM=on", "-v", "HIDE_TOAST_COMPRESSION=on"])
-        .env("PG_ABS_SRCDIR", fetched)
-        .env("PG_ABS_BUILDDIR", folder)
-        .env("PG_LIBDIR", fetched.join("lib"))
-        .env("PG_DLSUFFIX", ".so")
-        .env("PGTZ", "PST8PDT")
-        .env("PGDATESTYLE", "Postgres, MDY")
-        .env("PGOPTIONS", "-c intervalstyle=postgres_verbose");
-    // Statements that fail are what many of them are for; a lost connection is not.
-    os::fed(&mut psql, text).with_context(|| format!("the script {test} did not run to its end"))?;
-    Ok(())
 }

@@ -3,15 +3,15 @@
 use std::fs;
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use anyhow::Result;
 use tempfile::TempDir;
 
 use crate::download::{cached, maven_dependencies};
-use crate::host::{Host, OwnSearch};
+use crate::host::{Host, OwnSearch, texts};
 use crate::search::{self, Settings};
-use crate::{children, java, os, wait};
+use crate::{children, java, os};
 
 /// The server that has the plugin: of the others nothing is on Maven Central.
 const SERVER: &str = "opensearch-3";
@@ -35,12 +35,11 @@ impl S3 {
         let objects = tempfile::tempdir()?;
         fs::create_dir(objects.path().join(BUCKET))?;
         let store = store(&objects, port)?;
-        let setting = |name: &str, value: String| (format!("s3.client.default.{name}"), value);
-        let extra = vec![
-            setting("endpoint", format!("\"http://127.0.0.1:{port}\"")),
-            setting("region", "us-east-1".to_owned()),
-            setting("path_style_access", "true".to_owned()),
-        ];
+        let extra = texts(&[
+            ("s3.client.default.endpoint", format!("\"http://127.0.0.1:{port}\"").as_str()),
+            ("s3.client.default.region", "us-east-1"),
+            ("s3.client.default.path_style_access", "true"),
+        ]);
         let settings = Settings { extra, home: Some(opensearch_with_s3()?), ..Settings::default() };
         let own = host.prepare_search_server(SERVER, &settings)?;
         os::run(own.program("opensearch-keystore").arg("create"))?;
@@ -48,7 +47,7 @@ impl S3 {
             os::fed(own.program("opensearch-keystore").args(["add", "--stdin", &format!("s3.client.default.{name}")]), value)?;
         }
         let this = Self { own, url: format!("http://127.0.0.1:{port}"), store, objects };
-        this.own.search.start(&host.systemd)?;
+        this.own.start(&host.systemd)?;
         Ok(this)
     }
 }
@@ -72,18 +71,16 @@ fn store(objects: &TempDir, port: u16) -> Result<Child> {
         KEY[0], KEY[1]
     );
     fs::write(&settings, text)?;
-    let java = java::at_least(17)?.home.join("bin/java");
-    let log = fs::File::create(objects.path().join("s3proxy.log"))?;
-    let child = children::grouped(java)
+    let java = java::at_least(17)?.join("bin/java");
+    let log = objects.path().join("s3proxy.log");
+    let mut store = children::grouped(java);
+    store
         // It lives for minutes: what the better of the two compilers takes does not come back.
         .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"])
         .args(["-cp", &format!("{}/*", jars.display()), "org.gaul.s3proxy.Main", "--properties"])
-        .arg(&settings)
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log)
-        .spawn()?;
-    wait::until("the object store", wait::HANG, || TcpStream::connect(("127.0.0.1", port)).ok().map(drop))?;
+        .arg(&settings);
+    let mut child = children::logging(&mut store, &log)?.spawn()?;
+    children::until_up("the object store", &mut child, &log, || TcpStream::connect(("127.0.0.1", port)).ok())?;
     Ok(child)
 }
 

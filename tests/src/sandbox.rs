@@ -16,7 +16,10 @@ use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
 
-const LETTERS: [u8; 26] = *b"abcdefghijklmnopqrstuvwxyz";
+/// The `n`th run of a test that tells several apart.
+pub fn run_id(n: usize) -> String {
+    format!("20261120t02{n:04}z-test")
+}
 
 /// The body that makes an index which no node may hold.
 pub fn unallocatable() -> Value {
@@ -183,8 +186,8 @@ impl Sandbox {
 
     /// Writes so many documents of 100 KB that cannot be compressed into an index, by its full name.
     pub fn fill_noise(&self, index: &str, count: usize) {
-        let mut random = Random::of(1);
-        let mut text = || -> String { (0..100_000).map(|_| char::from(random.pick(&LETTERS))).collect() };
+        let mut random = Random::with_seed(1);
+        let mut text = || -> String { (0..100_000).map(|_| random.lowercase()).collect() };
         // A request of more than 100 MB is refused.
         for part in (0..count).collect::<Vec<_>>().chunks(200) {
             let lines: String = part.iter().map(|_| format!("{{\"index\":{{}}}}\n{{\"t\":\"{}\"}}\n", text())).collect();
@@ -224,13 +227,9 @@ impl Sandbox {
     }
 
     pub fn content(&self) -> BTreeMap<String, (Index, Value)> {
-        let live: Vec<String> = self.names().into_iter().filter(|name| !name.starts_with("svc-")).collect();
-        let mut all = BTreeMap::new();
-        for name in live {
-            let mut indices = content::documents(&self.search.url, &name).unwrap();
-            all.insert(name.clone(), (indices.remove(&name).unwrap(), self.settings(&name)));
-        }
-        all
+        let live = self.names().into_iter().filter(|name| !name.starts_with("svc-"));
+        let content = |name: &str| content::documents(&self.search.url, name).unwrap().remove(name).unwrap();
+        live.map(|name| (name.clone(), (content(&name), self.settings(&name)))).collect()
     }
 
     /// The settings that an operator relies on.

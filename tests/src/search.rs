@@ -10,8 +10,7 @@ use nix::unistd::User;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::host::{Host, OwnSearch};
-use crate::java::Java;
+use crate::host::{Host, OwnSearch, texts};
 use crate::systemd::Systemd;
 use crate::{download, http, java, os};
 
@@ -21,7 +20,7 @@ pub const OS_USER: &str = "svc-search";
 /// For a server that lives for minutes on a machine that runs several: no compiler whose work is not worth its while, no threads of a
 /// parallel collector, no memory touched before it is used, no verification of the vendor's own classes. They halve what its start
 /// computes.
-const JVM_OPTIONS: &str = "-XX:TieredStopAtLevel=1\n-XX:-UseG1GC\n-XX:+UseSerialGC\n-XX:-AlwaysPreTouch\n\
+const JVM_OPTIONS: &str = "-Xms512m\n-Xmx512m\n-XX:TieredStopAtLevel=1\n-XX:-UseG1GC\n-XX:+UseSerialGC\n-XX:-AlwaysPreTouch\n\
     -XX:+UnlockDiagnosticVMOptions\n-XX:-BytecodeVerificationRemote\n";
 /// What a benchmark has instead: the vendor's own options, with a heap of 1 GB.
 pub const BENCHMARK_JVM_OPTIONS: &str = "-Xms1g\n-Xmx1g\n-XX:TieredStopAtLevel=4\n-XX:-UseSerialGC\n-XX:+UseG1GC\n\
@@ -37,10 +36,7 @@ pub enum Product {
 
 impl fmt::Display for Product {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Product::OpenSearch => "opensearch",
-            Product::Elasticsearch => "elasticsearch",
-        })
+        out.write_str(&format!("{self:?}").to_lowercase())
     }
 }
 
@@ -62,7 +58,7 @@ impl Distribution {
         Self { key, product, version, java, answers_root }
     }
 
-    pub fn java(&self) -> Result<Java> {
+    pub fn java(&self) -> Result<PathBuf> {
         java::at_least(self.java)
     }
 
@@ -104,22 +100,18 @@ pub fn distribution(key: &str) -> Result<&'static Distribution> {
 }
 
 /// What a server is started with.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Whether `path.repo` names the folder of the repositories from the start. Without it the server is as the vendor installs
-    /// it, and the one-time configuration step has still to be done.
-    pub path_repo: bool,
+    /// Leaves out `path.repo`, which names the folder of the repositories from the start. Without it the server is as the vendor
+    /// installs it, and the one-time configuration step has still to be done.
+    pub no_path_repo: bool,
     /// Further settings; one of the names written here replaces the host's own, and `discovery.seed_hosts` the setting that
     /// makes it a cluster of one.
     pub extra: Vec<(String, String)>,
-    /// What `curl` needs to be let in, such as `-u NAME:PASSWORD` or `--cacert FILE`.
+    /// What `curl` needs to be let in, such as `-u NAME:PASSWORD` or `--cacert FILE`, where the settings turn on TLS.
     pub curl: Vec<String>,
-    /// `https` where the settings turn on TLS.
-    pub scheme: &'static str,
-    /// Whom it runs as; the user is made if there is none.
-    pub os_user: &'static str,
-    /// Java's heap, in MB.
-    pub heap_mb: u32,
+    /// Whom it runs as, where it is not [`OS_USER`]; the user is made if there is none.
+    pub os_user: Option<&'static str>,
     /// The ports for HTTP and for other nodes; `None` finds free ones.
     pub ports: Option<[u16; 2]>,
     /// The folder in which repositories have their folders, where it is there already; `None` makes one.
@@ -128,27 +120,11 @@ pub struct Settings {
     pub home: Option<PathBuf>,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            path_repo: true,
-            extra: Vec::new(),
-            curl: Vec::new(),
-            scheme: "http",
-            os_user: OS_USER,
-            heap_mb: 512,
-            ports: None,
-            repo_root: None,
-            home: None,
-        }
-    }
-}
-
 /// Starts a server of a test's own, of the host's distribution and with these settings besides the host's.
 pub fn own_server(extra: &[(&str, &str)]) -> OwnSearch {
     let host = Host::shared().expect("a host");
-    let extra = extra.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    host.search_server(&host.search.key, &Settings { extra, ..Settings::default() }).expect("a server of the test's own")
+    host.search_server(&host.search.key, &Settings { extra: texts(extra), ..Settings::default() })
+        .expect("a server of the test's own")
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -164,8 +140,8 @@ pub struct Search {
     pub config_dir: PathBuf,
     pub home: PathBuf,
     java_home: PathBuf,
-    /// The folder in which repositories have their folders. With [`Settings::path_repo`] it is the server's own and its
-    /// `path.repo`, so that every folder below it can be registered; without, it is root's.
+    /// The folder in which repositories have their folders. It is the server's own and its
+    /// `path.repo`, so that every folder below it can be registered; with [`Settings::no_path_repo`] it is root's.
     pub repo_root: PathBuf,
     pub data_dir: PathBuf,
     pub log_dir: PathBuf,
@@ -175,8 +151,8 @@ pub struct Search {
 impl Search {
     /// Makes the folders, the configuration and the unit of a server in a new folder, and does not start it.
     pub fn prepare(distribution: &Distribution, dir: &Path, unit: &str, settings: &Settings, systemd: &Systemd) -> Result<Self> {
-        let java = distribution.java()?;
-        let user = os::system_user(settings.os_user)?;
+        let user = os::system_user(settings.os_user.unwrap_or(OS_USER))?;
+        let scheme = if settings.curl.is_empty() { "http" } else { "https" };
         let ports = match settings.ports {
             Some(ports) => ports.to_vec(),
             None => os::free_ports(2)?,
@@ -186,25 +162,25 @@ impl Search {
             key: distribution.key.to_owned(),
             product,
             version: distribution.version.to_owned(),
-            url: format!("{}://127.0.0.1:{}", settings.scheme, ports[0]),
+            url: format!("{scheme}://127.0.0.1:{}", ports[0]),
             unit: unit.to_owned(),
             config_dir: dir.join("config"),
             config_file: dir.join(format!("config/{product}.yml")),
             home: settings.home.clone().map_or_else(|| distribution.home(), Ok)?,
-            java_home: java.home,
+            java_home: distribution.java()?,
             repo_root: settings.repo_root.clone().unwrap_or_else(|| dir.join("backups")),
             data_dir: dir.join("data"),
             log_dir: dir.join("logs"),
-            os_user: settings.os_user.to_owned(),
+            os_user: user.name.clone(),
         };
         os::folder(dir, 0o755, None)?;
         for folder in [&this.config_dir, &this.data_dir, &this.log_dir, &dir.join("tmp")] {
             os::folder(folder, 0o750, Some(&user))?;
         }
         if settings.repo_root.is_none() {
-            os::folder(&this.repo_root, 0o755, settings.path_repo.then_some(&user))?;
+            os::folder(&this.repo_root, 0o755, (!settings.no_path_repo).then_some(&user))?;
         }
-        this.write_configuration(&user, &ports, settings, java.has_vector)?;
+        this.write_configuration(&user, &ports, settings)?;
         os::file(&dir.join("ready"), &this.ready_script(settings), 0o755, None)?;
         systemd.install(unit, &this.unit_file(dir))?;
         Ok(this)
@@ -251,33 +227,28 @@ impl Search {
         ]
     }
 
-    fn write_configuration(&self, user: &User, ports: &[u16], settings: &Settings, has_vector: bool) -> Result<()> {
+    fn write_configuration(&self, user: &User, ports: &[u16], settings: &Settings) -> Result<()> {
         let vendor = self.home.join("config");
         for entry in fs::read_dir(&vendor).with_context(|| format!("no folder {}", vendor.display()))? {
             let entry = entry?;
             if entry.file_type()?.is_file() {
                 let mut text = fs::read_to_string(entry.path())?;
                 if entry.file_name() == "jvm.options" {
-                    text = self.jvm_options(&text, has_vector);
+                    // Without what keeps Java from starting here: a log in `logs/`, which is relative to where it was started, and a
+                    // module that a cut-down Java does not have.
+                    let text_here = text.replace("logs/", &format!("{}/", self.log_dir.display()));
+                    let is_possible = |line: &&str| !line.contains("--add-modules=jdk.incubator.vector");
+                    text = text_here.lines().filter(is_possible).flat_map(|line| [line, "\n"]).collect();
                 }
                 os::file(&self.config_dir.join(entry.file_name()), &text, 0o660, Some(user))?;
             }
         }
         os::folder(&self.config_dir.join("jvm.options.d"), 0o750, Some(user))?;
-        let jvm_options = format!("-Xms{0}m\n-Xmx{0}m\n{JVM_OPTIONS}", settings.heap_mb);
-        os::file(&self.config_dir.join("jvm.options.d/host.options"), &jvm_options, 0o640, Some(user))?;
+        os::file(&self.config_dir.join("jvm.options.d/host.options"), JVM_OPTIONS, 0o640, Some(user))?;
         // As the vendors' packages have it: root's, and the server may read it.
         os::file(&self.config_file, &self.settings_file(&vendor, ports, settings)?, 0o660, None)?;
         chown(&self.config_file, None, Some(user.gid.as_raw()))?;
         Ok(())
-    }
-
-    /// The vendor's options, without those that keep Java from starting here: a log in `logs/`, which is relative to where it was
-    /// started, and a module that a cut-down Java does not have.
-    fn jvm_options(&self, vendor: &str, has_vector: bool) -> String {
-        let text = vendor.replace("logs/", &format!("{}/", self.log_dir.display()));
-        let is_possible = |line: &&str| has_vector || !line.contains("--add-modules=jdk.incubator.vector");
-        text.lines().filter(is_possible).flat_map(|line| [line, "\n"]).collect()
     }
 
     /// The vendor's file, all comments, with the host's settings at its end: what a tool that edits it has to cope with.
@@ -299,7 +270,7 @@ impl Search {
             (true, "cluster.info.update.interval", "24h".to_owned()),
             // What this collector has not freed yet is no reason to refuse a request (429).
             (true, "indices.breaker.total.use_real_memory", "false".to_owned()),
-            (settings.path_repo, "path.repo", path_repo),
+            (!settings.no_path_repo, "path.repo", path_repo),
             (self.product == Product::Elasticsearch, "xpack.security.enabled", "false".to_owned()),
         ];
         let own = own.into_iter().filter(|(is_set, name, _)| *is_set && !sets(name));

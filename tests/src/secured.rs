@@ -30,6 +30,7 @@ pub const RATED: &str = "svc-rated";
 pub const NOBODY: &str = "nobody";
 /// The name in the client certificate of [`LEAST`].
 const CLIENT: &str = "svc";
+pub const DAY: i64 = 24 * 3600;
 /// The plugin that is OpenSearch's security.
 const PLUGIN: &str = "org.opensearch.plugin:opensearch-security:2.19.3.0:zip";
 
@@ -65,19 +66,14 @@ impl Authority {
     /// A key (`<name>.key`) and a certificate (`<name>.pem`) for a subject; `san` is what `subjectAltName` says.
     pub fn issue(&self, name: &str, subject: &str, san: &str) -> Result<()> {
         self.openssl(&format!("req -newkey rsa:2048 -nodes -subj /CN={subject} -keyout {name}.key -out {name}.csr"))?;
-        self.sign(name, name, san, 2)
+        self.sign(name, name, san, 2 * DAY)
     }
 
-    /// A further certificate (`<as_name>.pem`) for the key of that name, valid for so many days; a negative number is one
-    /// that has expired so many days ago.
-    pub fn sign(&self, name: &str, as_name: &str, san: &str, days: i64) -> Result<()> {
-        self.sign_for_seconds(name, as_name, san, days * 24 * 3600)
-    }
-
-    /// The same, valid for so many seconds from now.
-    pub fn sign_for_seconds(&self, name: &str, as_name: &str, san: &str, seconds: i64) -> Result<()> {
+    /// A further certificate (`<as_name>.pem`) for the key of that name, valid for so many seconds from now; a negative number is one
+    /// that has expired so many seconds ago.
+    pub fn sign(&self, name: &str, as_name: &str, san: &str, seconds: i64) -> Result<()> {
         let time = |from_now| (Timestamp::now() + SignedDuration::from_secs(from_now)).strftime("%Y%m%d%H%M%SZ").to_string();
-        let (start, end) = (time(-30 * 24 * 3600), time(seconds));
+        let (start, end) = (time(-30 * DAY), time(seconds));
         let config = format!(
             "[ca]\ndefault_ca = here\n[here]\ndatabase = index.txt\nnew_certs_dir = .\nrand_serial = yes\ncertificate = ca.pem\n\
              private_key = ca.key\ndefault_md = sha256\npolicy = any\nx509_extensions = leaf\n[any]\ncommonName = supplied\n\
@@ -123,7 +119,7 @@ impl Secured {
         if shows {
             curl.extend(["--cert".to_owned(), authority.path("client.pem"), "--key".to_owned(), authority.path("client.key")]);
         }
-        let settings = Settings { extra, home, curl: curl.clone(), scheme: "https", ..Settings::default() };
+        let settings = Settings { extra, home, curl: curl.clone(), ..Settings::default() };
         let this = Self { own: host.prepare_search_server(key, &settings)?, authority, curl };
         for name in ["server.key", "server.pem", "ca.pem"] {
             this.lay(name, name)?;
@@ -184,10 +180,6 @@ impl Secured {
         Ok(this)
     }
 
-    pub fn start(&self, host: &Host) -> Result<()> {
-        self.own.search.start(&host.systemd)
-    }
-
     /// A request of the test's own, as [`ADMIN`]; its answer, whatever its status.
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value> {
         let mut curl = Command::new("curl");
@@ -236,7 +228,7 @@ fn opensearch_with_security() -> Result<PathBuf> {
             Command::new(folder.join("bin/opensearch-plugin"))
                 .args(["install", "--batch"])
                 .arg(format!("file://{}", plugin.display()))
-                .env("OPENSEARCH_JAVA_HOME", distribution.java()?.home),
+                .env("OPENSEARCH_JAVA_HOME", distribution.java()?),
         )
         .map(drop)
     })

@@ -1,13 +1,14 @@
 //! `svc-testhost suite`: all tests of the workspace, shared out among hosts, and what came of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, thread};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
 use serde_json::Value;
 
 use crate::host::{Host, Running};
@@ -20,38 +21,29 @@ const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
 /// What is run where no target is asked for, beside all of them.
 const UNIT_TESTS: &str = "unit tests";
 
-/// What of the tests is wanted: the words after `--` on the command line of `tests/run`.
-#[derive(Debug, Default)]
+/// What of the tests is wanted: the words after `--` on the command line of `tests/run`. They are divided among the hosts, so no other
+/// option of `cargo test` is taken: for one, run `cargo test` inside `svc-testhost run -- bash`.
+#[derive(Debug, Parser)]
+#[command(name = "tests/run --", no_binary_name = true)]
 pub struct Filter {
+    /// A target
+    #[arg(long = "test", value_name = "TARGET")]
     targets: Vec<String>,
+    /// Parts of the tests' names
     names: Vec<String>,
-    /// What is for the test programs.
+    /// What is for the test programs
+    #[arg(last = true)]
     options: Vec<String>,
     /// Also the tests that are `#[ignore]`, and the long series complete.
+    #[arg(skip)]
     deep: bool,
 }
 
 impl Filter {
-    /// # Errors
-    /// An option of `cargo test` other than `--test`: it would pick from the whole workspace, which is divided among the hosts.
     pub fn of(words: &[String], deep: bool) -> Result<Self> {
-        let mut this = Self { deep, ..Self::default() };
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--" => this.options.extend(words.by_ref().cloned()),
-                "--test" => this.targets.push(words.next().context("--test needs the name of a target")?.clone()),
-                option if option.starts_with('-') => bail!(
-                    "tests/run does not take {option}: it picks by --test TARGET and by a part of a test's name, and what comes after \
-                     a further -- goes to the test programs; for all else run `cargo test {option} …` inside \
-                     `svc-testhost run -- bash`"
-                ),
-                _ => this.names.push(word.clone()),
-            }
-        }
-        if deep {
-            this.options.push("--include-ignored".to_owned());
-        }
+        let mut this = Self::try_parse_from(words)?;
+        this.deep = deep;
+        this.options.extend(deep.then(|| "--include-ignored".to_owned()));
         Ok(this)
     }
 }
@@ -63,31 +55,19 @@ impl Filter {
 pub struct Lists(Vec<(String, &'static str)>);
 
 impl Lists {
-    /// As cargo has them; the targets of other packages run once.
-    ///
-    /// # Errors
-    /// A target is in no list, or in two; a list has one that is not there.
+    /// As cargo has them; each must be in one list, and nothing else in any.
     pub fn read() -> Result<Self> {
         let metadata = os::run(Command::new("cargo").args(["metadata", "--format-version", "1", "--no-deps"]))?;
         let metadata: Value = serde_json::from_str(&metadata)?;
-        let (mut lists, mut ours, mut others) = (Value::Null, Vec::new(), BTreeSet::new());
-        for package in metadata["packages"].as_array().context("no packages")? {
-            for target in package["targets"].as_array().into_iter().flatten().filter(|one| one["kind"][0] == "test") {
-                let name = target["name"].as_str().context("a target without a name")?.to_owned();
-                if package["name"] == env!("CARGO_PKG_NAME") {
-                    ours.push(name);
-                    lists = package["metadata"]["targets"].clone();
-                } else {
-                    others.insert((name, "once"));
-                }
-            }
-        }
-        let mut this = Self::of(&lists, &ours)?;
-        this.0.extend(others);
-        Ok(this)
+        let packages = metadata["packages"].as_array().context("no packages")?;
+        let lists = packages.iter().find(|package| package["name"] == env!("CARGO_PKG_NAME")).context("not this package")?;
+        let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
+        let names = targets.filter(|one| one["kind"][0] == "test").filter_map(|one| Some(one["name"].as_str()?.to_owned()));
+        // Two packages may each have one of a name: cargo runs both.
+        Self::of(&lists["metadata"]["targets"], &names.collect())
     }
 
-    fn of(lists: &Value, ours: &[String]) -> Result<Self> {
+    fn of(lists: &Value, ours: &BTreeSet<String>) -> Result<Self> {
         // What takes the longest is among those that run once, and begins first.
         let names = ["once", "any", "search"].into_iter().flat_map(|list| {
             let names = lists[list].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -98,7 +78,7 @@ impl Lists {
             let count = this.0.iter().filter(|(one, _)| one == name).count();
             ensure!(count == 1, "{name} is in {count} lists of [package.metadata.targets] of tests/Cargo.toml, not in one");
         }
-        let unknown: Vec<&String> = this.0.iter().map(|(name, _)| name).filter(|name| !ours.contains(name)).collect();
+        let unknown: Vec<&String> = this.0.iter().map(|(name, _)| name).filter(|name| !ours.contains(*name)).collect();
         ensure!(unknown.is_empty(), "[package.metadata.targets] of tests/Cargo.toml lists what is not there: {unknown:?}");
         Ok(this)
     }
@@ -201,10 +181,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// What the filter wants of it.
-    ///
-    /// # Errors
-    /// The filter names a target that is not there.
+    /// What the filter wants of it; the targets that it names must be there.
     pub fn of(databases: &[&'static Distribution], lists: Lists, filter: Filter, everywhere: bool) -> Result<Self> {
         for target in &filter.targets {
             ensure!(
@@ -228,22 +205,13 @@ impl Suite {
     }
 
     /// Runs it in so many hosts at a time, and prints the output of each target when it ends. One in which nothing has ended for
-    /// `watchdog` is stopped. `folder` makes a host's folder, with what keeps it. After a signal the rest is not run.
-    pub fn run<K>(
-        &self,
-        hosts: usize,
-        watchdog: Duration,
-        folder: impl Fn() -> Result<(PathBuf, K)> + Sync,
-    ) -> BTreeMap<&'static str, Outcome> {
+    /// `watchdog` is stopped. The hosts' folders are made in `parent`. After a signal the rest is not run.
+    pub fn run(&self, hosts: usize, watchdog: Duration, parent: &str) -> BTreeMap<&'static str, Outcome> {
         // Not in the loop's head, where the lock would be held as long as the body runs.
         let next = || self.state().host().filter(|_| !wait::is_cancelled());
         let one_host = || {
             while let Some(key) = next() {
-                let worked = folder().and_then(|(dir, _keeper)| {
-                    let worked = self.in_host(key, &dir, watchdog);
-                    fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-                    worked
-                });
+                let worked = Running::during(parent, key, &Settings::default(), |host| self.in_host(key, host, watchdog));
                 if let Err(error) = worked {
                     eprintln!("\n== {key}: {error:#}");
                     self.state().give_up(key);
@@ -258,12 +226,11 @@ impl Suite {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn in_host(&self, key: &'static str, dir: &Path, watchdog: Duration) -> Result<()> {
-        let running = Running::start(dir, key, &Settings::default())?;
+    fn in_host(&self, key: &'static str, host: &Host, watchdog: Duration) -> Result<()> {
         let next = || self.state().next(key).filter(|_| !wait::is_cancelled());
         while let Some(name) = next() {
             let begun = Instant::now();
-            let done = self.run_one(&running.host, &name, watchdog);
+            let done = self.run_one(host, &name, watchdog);
             let (why, output, skipped) = done.unwrap_or_else(|error| (Some("not run"), format!("{error:#}\n"), String::new()));
             let (tests, seconds) = (counts(&output), begun.elapsed().as_secs());
             let mut state = self.state();
@@ -278,7 +245,7 @@ impl Suite {
                 "\n== {key}: {name}\n{output}== {key}: {name}: {why} after {seconds}s: {passed} tests passed, {failed} failed"
             );
         }
-        running.stop()
+        Ok(())
     }
 
     fn arguments(&self, name: &str) -> Vec<String> {
@@ -414,7 +381,7 @@ mod tests {
 
     #[test]
     fn target_must_be_in_exactly_one_list() {
-        let ours = ["a".to_owned(), "b".to_owned()];
+        let ours = ["a".to_owned(), "b".to_owned()].into();
         for (lists, wrong) in [
             (json!({"once": ["a"], "any": ["b"]}), None),
             (json!({"once": ["a"]}), Some("b is in 0 lists")),

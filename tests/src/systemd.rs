@@ -1,18 +1,18 @@
 //! A user manager of systemd: the init system of the throw-away host.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup::Group;
-use crate::{os, wait};
+use crate::host::texts;
+use crate::{children, os, wait};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Systemd {
@@ -24,9 +24,12 @@ pub struct Systemd {
 impl Systemd {
     /// The variables that make `systemctl --user` speak to this manager.
     pub fn env(&self) -> Vec<(String, String)> {
-        let (home, config) = (self.home.clone(), self.home.join(".config"));
-        let all = [("HOME", home), ("XDG_CONFIG_HOME", config), ("XDG_RUNTIME_DIR", self.xdg_runtime_dir.clone())];
-        all.map(|(name, folder)| (name.to_owned(), folder.display().to_string())).into()
+        let config = self.home.join(".config");
+        texts(&[
+            ("HOME", self.home.display()),
+            ("XDG_CONFIG_HOME", config.display()),
+            ("XDG_RUNTIME_DIR", self.xdg_runtime_dir.display()),
+        ])
     }
 
     pub fn systemctl(&self) -> Command {
@@ -41,7 +44,7 @@ impl Systemd {
         self.control(&["daemon-reload"])
     }
 
-    fn control(&self, words: &[&str]) -> Result<()> {
+    pub fn control(&self, words: &[&str]) -> Result<()> {
         os::run(self.systemctl().args(words)).map(drop)
     }
 
@@ -112,33 +115,21 @@ impl Manager {
 
         let group = Group::create()?;
         let log = dir.join("manager.log");
-        let output = File::create(&log)?;
-        let child = Command::new("/bin/sh")
+        let mut command = Command::new("/bin/sh");
+        command
             .args(group.entered())
             .args(["setpriv", "--pdeathsig", "TERM", "/lib/systemd/systemd", "--user"])
             .env_clear()
             .envs(systemd.env())
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .env("LANG", "C.UTF-8")
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
             // ^C on the terminal is for the command that runs in the host, not for the host.
-            .process_group(0)
-            .spawn()
-            .context("cannot start systemd --user")?;
+            .process_group(0);
+        let child = children::logging(&mut command, &log)?.spawn().context("cannot start systemd --user")?;
         let mut manager = Self { systemd, child, group, stopped: false };
 
         let socket = manager.systemd.xdg_runtime_dir.join("systemd/private");
-        let outcome = wait::until("systemd --user", wait::HANG, || {
-            if let Ok(Some(status)) = manager.child.try_wait() {
-                return Some(Err(status));
-            }
-            socket.exists().then_some(Ok(()))
-        })?;
-        if let Err(status) = outcome {
-            bail!("systemd --user ended ({status}):\n{}", os::tail(&log, 20));
-        }
+        children::until_up("systemd --user", &mut manager.child, &log, || socket.exists().then_some(()))?;
         // A user manager expects its own user only; here the servers, who are others, say on this socket that they are ready.
         let notify = manager.systemd.xdg_runtime_dir.join("systemd/notify");
         fs::set_permissions(&notify, fs::Permissions::from_mode(0o777)).with_context(|| format!("no {}", notify.display()))?;
@@ -155,9 +146,8 @@ impl Manager {
             return Ok(());
         }
         self.stopped = true;
-        let pid = Pid::from_raw(i32::try_from(self.child.id())?);
         // TERM makes a user manager stop all its units and leave.
-        kill(pid, Signal::SIGTERM).ok();
+        kill(children::pid(&self.child), Signal::SIGTERM).ok();
         let left = wait::gone(wait::HANG, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
         let survivors = self.group.processes();
         // Killing may take a second round: a process can have made a child between the look and the signal.

@@ -49,18 +49,13 @@ pub struct Tool {
     user: Option<String>,
     limit: Duration,
     talks: bool,
-    may_be_killed: bool,
 }
 
 impl Tool {
-    /// A built program of the workspace, such as `svc-snap`.
+    /// A built program of the workspace, such as `svc-snap`, or a script of the folder `scripts`, such as `svc-backup`.
     pub fn new(name: &str) -> Self {
-        Self::program(bin_dir().join(name))
-    }
-
-    /// A script of the folder `scripts`, such as `svc-backup`.
-    pub fn script(name: &str) -> Self {
-        Self::program(root().join("scripts").join(name))
+        let script = root().join("scripts").join(name);
+        Self::program(if script.exists() { script } else { bin_dir().join(name) })
     }
 
     pub fn program(path: impl Into<PathBuf>) -> Self {
@@ -75,7 +70,6 @@ impl Tool {
             user: None,
             limit: wait::HANG,
             talks: false,
-            may_be_killed: false,
         }
     }
 
@@ -152,12 +146,6 @@ impl Tool {
     /// Allows it to write to stderr although it succeeds: it has `--progress` or `--verbose`.
     pub fn talks(mut self) -> Self {
         self.talks = true;
-        self
-    }
-
-    /// Allows it to be killed at any moment, also while it prints its document.
-    pub fn may_be_killed(mut self) -> Self {
-        self.may_be_killed = true;
         self
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use svc_tests::journey::runs;
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::{os, wait};
 
 use crate::journey::is_committed;
 use crate::power::{self, Loss};
@@ -93,7 +93,7 @@ pub struct Cut {
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
     let known = runs(product);
-    let mut script = tool.may_be_killed().spawn();
+    let mut script = tool.spawn();
     let probe = || {
         let ended = !script.is_running();
         let mut new: Vec<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();
@@ -110,7 +110,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             How::Alone => script.signal(Signal::SIGKILL),
             // One that has ended by itself meanwhile was interrupted too late.
             How::Script => {
-                let _ = script.child_now("bash").map(|bash| kill(bash, Signal::SIGKILL));
+                let _ = os::child(script.pid(), "bash").map(|bash| kill(bash, Signal::SIGKILL));
             }
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),

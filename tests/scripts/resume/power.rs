@@ -137,11 +137,11 @@ const BACK: [&str; 15] = [
 
 /// Each moment of these steps once: their ends at once, and their begins or some time after it, at which they have come half the way.
 fn moments(steps: &[&str]) -> impl FnMut(&str) -> bool {
-    let (mut seen, mut random) = (BTreeSet::new(), Random::of(random::seed()));
+    let (mut seen, mut random) = (BTreeSet::new(), Random::with_seed(random::seed()));
     move |point| {
         let is_now = each(|point| steps.iter().any(|step| point.starts_with(&format!("{step}."))), &mut seen)(point);
         if is_now && point.ends_with(".started") {
-            thread::sleep(Duration::from_millis(random.below(200) as u64));
+            thread::sleep(Duration::from_millis(random.usize(..200) as u64));
         }
         is_now
     }

@@ -119,8 +119,7 @@ impl Ran {
 
     /// The lines of a list of its result, such as `plan`.
     pub fn lines(&self, list: &str) -> Vec<&str> {
-        let lines = self.result()[list].as_array().unwrap_or_else(|| panic!("no {list}\n{self}"));
-        lines.iter().filter_map(Value::as_str).collect()
+        self.list(list).iter().filter_map(Value::as_str).collect()
     }
 
     /// What helps, of a failed call.
@@ -162,9 +161,7 @@ impl Ran {
 
     #[track_caller]
     pub fn warns(self, code: &str) -> Self {
-        let warnings = self.doc()["warnings"].as_array().cloned().unwrap_or_default();
-        assert!(warnings.iter().any(|warning| warning["code"] == code), "expected the warning {code}\n{self}");
-        self
+        self.warns_of(code, "")
     }
 
     /// Asserts a warning of that code that has these words.
@@ -223,20 +220,19 @@ pub fn schema_file() -> PathBuf {
     root().join("schema/svc-tools.json")
 }
 
-/// What checks the documents of that schema name, made once for all tests of a program.
+/// What checks the documents of that schema name, made once for all tests of a program; that of every script's last document is
+/// `svc-run.run`.
 fn validator(name: &str) -> Arc<Validator> {
     static MADE: Mutex<BTreeMap<String, Arc<Validator>>> = Mutex::new(BTreeMap::new());
-    let make = || Arc::new(jsonschema::validator_for(&schema(name)).expect("the schema file is a JSON Schema"));
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(made.entry(name.to_owned()).or_insert_with(make))
-}
-
-/// The schema of the documents of that schema name; that of every script's last document is `svc-run.run`.
-fn schema(name: &str) -> Value {
     let step = name.split_once('/').map_or(name, |(step, _major)| step);
     let step = if step.ends_with(".run") { "svc-run.run" } else { step };
-    let text = fs::read_to_string(schema_file()).expect("the schema file can be read");
-    let mut all: Value = serde_json::from_str(&text).expect("the schema file is JSON");
-    assert!(all["$defs"][step].is_object(), "{} has no {step}", schema_file().display());
-    json!({"$schema": all["$schema"].take(), "$ref": format!("#/$defs/{step}"), "$defs": all["$defs"].take()})
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let make = || {
+        let text = fs::read_to_string(schema_file()).expect("the schema file can be read");
+        let mut all: Value = serde_json::from_str(&text).expect("the schema file is JSON");
+        assert!(all["$defs"][step].is_object(), "{} has no {step}", schema_file().display());
+        let schema = json!({"$schema": all["$schema"].take(), "$ref": format!("#/$defs/{step}"), "$defs": all["$defs"].take()});
+        Arc::new(jsonschema::validator_for(&schema).expect("the schema file is a JSON Schema"))
+    };
+    Arc::clone(made.entry(step.to_owned()).or_insert_with(make))
 }

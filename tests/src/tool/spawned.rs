@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::{Ran, Tool};
-use crate::{os, wait};
+use crate::{children, os, wait};
 
 #[derive(Debug)]
 struct Reader {
@@ -47,8 +47,7 @@ pub struct Spawned {
 impl Drop for Spawned {
     fn drop(&mut self) {
         if self.is_running() {
-            let _ = killpg(self.pid(), Signal::SIGKILL);
-            let _ = self.child.wait();
+            self.kill();
         }
     }
 }
@@ -61,17 +60,17 @@ impl Spawned {
     }
 
     pub fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id().cast_signed())
+        children::pid(&self.child)
     }
 
     pub fn child(&self, name: &str) -> Pid {
-        let found = wait::until(name, self.tool.limit, || self.child_now(name));
+        let found = wait::until(name, self.tool.limit, || os::child(self.pid(), name));
         found.unwrap_or_else(|error| panic!("{:?} has started no {name}: {error:#}", self.tool))
     }
 
-    /// The same, where it is running now.
-    pub fn child_now(&self, name: &str) -> Option<Pid> {
-        os::child(self.pid(), name)
+    fn kill(&mut self) {
+        let _ = killpg(self.pid(), Signal::SIGKILL);
+        let _ = self.child.wait();
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -106,8 +105,7 @@ impl Spawned {
     pub fn wait(mut self) -> Ran {
         let ended = wait::until("the tool", self.tool.limit, || self.child.try_wait().ok().flatten());
         let Ok(status) = ended else {
-            let _ = killpg(self.pid(), Signal::SIGKILL);
-            let _ = self.child.wait();
+            self.kill();
             let (limit, out, err) = (self.tool.limit, self.stdout.so_far(), self.stderr.so_far());
             panic!("{:?} did not end within {limit:?}\nstdout: {out}\nstderr: {err}", self.tool);
         };
@@ -123,9 +121,10 @@ impl Spawned {
             document: None,
         };
         if !closed {
-            let _ = killpg(self.pid(), Signal::SIGKILL);
+            self.kill();
         }
         assert!(closed, "a process that the tool left behind holds its output open\n{ran}");
-        if self.tool.may_be_killed && ran.status == 128 + Signal::SIGKILL as i32 { ran } else { ran.checked(self.tool.talks) }
+        // One is killed at any moment, also while it prints its document.
+        if ran.status == 128 + Signal::SIGKILL as i32 { ran } else { ran.checked(self.tool.talks) }
     }
 }
