@@ -145,10 +145,15 @@ pub fn runs(state_dir: &Path) -> Vec<Journal> {
     found
 }
 
+/// Where the directory of a run is, or would be.
+fn folder(state_dir: &Path, id: &str) -> PathBuf {
+    state_dir.join("runs").join(id)
+}
+
 /// The run of that ID, or whose directory that is.
 #[must_use]
 pub fn named(state_dir: &Path, run: &str) -> Option<Journal> {
-    let dir = if run.contains('/') { PathBuf::from(run).canonicalize().ok()? } else { state_dir.join("runs").join(run) };
+    let dir = if run.contains('/') { PathBuf::from(run).canonicalize().ok()? } else { folder(state_dir, run) };
     Some(Journal::at(dir)).filter(|run| run.dir.is_dir() && run.is_named())
 }
 
@@ -189,6 +194,12 @@ impl Journal {
     #[must_use]
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
+    }
+
+    /// The run of that ID; nothing is looked at.
+    #[must_use]
+    pub fn of(state_dir: &Path, id: &str) -> Self {
+        Self::at(folder(state_dir, id))
     }
 
     /// Its directory.

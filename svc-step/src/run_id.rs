@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
 use sha2::{Digest, Sha256};
 
 /// The id of a run, such as `20261120t020003z-upgrade-2.0.1`: lower case, since servers want it in their names.
@@ -20,7 +22,7 @@ impl RunId {
 
     fn of_process(now: Timestamp, process: u32) -> Self {
         let micros = now.subsec_microsecond().unsigned_abs();
-        Self(format!("{}-hand-{:0>4}{}", now.strftime("%Y%m%dt%H%M%Sz"), base36(micros), base36(process)))
+        Self(format!("{}-hand-{:0>4}{}", stamp(now), base36(micros), base36(process)))
     }
 
     /// The id as text.
@@ -28,6 +30,22 @@ impl RunId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// How a run ID begins: UTC, to the second.
+const STAMP: &str = "%Y%m%dt%H%M%Sz";
+
+/// The beginning of the ID of a run of that time.
+#[must_use]
+pub fn stamp(time: Timestamp) -> String {
+    time.strftime(STAMP).to_string()
+}
+
+/// The time that a run ID begins with.
+#[must_use]
+pub fn time(id: &str) -> Option<Timestamp> {
+    let time = DateTime::strptime(STAMP, id.get(..16)?).ok()?;
+    Offset::UTC.to_timestamp(time).ok()
 }
 
 impl fmt::Display for RunId {

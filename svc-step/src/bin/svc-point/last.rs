@@ -105,7 +105,7 @@ pub fn rehearsal(state_dir: &Path) -> Option<LastRehearsal> {
 }
 
 fn of_rehearsal(run: &Journal) -> Option<LastRehearsal> {
-    let begun = point::stamp(run.id())?;
+    let begun = svc_step::run_id::time(run.id())?;
     let document = run.last_document();
     let age = millis(begun);
     let (verdict, error, duration_ms) = match &document {

@@ -8,13 +8,11 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::Offset;
 use nix::unistd::{AccessFlags, access};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::journal::{self, Journal};
-use svc_step::run_id::RunId;
+use svc_step::run_id::{self, RunId};
 use svc_step::settings::{ServiceArg, default_of};
 use svc_step::{Call, Failure, file};
 
@@ -177,7 +175,7 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
 
 /// The restore points that runs need which are in progress, or have changed the service and are not finished: their IDs, and those runs.
 pub fn needed(call: &Call) -> BTreeMap<String, Journal> {
-    let this = Journal::at(call.state_dir().join("runs").join(call.run_id().as_str()));
+    let this = Journal::of(call.state_dir(), call.run_id().as_str());
     let others = journal::runs(call.state_dir()).into_iter().filter(|run| !this.is_within(run.id()) && !run.is_ok());
     let open = others.filter(|run| run.is_running() || run.has_changed_the_service() && run.replaced_by().is_none());
     let point = |run: &Journal| {
@@ -200,7 +198,7 @@ fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Poi
     let about = About::read(folder);
     let (state, damaged_files) = state(call, folder, &id, about.as_ref(), read_all)?;
     let made_at = about.as_ref().and_then(|about| about.made_at.clone());
-    let (finalized, begun) = (made_at.as_ref().and_then(|text| text.parse().ok()), stamp(&id));
+    let (finalized, begun) = (made_at.as_ref().and_then(|text| text.parse().ok()), run_id::time(&id));
     let made = finalized.or(begun);
     Ok(Point {
         path: folder.display().to_string(),
@@ -224,7 +222,7 @@ fn state(call: &Call, folder: &Path, id: &str, about: Option<&About>, read_all: 
         return Ok((State::Damaged, vec![ABOUT.to_owned()]));
     }
     if !folder.join(SUMS).exists() {
-        let is_running = Journal::at(call.state_dir().join("runs").join(id)).is_running();
+        let is_running = Journal::of(call.state_dir(), id).is_running();
         return Ok((if is_running { State::Running } else { State::Incomplete }, Vec::new()));
     }
     let Some(about) = about else { return Ok((State::Damaged, vec![ABOUT.to_owned()])) };
@@ -272,12 +270,6 @@ fn sum_and_name(line: &str) -> Option<(&str, &str)> {
     let name = rest.strip_prefix("  ").or_else(|| rest.strip_prefix(" *"))?;
     let is_sum = sum.bytes().all(|byte| byte.is_ascii_hexdigit()) && !name.is_empty();
     is_sum.then(|| (sum, name.strip_prefix("./").unwrap_or(name)))
-}
-
-/// The time that a run ID begins with.
-pub fn stamp(id: &str) -> Option<Timestamp> {
-    let time = DateTime::strptime("%Y%m%dt%H%M%Sz", id.get(..16)?).ok()?;
-    Offset::UTC.to_timestamp(time).ok()
 }
 
 /// The kind of a restore point: as it says itself, else as its ID does.

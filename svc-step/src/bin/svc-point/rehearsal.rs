@@ -131,7 +131,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
     let database: Database = staged.result()?;
     let dump: Dump = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Successful)?.result()?;
 
-    let times = times(&Journal::at(call.state_dir().join("runs").join(call.run_id().as_str())))?;
+    let times = times(&Journal::of(call.state_dir(), call.run_id().as_str()))?;
     let parts = downtime::parts(call.state_dir(), about.version.as_deref(), variable("SVC_PG_UNIT").is_some());
     let downtime_known_ms = parts.iter().filter_map(|part| part.ms).sum();
     let are_same = indices.iter().all(|one| one.docs_expected.is_some() && one.docs_count == one.docs_expected);

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
         call.warn("not_removed", format!("{} is finalized and stays. To remove it:\n  svc-point delete {id}", dir.display()));
         return Ok(removed);
     }
-    let journal = Journal::at(call.state_dir().join("runs").join(&id));
+    let journal = Journal::of(call.state_dir(), &id);
     // A run that did not come to make it, or was refused, has nothing to remove.
     if !journal
         .attempt(steps::POINT)

@@ -11,6 +11,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Plan, numbered};
 use svc_step::reporter::shell_quoted;
+use svc_step::run_id::{self, RunId, stamp};
 use svc_step::secret::REDACTED;
 use svc_step::{Failure, deadline, settings};
 
@@ -167,16 +168,17 @@ fn fresh(
         Some(id) => given_id(state_dir, id, started)?,
         None => new_id(state_dir, &args.kind, started),
     };
-    if id.parse::<svc_step::run_id::RunId>().is_err() {
+    if id.parse::<RunId>().is_err() {
         let message = format!("--kind {}: the ID of a run has the letters a-z, digits, `.` and `-` only.", args.kind);
         return Err(Failure::usage("options_invalid", message).hint("Name the kind so in the script's in_run."));
     }
-    let dir = state_dir.join("runs").join(&id);
+    let journal = Journal::of(state_dir, &id);
+    let dir = journal.dir().to_owned();
     if dir.exists() {
         return Err(Failure::refused("name_in_use", format!("There is a run {id} already."))
             .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
     }
-    let mut run = new(Journal::at(&dir));
+    let mut run = new(journal);
     run.private = private_values(&words(&args.script), &args.private);
     let plan = plan(args, &run, parent, started);
     run.expected = console::expected_total(state_dir, &run.script, &run.id, &plan.arguments);
@@ -226,7 +228,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
 /// It is no ID, there is a newer run, or it is of a later day (2).
 fn given_id(state_dir: &Path, id: String, now: Timestamp) -> Result<String, Failure> {
     let invalid = |why: String| Failure::usage("options_invalid", format!("SVC_RUN_ID: {why}.")).hint("Unset it.");
-    id.parse::<svc_step::run_id::RunId>().map_err(|error| invalid(error.clone()))?;
+    id.parse::<RunId>().map_err(|error| invalid(error.clone()))?;
     let newest = journal::runs(state_dir).into_iter().next().filter(|newest| newest.id() > id.as_str());
     if let Some(newest) = newest {
         return Err(invalid(format!("there is a newer run than {id}, {}", newest.id())));
@@ -238,19 +240,12 @@ fn given_id(state_dir: &Path, id: String, now: Timestamp) -> Result<String, Fail
     Ok(id)
 }
 
-fn stamp(time: Timestamp) -> String {
-    time.strftime("%Y%m%dt%H%M%Sz").to_string()
-}
-
 /// An ID of this second, or of the one after the newest run's: it grows also when the clock went back.
 fn new_id(state_dir: &Path, kind: &str, now: Timestamp) -> String {
     let mut new = stamp(now);
     let newest = journal::runs(state_dir).first().and_then(|run| run.id().get(..16).map(str::to_owned));
     if let Some(newest) = newest.filter(|newest| *newest >= new) {
-        let time = jiff::civil::DateTime::strptime("%Y%m%dt%H%M%Sz", &newest)
-            .ok()
-            .and_then(|time| time.to_zoned(jiff::tz::TimeZone::UTC).ok());
-        let next = time.and_then(|time| time.timestamp().checked_add(SignedDuration::from_secs(1)).ok());
+        let next = run_id::time(&newest).and_then(|time| time.checked_add(SignedDuration::from_secs(1)).ok());
         new = next.map_or(newest, stamp);
     }
     format!("{new}-{kind}")
@@ -354,7 +349,7 @@ fn log_call(run: &Run, plan: &Plan) {
     words.extend(plan.arguments.iter().cloned());
     run.log(&format!("command: {} ({}, in {})", shell_quoted(&words), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
-        let log = run.state_dir.join("runs").join(parent).join("log");
+        let log = Journal::of(&run.state_dir, parent).dir().join("log");
         append(&log, &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, shell_quoted(&words)));
     }
 }

@@ -30,7 +30,7 @@ pub fn unfinished(scripts: &[String]) -> ExitCode {
     if let Some(failure) = super::status::unreadable(&state_dir()) {
         return answer("refuse-unfinished", Err(failure));
     }
-    let this = Journal::at(state_dir().join("runs").join(std::env::var("SVC_RUN_ID").unwrap_or_default()));
+    let this = Journal::of(&state_dir(), &std::env::var("SVC_RUN_ID").unwrap_or_default());
     // This run, and those that it is a part of.
     let (own, others): (Vec<Journal>, Vec<Journal>) =
         journal::runs(&state_dir()).into_iter().partition(|run| this.is_within(run.id()));

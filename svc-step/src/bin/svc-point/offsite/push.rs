@@ -111,7 +111,7 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
     }
     let about = About::read(&point);
     let kind = of_kind(&point::kind(about.as_ref(), &id).unwrap_or_default());
-    let made = about.and_then(|about| about.made_at?.parse().ok()).or_else(|| point::stamp(&id));
+    let made = about.and_then(|about| about.made_at?.parse().ok()).or_else(|| svc_step::run_id::time(&id));
     // Of a cluster with red indices too.
     let health: Health = Received::read(call, &args.search, &["svc-snap.health/1"], Accept::Unfinished)?.result()?;
     let repository = repository(args, call, &health, &id)?;
