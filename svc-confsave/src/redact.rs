@@ -8,7 +8,7 @@ use serde_json::Value;
 use svc_step::line_secrets::{has_password, is_secret_flag, takes_user, without_secrets};
 use svc_step::secret::{REDACTED, is_secret_name};
 
-use crate::tree::{Flat, Path, Tree, above};
+use crate::tree::{Flat, Path, Tree, above, render};
 
 /// Decides what is shown in one call.
 #[derive(Debug, Default)]
@@ -33,17 +33,19 @@ impl Redactor {
         redactor
     }
 
-    /// A value as it may be shown.
+    /// A value as it may be shown: text, lists and objects of text; `*a.b` for what refers to a group.
     pub(crate) fn value(&self, path: &[String], leaf: &Tree) -> Value {
-        if self.show {
-            return leaf.to_json();
-        }
         self.tree(leaf, self.is_secret(path))
     }
 
-    /// Keys as they may be shown: one may well be a URL with user and password.
+    /// Keys as they may be shown.
     pub(crate) fn path(&self, path: &[String]) -> Path {
-        if self.show { path.to_vec() } else { path.iter().map(|key| without_secrets(key)).collect() }
+        path.iter().map(|key| self.key(key)).collect()
+    }
+
+    /// A key may well be a URL with user and password.
+    fn key(&self, key: &str) -> String {
+        if self.show { key.to_owned() } else { without_secrets(key) }
     }
 
     fn is_secret(&self, path: &[String]) -> bool {
@@ -51,6 +53,7 @@ impl Redactor {
     }
 
     fn tree(&self, tree: &Tree, secret: bool) -> Value {
+        let secret = secret && !self.show;
         match tree {
             Tree::Scalar(scalar) if secret && !scalar.text.is_empty() => REDACTED.into(),
             Tree::Scalar(scalar) => self.text(&scalar.text).into(),
@@ -59,14 +62,17 @@ impl Redactor {
             Tree::Map { entries, .. } => {
                 let named = names_a_secret(entries);
                 let is_secret = |key: &str| secret || is_secret_name(key) || (named && key == VALUE);
-                entries.iter().map(|(key, value)| (without_secrets(key), self.tree(value, is_secret(key)))).collect()
+                entries.iter().map(|(key, value)| (self.key(key), self.tree(value, is_secret(key)))).collect()
             }
-            Tree::Alias(_) => tree.to_json(),
+            Tree::Alias(path) => format!("*{}", render(path)).into(),
         }
     }
 
     /// Any text as it may be shown.
     fn text(&self, text: &str) -> String {
+        if self.show {
+            return text.to_owned();
+        }
         if text.contains("PRIVATE KEY-----") {
             return REDACTED.to_owned();
         }

@@ -148,8 +148,10 @@ impl Text {
         };
         let text = match (self.layout, &self.lines, &mine.lines) {
             (Layout::Yaml, ..) => {
-                let edited = |keep| edited(&self.text, &mine.text, (&self.flat, wanted), keep).filter(says_it);
-                edited(true).or_else(|| edited(false))
+                let edited = |keep| edited(&self.text, &mine.text, (&self.flat, wanted), keep);
+                // A block of text at the end may have no line end.
+                let with_unended = |text: String| [text.clone(), text.trim_end_matches(['\r', '\n']).to_owned()];
+                [true, false].into_iter().filter_map(edited).flat_map(with_unended).find(says_it)
             }
             (Layout::Conf, Some(new), Some(mine)) => Some(new.with(wanted, mine)).filter(says_it),
             _ => None,

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
-use serde_json::Value;
 
 use crate::layout::Layout;
 
@@ -69,16 +68,6 @@ impl Tree {
         }
     }
 
-    /// As documents have it: text, lists and objects of text; `*a.b` for what refers to a group.
-    pub(crate) fn to_json(&self) -> Value {
-        match self {
-            Self::Scalar(scalar) => Value::String(scalar.text.clone()),
-            Self::List { items, .. } => items.iter().map(Self::to_json).collect(),
-            Self::Map { entries, .. } => entries.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
-            Self::Alias(path) => Value::String(format!("*{}", render(path))),
-        }
-    }
-
     /// The count of its nodes, and how deep it goes.
     pub(crate) fn measure(&self) -> (usize, usize) {
         let add = |(nodes, depth): (usize, usize), inner: &Self| {
@@ -98,6 +87,11 @@ pub(crate) fn may_be_typed(text: &str) -> bool {
     let word = text.to_ascii_lowercase();
     text.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '.'))
         || matches!(word.as_str(), "" | "~" | "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n" | "=" | "<<")
+}
+
+/// A key as paths have it: `8080` is a number to some readers, and `'8080'` keeps its quotes so that it is another key.
+pub(crate) fn key_name(text: String, quoted: bool) -> String {
+    if quoted && (may_be_typed(&text) || text.starts_with('\'')) { format!("'{text}'") } else { text }
 }
 
 /// The leaves of a tree: everything but groups that hold something and carry no tag. An empty root has none.

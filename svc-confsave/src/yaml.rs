@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use crate::tree::{Path, Scalar, Tree, may_be_typed};
+use crate::tree::{Path, Scalar, Tree, key_name, may_be_typed};
 
 /// Deeper than this is no configuration, and would exhaust the stack of recursive readers.
 const DEEPEST: usize = 100;
@@ -26,7 +26,8 @@ pub struct Fault {
 
 /// Reads a text without a byte-order mark. A text that holds nothing is an empty group.
 pub(crate) fn read(text: &str) -> Result<Tree, Fault> {
-    let mut reader = Reader::default();
+    let unended = (!text.ends_with('\n')).then(|| text.chars().count());
+    let mut reader = Reader { unended, ..Reader::default() };
     let mut parser = Parser::new_from_str(text);
     let mut documents = 0_usize;
     while let Some(event) = parser.next_event() {
@@ -69,6 +70,8 @@ struct Reader {
     /// What an alias may name, and where it stands if that is not inside of a list.
     anchors: HashMap<usize, (Tree, Option<Path>)>,
     nodes: usize,
+    /// Where the text ends, if that is no line end: a block of text there has none either, though this parser adds it.
+    unended: Option<usize>,
     root: Option<Tree>,
 }
 
@@ -76,7 +79,12 @@ impl Reader {
     fn take(&mut self, event: Event<'_>, span: &Span) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let tree = Tree::Scalar(scalar(text.into_owned(), style, tag.as_deref()));
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                let text = match text.strip_suffix('\n') {
+                    Some(unended) if is_block && self.unended == Some(span.end.index()) => unended.to_owned(),
+                    _ => text.into_owned(),
+                };
+                let tree = Tree::Scalar(scalar(text, style, tag.as_deref()));
                 self.put(tree, anchor, span)
             }
             Event::SequenceStart(anchor, tag) => {
@@ -132,13 +140,13 @@ impl Reader {
             Some(Collection::List(items)) => items.push(tree),
             Some(Collection::Map { entries, key }) => match (key.take(), tree) {
                 (Some(name), value) => drop(entries.insert(name, value)),
-                (None, Tree::Scalar(scalar)) => {
-                    if entries.contains_key(&scalar.text) {
+                (None, Tree::Scalar(Scalar { text, typed, tag: None })) => {
+                    if entries.contains_key(&text) || entries.contains_key(&format!("'{text}'")) {
                         return Err(fault(span, "a key stands here for the second time in its group"));
                     }
-                    *key = Some(scalar.text);
+                    *key = Some(key_name(text, !typed));
                 }
-                (None, _) => return Err(fault(span, "a list or a group stands where a key must be")),
+                (None, _) => return Err(fault(span, "a list, a group or a tag stands where a key must be")),
             },
         }
         Ok(())

@@ -26,6 +26,8 @@ use crate::properties::Properties;
 use crate::space;
 use crate::writer;
 
+/// A file system's 255 bytes, less what the tools append to the name of a dump while they write beside it.
+const LONGEST_NAME: usize = 255 - ".saved.properties.json.partial".len();
 /// How many pieces wait for the writer at most: memory does not grow where the disk is slow.
 const WAITING: usize = 8;
 
@@ -123,11 +125,15 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
     let path = file::absolute(&named.map_or_else(default, Path::to_owned))?;
     let folder = file::folder_of(&path);
     let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its directory", folder, &error))?;
-    if !meta.is_dir() || path.file_name().is_none() || path.is_dir() {
-        return Err(Failure::usage("options_invalid", format!("{} is no name for a file.", path.display()))
-            .hint("Name a file in a directory that is there, with --output."));
-    }
-    Ok(path)
+    let name = path.file_name().unwrap_or_default();
+    let what = match () {
+        () if name.is_empty() || !meta.is_dir() || path.is_dir() => "is no name for a file".to_owned(),
+        () if path.to_str().is_none() => "is not UTF-8, so that no document can name it".to_owned(),
+        () if name.len() > LONGEST_NAME => format!("has a name of {} bytes, and at most {LONGEST_NAME} fit", name.len()),
+        () => return Ok(path),
+    };
+    Err(Failure::usage("options_invalid", format!("{} {what}.", path.display()))
+        .hint("Name another file, in a directory that is there, with --output."))
 }
 
 /// By whatever name it is written, a file has one lock.

@@ -25,12 +25,8 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let dump = DumpFile::open(&path)?.examine(call, &mut |_| ())?;
     if let Some(first) = dump.commands.first() {
         let count = dump.commands.len();
-        call.review(
-            "dump_invalid",
-            format!(
-                "The dump holds commands to psql ({count}), which could lead anywhere, and svc-pgrestore refuses it: {first}."
-            ),
-        );
+        let message = "The dump holds commands to psql, which could lead anywhere, and svc-pgrestore refuses it";
+        call.review("dump_invalid", format!("{message} ({count}): {first}."));
     }
     let own = beside.filter(|properties| dump.is_complete() && properties.belong(call, &dump, &path));
     let properties_path =
@@ -49,15 +45,10 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let Some((document, properties)) = recorded else { return Ok(verified) };
     let difference = difference(&verified, &document, &properties)?;
     verified.as_documented = Some(difference.is_none());
-    match difference {
-        None => Ok(verified),
-        Some(difference) => Err(Stopped::with(
-            Failure::invalid("dump_invalid", format!("{} is not the dump of its document.", path.display()))
-                .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
-                .cause(difference),
-            verified,
-        )),
-    }
+    let Some(difference) = difference else { return Ok(verified) };
+    let failure = Failure::invalid("dump_invalid", format!("{} is not the dump of its document.", path.display()))
+        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.");
+    Err(Stopped::with(failure.cause(difference), verified))
 }
 
 /// How a dump and its properties differ from what their document says.

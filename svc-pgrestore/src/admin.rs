@@ -127,18 +127,13 @@ impl Admin {
     /// Executes what changes the server, and records the effect.
     pub(crate) fn alter(&mut self, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
         let attempt = call.effects().attempt();
-        match self.client.batch_execute(sql) {
-            Ok(()) => {
-                attempt.happened();
-                Ok(())
-            }
-            Err(error) => {
-                if error.as_db_error().is_some() {
-                    attempt.refused();
-                }
-                Err(pg::of_query(&error, action))
-            }
+        let executed = self.client.batch_execute(sql);
+        match &executed {
+            Ok(()) => attempt.happened(),
+            Err(error) if error.as_db_error().is_some() => attempt.refused(),
+            Err(_) => {}
         }
+        executed.map_err(|error| pg::of_query(&error, action))
     }
 
     /// Closes a copy to all users, if its swap opens it, and ends all sessions in it but these `own` ones: no other client changes it

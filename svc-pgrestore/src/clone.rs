@@ -50,10 +50,8 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
     if args.dry.dry_run {
         return Ok(clone);
     }
-    match act(&mut admin, call, &creation, &mut clone) {
-        Ok(()) => Ok(clone),
-        Err(failure) => Err(call.stopped(failure, clone)),
-    }
+    act(&mut admin, call, &creation, &mut clone).map_err(|failure| call.stopped(failure, clone.clone()))?;
+    Ok(clone)
 }
 
 /// Reads the live database and disconnects from it: no session may be connected when it is cloned.

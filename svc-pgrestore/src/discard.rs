@@ -51,9 +51,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     }
     for one in drop {
         let dropped = call.check().and_then(|()| admin.alter(call, &drop_statement(&one.name), &format!("drop {}", one.name)));
-        if let Err(failure) = dropped {
-            return Err(Stopped::with(failure, discarded));
-        }
+        dropped.map_err(|failure| Stopped::with(failure, discarded.clone()))?;
         discarded.dropped.push(one);
     }
     remove_record(&mut admin, &recorded.run, call).map_err(|failure| call.stopped(failure, discarded.clone()))?;

@@ -136,16 +136,16 @@ const NOT_IN_DUMP: &str = "WITH RECURSIVE named AS (SELECT to_regclass(name)::oi
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') \
     ORDER BY c.relpages DESC, 1";
 
-/// Tables with rows in the live database that the dump does not have, as a sentence: it may be of a part of the database only
-/// (`pg_dump --schema-only`, `--table`), which the dump does not tell, or older than they are. If nothing leads back to rows that are
-/// lost (`is_lost`), a table that cannot be read counts as one with rows.
+/// Tables with rows in the live database that the dump does not have: it may be of a part of the database only (`pg_dump --schema-only`,
+/// `--table`), which the dump does not tell, or older than they are. A warning; if nothing leads back to rows that are lost (`is_lost`),
+/// a refusal, and a table that cannot be read counts as one with rows.
 pub(crate) fn missing_tables(
     call: &Call,
     admin: &Admin,
     (dump, objects): (&Dump, &Objects),
     database: &str,
     is_lost: bool,
-) -> Result<Option<String>, Failure> {
+) -> Result<(), Failure> {
     let action = "look for tables that the dump lacks";
     let mut client = admin.target.connect(call, database)?;
     client.batch_execute(pg::BEFORE_RESTORE).map_err(|error| pg::of_query(&error, action))?;
@@ -166,14 +166,21 @@ pub(crate) fn missing_tables(
         }
     }
     if found.is_empty() {
-        return Ok(None);
+        return Ok(());
     }
     let more = if found.len() > NAMED { " and others" } else { "" };
     let names = found.get(..NAMED).unwrap_or(&found).join(", ");
-    Ok(Some(format!(
+    let message = format!(
         "The live database {database} has rows in tables of which the dump has none: {names}{more}. The dump is older than these \
          tables, or of a part of the database only (--schema-only, --table)."
-    )))
+    );
+    if is_lost {
+        return Err(Failure::refused("dump_invalid", message).hint(
+            "Restore it without --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.",
+        ));
+    }
+    call.warn("dump_invalid", message);
+    Ok(())
 }
 
 #[cfg(test)]

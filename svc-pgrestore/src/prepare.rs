@@ -121,6 +121,24 @@ impl Prepared {
             (_, None) => "the live database".to_owned(),
         }
     }
+
+    /// What is done. `tried_as`: the name under which a database that takes the place of the live one is made before that is dropped.
+    fn actions(&self, tried_as: Option<&str>) -> Vec<Action> {
+        let Self { input, creation, staged, .. } = self;
+        let mut actions = tried_as.map_or_else(Vec::new, |name| creation.tried_as(name));
+        if tried_as.is_some() {
+            if staged.properties_from == PropertiesFrom::Live && input.saved.is_none() {
+                actions.push(Action::file(&saved_properties(input.dump.path()), "write the live database's properties"));
+            }
+            actions.push(Action::statement(names::drop_statement(&creation.name)));
+        }
+        let shown = |statements: Vec<Statement>| statements.into_iter().map(|statement| statement.action());
+        actions.extend(shown(vec![creation.create(), creation.grant()]).chain(shown(creation.before_load())));
+        actions.push(load::action(staged.jobs_count, &self.plan, &creation.name, &staged.dump.path));
+        actions.extend(shown(creation.close().into_iter().collect()).chain([Action::statement("ANALYZE")]));
+        actions.extend(shown(creation.after_load()));
+        actions
+    }
 }
 
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
@@ -165,35 +183,14 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     }
     warn(call, &dump, &creation);
     // A dump of svc-pgdump is of all that there was.
-    let is_foreign = input.recorded.is_none() && input.properties.is_none();
-    let is_lost = is_foreign && matches!(aim, Aim::SwapAndDrop | Aim::Place);
-    let lacking = || preflight::missing_tables(call, &admin, (&dump, &objects), &database, is_lost);
-    let lacking = if is_foreign && live.is_some() {
-        lacking().or_else(|failure| if is_lost { Err(failure) } else { Ok(None) })?
-    } else {
-        None
-    };
-    if let Some(message) = lacking {
-        if is_lost {
-            return Err(Failure::refused("dump_invalid", message).hint(
-                "Restore it without --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.",
-            ));
-        }
-        call.warn("dump_invalid", message);
+    let is_external = input.recorded.is_none() && input.properties.is_none();
+    if is_external && live.is_some() {
+        let is_lost = matches!(aim, Aim::SwapAndDrop | Aim::Place);
+        let compared = preflight::missing_tables(call, &admin, (&dump, &objects), &database, is_lost);
+        // It would have been a warning only.
+        compared.or_else(|failure| if is_lost { Err(failure) } else { Ok(()) })?;
     }
-    let mut actions = Vec::new();
-    if aim == Aim::Place && live.is_some() {
-        actions = creation.tried_as(&copy_name);
-        if properties_from == PropertiesFrom::Live && input.saved.is_none() {
-            actions.push(Action::file(&saved_properties(input.dump.path()), "write the live database's properties"));
-        }
-        actions.push(Action::statement(names::drop_statement(&creation.name)));
-    }
-    let shown = |statements: Vec<Statement>| statements.into_iter().map(|statement| statement.action());
-    actions.extend(shown(vec![creation.create(), creation.grant()]).chain(shown(creation.before_load())));
-    actions.push(load::action(jobs_count, &plan, &creation.name, &input.dump.path().display().to_string()));
-    actions.extend(shown(creation.close().into_iter().collect()).chain([Action::statement("ANALYZE")]));
-    actions.extend(shown(creation.after_load()));
+    let tried_as = (aim == Aim::Place && live.is_some()).then_some(copy_name);
     let staged = Staged {
         database,
         system_identifier: admin.system_identifier.clone(),
@@ -206,9 +203,11 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         properties_from,
         jobs_count,
         disk_space,
-        plan: actions,
+        plan: Vec::new(),
     };
-    Ok(Prepared { admin, input, dump, objects, creation, plan, staged, _lock: lock })
+    let mut prepared = Prepared { admin, input, dump, objects, creation, plan, staged, _lock: lock };
+    prepared.staged.plan = prepared.actions(tried_as.as_deref());
+    Ok(prepared)
 }
 
 /// The OID of the live database, if there is one; nothing of it may be lost or stop the swap.

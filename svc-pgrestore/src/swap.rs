@@ -126,15 +126,13 @@ pub(crate) fn perform(
     if is_new {
         call.check()?;
         record(&swapped)?;
-        if let Err(failure) = rename::rename(admin, call, &swapped) {
-            return Err(Stopped::with(with_hint(failure, admin, &swapped.run), swapped));
-        }
+        let renamed = rename::rename(admin, call, &swapped);
+        renamed.map_err(|failure| Stopped::with(with_hint(failure, admin, &swapped.run), swapped.clone()))?;
         swapped.swapped = true;
     }
     if drop_old && let Some(previous) = swapped.previous.clone() {
-        if let Err(failure) = drop_previous(admin, call, &previous, is_new || is_known) {
-            return Err(Stopped::with(failure, swapped));
-        }
+        let dropped = drop_previous(admin, call, &previous, is_new || is_known);
+        dropped.map_err(|failure| Stopped::with(failure, swapped.clone()))?;
         swapped.previous_dropped = true;
     }
     // Without this record the next call finds out by the server's databases.

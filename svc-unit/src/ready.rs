@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use svc_step::line_secrets::without_secrets;
 use svc_step::progress::Unit::Items;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, deadline, file};
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -82,6 +83,7 @@ fn until_stable(call: &Call, report: &mut Report, wanted: Duration, by_others: b
 /// The failure of a unit that did not start or did not stay active.
 pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
     let (unit, flag, now) = (&report.unit.name, report.unit.manager.flag(), &report.after);
+    let quoted = shell_quoted(&[unit]);
     // Nothing of the result is of this request: systemd leaves the former one if it refuses a further start.
     let is_former = report.requested_at.is_some() && now.invocation_id == report.before.invocation_id;
     let was_refused = is_former && now.active_state == "failed";
@@ -92,13 +94,13 @@ pub(crate) fn died(report: &Report, was_active: bool) -> Failure {
         (false, false) => "did not start",
     };
     let hint = if was_refused || now.result == "start-limit-hit" {
-        format!("Started too often in a short time? Fix it, then systemctl {flag}reset-failed {unit}, and start it again.")
+        format!("Started too often in a short time? Fix it, then systemctl {flag}reset-failed {quoted}, and start it again.")
     } else if now.active_state == "inactive" && matches!(now.result.as_str(), "success" | "") {
         format!(
-            "Its program ended by itself, a condition of the unit is not met, or a unit that it requires failed: systemctl {flag}status {unit}."
+            "Its program ended by itself, a condition of the unit is not met, or a unit that it requires failed: systemctl {flag}status {quoted}."
         )
     } else {
-        format!("Read why with journalctl {flag}-u {unit} (result.journal has the last lines); then start it again.")
+        format!("Read why with journalctl {flag}-u {quoted} (result.journal has the last lines); then start it again.")
     };
     Failure::failed("unit_failed", format!("{unit} {what}: it is {}.", now.phrase())).hint(hint)
 }
@@ -186,8 +188,8 @@ impl Ready {
             if failure.code != "timeout" {
                 return failure.cause(why);
             }
-            let (unit, state) = (&report.unit, report.after.phrase());
-            let message = format!("{} is {state}, and did not answer within the time limit.", unit.name);
+            let (unit, state) = (shell_quoted(&[report.unit.to_string()]), report.after.phrase());
+            let message = format!("{} is {state}, and did not answer within the time limit.", report.unit.name);
             let hint = format!("Read the service's own log; svc-unit wait {unit} with the same --ready options waits on.");
             Failure::timeout("not_ready", message).hint(hint).cause(why)
         })

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use jiff::Timestamp;
 use svc_step::child::Captured;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure};
 
 use crate::ready;
@@ -85,8 +86,8 @@ pub(crate) fn interrupted(mut failure: Failure, report: &Report, goal: Goal) -> 
         (None, "timeout") => "The time limit came".to_owned(),
         _ => return failure,
     };
-    let (unit, option) = (&report.unit, if goal == Goal::Inactive { " --for inactive" } else { "" });
-    failure.message = format!("{by} while {} was {}; systemd continues by itself.", unit.name, report.after.phrase());
+    let (unit, option) = (shell_quoted(&[report.unit.to_string()]), if goal == Goal::Inactive { " --for inactive" } else { "" });
+    failure.message = format!("{by} while {} was {}; systemd continues by itself.", report.unit.name, report.after.phrase());
     if goal == Goal::Active && report.after.is_oneshot() {
         // To wait for it would be to miss it: when it has done its work it is inactive, as it was before.
         return failure.hint(format!(

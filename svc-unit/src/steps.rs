@@ -2,6 +2,7 @@
 
 use svc_step::common::DryRun;
 use svc_step::from::{Accept, FromArg, Received};
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::dependents;
@@ -31,7 +32,7 @@ fn expect(goal: Goal, unit: &Unit, state: &State) -> Result<(), Failure> {
     };
     let pending = if state.job_pending { ", with a job pending" } else { "" };
     let message = format!("The unit {} was expected to be {wanted}, and is {}{pending}.", unit.name, state.phrase());
-    Err(Failure::refused("service_state", message).hint(format!("svc-unit {verb} {unit}")))
+    Err(Failure::refused("service_state", message).hint(shell_quoted(&["svc-unit", verb, &unit.to_string()])))
 }
 
 fn not_found(unit: &Unit) -> Failure {
@@ -61,9 +62,9 @@ fn act_stop(call: &Call, report: &mut Report) -> Result<(), Failure> {
     if report.after.is_inactive() {
         return Ok(());
     }
-    let (unit, flag) = (&report.unit.name, report.unit.manager.flag());
+    let (unit, flag, name) = (&report.unit.name, report.unit.manager.flag(), shell_quoted(&[&report.unit.name]));
     Err(Failure::failed("unit_failed", format!("{unit} was to stop and is {}.", report.after.phrase()))
-        .hint(format!("What starts it again, or forbids the stop: systemctl {flag}show -p TriggeredBy,RefuseManualStop {unit}"))
+        .hint(format!("What starts it again, or forbids the stop: systemctl {flag}show -p TriggeredBy,RefuseManualStop {name}"))
         .cause(answer.stderr))
 }
 
@@ -164,14 +165,14 @@ pub(crate) fn restart(call: &Call, unit: Unit, ready: &ReadyArgs, dry_run: bool)
 
 /// Whether systemd can start it at all.
 fn startable(unit: &Unit, state: &State) -> Result<(), Failure> {
-    let (name, flag) = (&unit.name, unit.manager.flag());
+    let (name, flag, quoted) = (&unit.name, unit.manager.flag(), shell_quoted(&[&unit.name]));
     match state.load_state.as_str() {
         "loaded" => Ok(()),
         "not-found" => Err(not_found(unit)),
         "masked" => Err(Failure::refused("unit_failed", format!("{name} is masked, so that nobody starts it by mistake."))
-            .hint(format!("When it may be started: systemctl {flag}unmask {name}"))),
+            .hint(format!("When it may be started: systemctl {flag}unmask {quoted}"))),
         other => Err(Failure::invalid("unit_failed", format!("The unit file of {name} cannot be used: {other}."))
-            .hint(format!("systemd-analyze {flag}verify {name} names the line."))
+            .hint(format!("systemd-analyze {flag}verify {quoted} names the line."))
             .cause(state.load_error.clone().unwrap_or_default())),
     }
 }
@@ -202,8 +203,9 @@ fn send(call: &Call, report: &mut Report, verb: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let (unit, flag, state) = (&report.unit.name, report.unit.manager.flag(), report.after.phrase());
+    let name = shell_quoted(&[unit]);
     Err(Failure::failed("unit_failed", format!("systemd did not restart {unit}: it is {state}, the same run as before."))
-        .hint(format!("What stands in the way: systemctl {flag}list-jobs; systemctl {flag}show -p RefuseManualStop {unit}"))
+        .hint(format!("What stands in the way: systemctl {flag}list-jobs; systemctl {flag}show -p RefuseManualStop {name}"))
         .cause(answer.stderr))
 }
 

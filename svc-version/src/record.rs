@@ -38,8 +38,8 @@ pub(crate) struct RecordArgs {
 pub(crate) struct Recorded {
     /// The marker's path.
     pub(crate) marker: String,
-    /// The version in it now.
-    pub(crate) version: Version,
+    /// The version in it now; `null` where what was cleared named none.
+    pub(crate) version: Option<Version>,
     /// Its content before, as far as it was text; `null` where there was none.
     pub(crate) before: Option<String>,
     /// What is done; empty where it was so already.
@@ -49,7 +49,7 @@ pub(crate) struct Recorded {
 /// What is to be recorded, and where.
 struct Wanted {
     path: PathBuf,
-    version: Version,
+    version: Option<Version>,
     /// To the letter, line end included.
     content: String,
 }
@@ -58,13 +58,15 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     let Wanted { path, version, content } = wanted(args, call)?;
     let _lock = Lock::unless_dry(call, "marker", &path.display().to_string(), args.dry.dry_run)?;
     let before = marker::lossy_text(&path)?.map(|(text, _)| text);
-    let same = before.as_deref().is_some_and(|text| text.trim().parse() == Ok(version));
+    let is_of_version = |text: &str| version.is_some_and(|version| text.trim().parse() == Ok(version));
+    let same = before.as_deref().is_some_and(|text| text == content || is_of_version(text));
     if before.is_some() && !same && !args.force {
         return Err(Failure::refused("name_in_use", format!("The version marker {} holds something else.", path.display()))
             .hint("Print it with svc-version current; --force replaces it.")
             .into());
     }
-    let plan = if same { Vec::new() } else { vec![Action::file(&path, format!("write {version}"))] };
+    let what = version.map_or_else(|| "its content again".to_owned(), |version| version.to_string());
+    let plan = if same { Vec::new() } else { vec![Action::file(&path, format!("write {what}"))] };
     let recorded = Recorded { marker: path.display().to_string(), version, before, plan };
     if !same && !args.dry.dry_run {
         let attempt = call.effects().attempt();
@@ -86,16 +88,15 @@ fn wanted(args: &RecordArgs, call: &Call) -> Result<Wanted, Failure> {
     let line = |version: Version| format!("{version}\n");
     let Some(from) = &args.from.from else {
         let version = args.version.ok_or_else(missing)?;
-        return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
+        return Ok(Wanted { path: args.marker.path()?, version: Some(version), content: line(version) });
     };
     let received = Received::read(call, from, &["svc-version.clear/1", "svc-version.installer/1"], Accept::Successful)?;
     if received.step() == "installer" {
         let version = received.result::<Installer>()?.version;
-        return Ok(Wanted { path: args.marker.path()?, version, content: line(version) });
+        return Ok(Wanted { path: args.marker.path()?, version: Some(version), content: line(version) });
     }
     // A cleared marker is restored to the letter, at its path.
     let cleared = received.result::<Cleared>()?;
-    let version = cleared.version.ok_or_else(missing)?;
     let path = if args.marker.is_named() { args.marker.path()? } else { PathBuf::from(&cleared.marker) };
-    Ok(Wanted { path, version, content: cleared.content.unwrap_or_else(|| line(version)) })
+    Ok(Wanted { path, version: cleared.version, content: cleared.content.ok_or_else(missing)? })
 }

@@ -43,6 +43,25 @@ fn carry_keeps_previous_file_named_after_run() {
 }
 
 #[test]
+fn block_of_text_without_a_final_line_end_gets_none() {
+    let site = Site::new();
+    // The value of `b` ends with no line end, which a key behind it would give it.
+    for sign in ["|", "|+", ">"] {
+        let new = format!("b: {sign}\n  v");
+        let ran = site.carry("yaml", format!("c: 1\n{new}"), Some(&new), &new).run().review("not_restored").unchanged();
+        assert_eq!((outcomes(&ran), text(site.yaml())), (vec!["c: not_carried: not_writable".to_owned()], new.clone()));
+        let ran = site.carry("yaml", format!("c: 1\n{new}"), Some("b: x\nc: 1\n"), "b: x\nc: 1\n").run();
+        assert_eq!(outcomes(&ran.review("not_restored").unchanged()), ["b: not_carried: not_writable"]);
+        site.carry("yaml", &new, Some("b: x\nc: 1\n"), "b: x\nc: 1\n").run().ok();
+        assert_eq!(text(site.yaml()), new);
+        site.carry("yaml", format!("a: 2\n{new}"), Some(&format!("a: 1\n{new}")), format!("a: 1\n{new}")).run().ok();
+        assert_eq!(text(site.yaml()), format!("a: 2\n{new}"));
+        let ended = site.write("ended.yaml", format!("a: 2\n{new}\n"));
+        site.tool("diff").arg(ended).args(["--expect", "same"]).run().review("content_differs");
+    }
+}
+
+#[test]
 fn carry_conflict_shows_saved_base_and_new_value() {
     let site = Site::new();
     let mine = SHIPPED.replace("size: 16", "size: 32").replace("  lifetime_minutes: 240\n", "");

@@ -1,7 +1,9 @@
 //! svc-pgdump on a real server: a dump is complete or not there, and says what it holds.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -157,6 +159,7 @@ fn connection_and_settings_errors_have_distinct_codes() {
         ("", "--as nobody_here", 4, "settings_invalid"),
         ("", "--output ..", 2, "options_invalid"),
         ("", "--output .", 2, "options_invalid"),
+        ("", &format!("--output {}", "x".repeat(226)), 2, "options_invalid"),
         ("", "--output /nowhere/x.sql", 4, "file_not_found"),
     ] {
         eprintln!("{env_text} svc-pgdump {args}: {code}");
@@ -166,14 +169,28 @@ fn connection_and_settings_errors_have_distinct_codes() {
             ("access_denied", "PGPASSWORD=", "") => "requires a password",
             ("access_denied", "PGPASSWORD=", _) => "no terminal",
             ("access_denied", ..) => "does not let the user",
+            ("options_invalid", ..) if args.len() > 200 => "has a name of 226 bytes, and at most 225 fit",
             _ => "",
         };
         ran.fails(status, code).unchanged().error_has(&[says]);
     }
+    let odd = OsStr::from_bytes(b"\xff.sql");
+    case.dumper()
+        .env("PGPASSWORD", PASSWORD)
+        .arg("--output")
+        .arg(odd)
+        .run()
+        .fails(2, "options_invalid")
+        .unchanged()
+        .error_has(&["is not UTF-8"]);
     case.dumper().args(["--as", "postgres"]).as_user("daemon").run().refused("permission_denied");
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT 0", case.database));
     dump(&case).run().fails(5, "server_busy").unchanged();
     case.admin(&format!("ALTER DATABASE {} CONNECTION LIMIT -1", case.database));
+    for limit in ["--nofile=8:8", "--nofile=16:16"] {
+        let ran = dump(&case).through("prlimit", [limit]).run().fails(1, "failed").unchanged().error_has(&["too few files"]);
+        assert!(!ran.stderr.contains("panicked"), "{ran}");
+    }
     assert_eq!(left(&case), files);
     Tool::new("svc-pgdump").arg("verify").arg(case.path("pipe")).run().refused("file_invalid");
     // Over the socket nothing is demanded of TLS, and of an administrator nothing that is the caller's own.

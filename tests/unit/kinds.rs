@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use svc_tests::tool::Ran;
 use svc_tests::{os, wait};
 
 use crate::own::{Own, Polls, SIMPLE, after, done_once, manager, says, tool};
@@ -34,6 +35,23 @@ fn masked_unit_is_refused_with_unmask_command() {
         says(&ran, &format!("systemctl --user unmask {}", unit.name));
     }
     unit.tool("stop").run().ok().unchanged();
+}
+
+#[test]
+fn commands_in_hints_quote_the_name_of_a_unit() {
+    let unit = Own::new(r"quoted\x2dname", "Type=notify\nExecStart=/bin/false");
+    let quoted = unit.name.replace('\\', r"\\");
+    let hints = |ran: &Ran, words: String| {
+        let hint = ran.doc()["error"]["hint"].as_str().unwrap().to_owned();
+        assert!(hint.contains(&words), "{words}\n{ran}");
+    };
+    hints(&unit.start().run().fails(1, "unit_failed"), format!("journalctl --user -u \"{quoted}\""));
+    let status = unit.tool("status").args(["--expect", "active"]);
+    hints(&status.run().refused("service_state"), format!("svc-unit start \"user:{quoted}\""));
+    fs::remove_file(unit.file()).unwrap();
+    symlink("/dev/null", unit.file()).unwrap();
+    os::run(unit.systemd.systemctl().arg("daemon-reload")).unwrap();
+    hints(&unit.start().run().refused("unit_failed"), format!("systemctl --user unmask \"{quoted}\""));
 }
 
 #[test]

@@ -32,6 +32,17 @@ fn cleared_marker_is_recorded_again_verbatim() {
     from("record", &cleared).run().ok().unchanged();
     // A marker that was absent is nothing to record.
     from("record", &again.text()).run().fails(2, "options_invalid");
+
+    // One that names no version is restored too.
+    for content in ["", "\u{feff}1.15.5\n", "1.15.5\0", "half a ver"] {
+        fs::write(place.marker(), content).unwrap();
+        let cleared = place.tool("clear").run().ok().changed().text();
+        let ran = from("record", &cleared).run().ok().changed();
+        assert_eq!((&ran.result()["version"], place.marker_says().as_deref()), (&json!(null), Some(content)));
+        from("record", &cleared).run().ok().unchanged();
+        fs::write(place.marker(), "1.16.0").unwrap();
+        from("record", &cleared).run().refused("name_in_use");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use yaml_edit::{Document, Mapping, MappingEntry, YamlFile, YamlNode};
 
 use crate::layout::Layout;
-use crate::tree::{Flat, Path, Paths, Scalar, Tree, above, may_be_typed};
+use crate::tree::{Flat, Path, Paths, Scalar, Tree, above, key_name, may_be_typed};
 use crate::yaml;
 
 /// What is set and what is removed to turn `from` into `to`.
@@ -42,8 +42,9 @@ pub(crate) fn edited(new: &str, mine: &str, (from, to): (&Flat, &Flat), keep_ali
         set(&document, &source, path, keep_aliases)?;
     }
     for path in &removed {
-        let (group, entry) = entry_at(&document.as_mapping()?, path)?;
-        group.remove(&entry.key_node()?)?;
+        let (last, heads) = path.split_last()?;
+        let group = heads.iter().try_fold(document.as_mapping()?, |above, name| group(&entry(&above, name)?))?;
+        group.remove(entry(&group, last)?.key_node()?)?;
     }
     let text = file.to_string();
     // Lines that the editor made end as all others do; a file of mixed line ends keeps them.
@@ -77,18 +78,21 @@ impl Source<'_> {
 
 fn set(document: &Document, source: &Source<'_>, path: &Path, keep_aliases: bool) -> Option<()> {
     let (last, heads) = path.split_last()?;
-    let mut to = document.as_mapping();
-    for key in heads {
-        to = Some(match to.as_ref().map(|group| (group, entry(group, key))) {
+    let (mut from, mut to) = (source.root.clone()?, document.as_mapping());
+    for name in heads {
+        let mine = entry(&from, name)?;
+        let key = mine.key_node()?;
+        from = group(&mine)?;
+        to = Some(match to.as_ref().map(|group| (group, entry(group, name))) {
             Some((_, Some(there))) => group(&there)?,
-            Some((group, None)) => group.entry(key.as_str()).or_insert_mapping(),
+            Some((group, None)) => group.entry(key).or_insert_mapping(),
             None => {
-                document.set(key.as_str(), Mapping::new());
-                document.get_mapping(key.as_str())?
+                document.set(&key, Mapping::new());
+                document.get_mapping(&key)?
             }
         });
     }
-    let (_, mine) = entry_at(source.root.as_ref()?, path)?;
+    let mine = entry(&from, last)?;
     let (key, mut value) = (mine.key_node()?, mine.value_node()?);
     let in_flow = to.as_ref().is_some_and(Mapping::is_flow_style);
     if (in_flow && is_of_lines(&value)) || has_alias(&value) {
@@ -105,18 +109,10 @@ fn set(document: &Document, source: &Source<'_>, path: &Path, keep_aliases: bool
     Some(())
 }
 
-/// The entry at a path, and the group that it is in.
-fn entry_at(root: &Mapping, path: &[String]) -> Option<(Mapping, MappingEntry)> {
-    let (last, heads) = path.split_last()?;
-    let group = heads.iter().try_fold(root.clone(), |above, key| group(&entry(&above, key)?))?;
-    let entry = entry(&group, last)?;
-    Some((group, entry))
-}
-
-/// The entry of a key by its text, whatever its quotes.
-fn entry(group: &Mapping, key: &str) -> Option<MappingEntry> {
+/// The entry of a key as paths have it.
+fn entry(group: &Mapping, name: &str) -> Option<MappingEntry> {
     group.entries().find(|entry| match entry.key_node() {
-        Some(YamlNode::Scalar(scalar)) => scalar.as_string() == key,
+        Some(YamlNode::Scalar(key)) => key_name(key.as_string(), key.is_quoted()) == name,
         _ => false,
     })
 }
@@ -155,9 +151,11 @@ fn one_line(tree: &Tree) -> Option<String> {
             format!("{}[{}]", tagged(tag.as_deref()), listed(items.iter().map(one_line).collect())?)
         }
         Tree::Map { tag, entries } => {
-            let entry = |(key, value): (&String, &Tree)| {
-                let key = if is_word(key) { key.clone() } else { quoted(key) };
-                Some(format!("{key}: {}", one_line(value)?))
+            let entry = |(name, value): (&String, &Tree)| {
+                let unquoted = name.strip_prefix('\'').and_then(|name| name.strip_suffix('\''));
+                let text = unquoted.unwrap_or(name).to_owned();
+                let key = Scalar { typed: unquoted.is_none() && may_be_typed(&text), text, tag: None };
+                Some(format!("{}: {}", single(&key)?, one_line(value)?))
             };
             format!("{}{{{}}}", tagged(tag.as_deref()), listed(entries.iter().map(entry).collect())?)
         }

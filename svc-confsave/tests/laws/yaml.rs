@@ -69,7 +69,7 @@ fn node(depth: u32) -> BoxedStrategy<Node> {
 }
 
 fn entries(depth: u32, least: usize) -> BoxedStrategy<Vec<Entry>> {
-    let keys = ["a", "b", "c.d", "8080", "e f"];
+    let keys = ["a", "c.d", "8080", "'010'", "e f"];
     prop::collection::btree_map(prop::sample::select(keys.to_vec()), (node(depth), 0..5_u8), least..4)
         .prop_map(BTreeMap::into_iter)
         .prop_map(|entries| entries.map(|(key, (node, above))| Entry { key, node, above }).collect())

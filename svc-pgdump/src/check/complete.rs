@@ -61,7 +61,7 @@ pub struct Dump {
     pub sha256: String,
     /// Its file, where that is compressed; else it is the text.
     pub compressed: Option<CompressedFile>,
-    /// Why it is incomplete, as a clause ("it ends inside a COPY block").
+    /// Why it is incomplete or unfit, as a clause ("it ends inside a COPY block").
     pub reason: Option<String>,
     /// The server that it is of, as its header says: `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: Option<String>,
@@ -104,7 +104,7 @@ impl Dump {
 }
 
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
-    Failure::invalid("dump_invalid", format!("The dump {} is incomplete: {reason}.", path.display()))
+    Failure::invalid("dump_invalid", format!("The dump {} cannot be used: {reason}.", path.display()))
         .hint("Do not restore it: use another dump, or take a new one with svc-pgdump --force.")
 }
 
@@ -263,7 +263,7 @@ impl Seen {
         self.dump.contents.tables.extend(target(text, &["copy"]));
     }
 
-    /// Why it is incomplete, and where that begins.
+    /// Why it is incomplete or unfit, and where that begins.
     fn reason(&self, ended: Ended) -> Option<String> {
         let reason = match () {
             _ if self.start.is_empty() => "it is empty",

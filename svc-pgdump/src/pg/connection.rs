@@ -1,5 +1,7 @@
 //! The server that a step works with: connecting to it, and giving the same connection to other programs.
 
+use std::fs::File;
+use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::Command;
@@ -18,6 +20,8 @@ use super::error;
 use super::password::Passwords;
 use super::tls::{NO_FILE, Tls};
 
+/// More than one connection needs.
+const SPARE_FILES: usize = 12;
 /// How often signals are polled while connecting.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a connection may take once the step is to end.
@@ -177,6 +181,7 @@ impl Target {
     }
 
     fn connect_by(&self, config: &Config, time: Duration, check: Check<'_>, dbname: &str) -> Result<Client, Failure> {
+        require_files()?;
         let connect = |tls: &Tls| {
             let mut config = config.clone();
             tls.configure(&mut config);
@@ -262,6 +267,16 @@ pub fn reset(client: &mut Client, settings: &str) -> Result<(), Failure> {
     let prepared =
         client.batch_execute("DISCARD ALL").and_then(|()| client.batch_execute(&format!("{SESSION_SETTINGS}; {settings}")));
     prepared.map_err(|error| error::of_query(&error, "prepare the session"))
+}
+
+/// The library opens some files for each connection, and would panic without them.
+fn require_files() -> Result<(), Failure> {
+    let spare: io::Result<Vec<File>> = (0..SPARE_FILES).map(|_| File::open("/dev/null")).collect();
+    spare.map(drop).map_err(|error| {
+        Failure::fault("This call may open too few files to connect to PostgreSQL.")
+            .hint("Raise the limit (ulimit -n 1024; LimitNOFILE= of a unit), and run the same command again.")
+            .cause(error.to_string())
+    })
 }
 
 /// What `work` gives in a thread of its own; `None` if it takes longer.

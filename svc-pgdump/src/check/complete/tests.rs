@@ -60,23 +60,15 @@ fn complete_dump_reports_contents_version_and_digest() {
 }
 
 #[test]
-fn truncated_dump_with_restrict_key_is_incomplete() {
-    let end = RESTRICTED.trim_end().len();
-    for cut in 0..=end {
-        let (text, _) = RESTRICTED.split_at(cut);
-        assert!(!dump(text).is_complete(), "cut at {cut}: {:?}", text.lines().last());
-    }
-    // Only white space behind the last line may be missing.
-    assert!(dump(RESTRICTED.trim_end_matches('\n').to_owned().as_str()).reason.is_some());
-    assert!(dump(&format!("{}\n", RESTRICTED.trim_end())).is_complete());
-}
-
-#[test]
-fn truncated_dump_without_restrict_key_is_incomplete() {
-    let text: String = RESTRICTED.lines().filter(|line| !line.contains("restrict")).map(|line| format!("{line}\n")).collect();
-    assert!(dump(&text).is_complete());
-    for cut in 0..=text.trim_end().len() {
-        assert!(!dump(text.split_at(cut).0).is_complete(), "cut at {cut}");
+fn truncated_dump_with_or_without_restrict_key_is_incomplete() {
+    let plain: String = RESTRICTED.lines().filter(|line| !line.contains("restrict")).map(|line| format!("{line}\n")).collect();
+    for text in [RESTRICTED, &plain] {
+        for cut in 0..=text.trim_end().len() {
+            let (text, _) = text.split_at(cut);
+            assert!(!dump(text).is_complete(), "cut at {cut}: {:?}", text.lines().last());
+        }
+        // Only white space behind the last line may be missing.
+        assert!(dump(&format!("{}\n", text.trim_end())).is_complete());
     }
 }
 
@@ -124,7 +116,8 @@ fn unsafe_string_settings_and_server_copy_are_refused() {
 #[test]
 fn other_kinds_of_files_are_named() {
     assert!(dump("").reason.unwrap().contains("empty"));
-    assert!(dump("PGDMP\u{1}").reason.unwrap().contains("custom format"));
+    let custom = dump("PGDMP\u{1}").require_complete(Path::new("d")).unwrap_err();
+    assert_eq!(custom.message, "The dump d cannot be used: it is in pg_dump's custom format, not plain SQL.");
     assert!(dump("hello\n").reason.unwrap().contains("does not start"));
     assert!(dump("-- PostgreSQL database cluster dump\n").reason.unwrap().contains("of one database"));
 }
