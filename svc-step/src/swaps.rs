@@ -106,11 +106,12 @@ fn remove_half_written(folder: &Path) {
 pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Failure> {
     let mut paths = schemas.iter().map(|schema| path_of(call, tool_of(schema), run));
     let Some(path) = paths.find(|path| path.exists()) else {
-        let path = path(call, run);
-        return Err(Failure::not_found("swap_not_found", format!("No record of the run {run} is here.")).hint(format!(
-            "The runs that have a record:\n  ls {}",
-            shell_quoted(&[file::folder_of(&path).display().to_string()])
-        )));
+        let records = call.state_dir().join("swaps").display().to_string();
+        let hint = match Path::new(&records).is_dir() {
+            true => format!("The runs that have a record:\n  ls {}", shell_quoted(&[records])),
+            false => format!("No run has a record in {records}: set SVC_STATE_DIR as it was in that run."),
+        };
+        return Err(Failure::not_found("swap_not_found", format!("No record of the run {run} is here.")).hint(hint));
     };
     Received::read_record(call, &path, schemas, Accept::Unfinished).map_err(|rejected| unknown(&path, rejected))
 }
