@@ -59,6 +59,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
         refuse_other(call, &earlier, &earlier_found, &names)?;
         return Ok(earlier);
     }
+    clone::refuse_last(&server, &earlier.run, &earlier.live_clones())?;
     let leftovers: Vec<String> = earlier_found.into_keys().collect();
     let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
     let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
@@ -182,13 +183,18 @@ fn act(
     Ok(())
 }
 
-/// Removes the copies and takes the blocks off.
+/// Removes the copies and takes the blocks off. Where something stays, so does the record.
 fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &BTreeSet<String>, mut failure: Failure) -> Failure {
-    match clone::undo(call, &server.for_undo(call), &set.live_clones(), theirs) {
-        Ok(()) => {
+    match clone::undo(call, &server.for_undo(call), &set.run.clone(), (&set.live_clones(), theirs), &mut failure) {
+        Ok(last) => {
+            let is_last = |one: &CopiedIndex| last.contains(&one.copy);
             set.set_all(CopyState::Removed);
+            set.indices.iter_mut().filter(|one| is_last(one)).for_each(|one| one.state = CopyState::InProgress);
             call.effects().undone();
-            return record::remove(call, failure);
+            if last.is_empty() {
+                return record::remove(call, failure);
+            }
+            record::write_end(call, &set.run, "clone", set);
         }
         Err(error) => {
             failure.causes.push(format!("What was begun could not be taken back: {error}"));

@@ -105,9 +105,13 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
             report_swap(&mut restored, swapped, copies);
             Ok(restored)
         }
-        Ended::Undone(failure) => {
+        Ended::Undone(failure, last) => {
             record::write_end(call, &copies.run, copies.step(), copies);
             let failure = take_back(copies, failure);
+            if !last.is_empty() {
+                // It removes them.
+                record::write_end(call, &copies.run, copies.step(), copies);
+            }
             report_copies(&mut restored, copies);
             Err(Stopped::with(failure, restored))
         }
@@ -146,7 +150,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
         call.check().and_then(|()| match swap::execute(call, &chosen.server, &mut swapped) {
             Ended::Finished => Ok(()),
             // Its plan may be what fails.
-            Ended::Undone(failure) => Err(phases::unfinished(&swapped.run, failure)),
+            Ended::Undone(failure, _) => Err(phases::unfinished(&swapped.run, failure)),
             Ended::Unfinished(failure) => Err(failure),
         })
     };

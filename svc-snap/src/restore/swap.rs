@@ -32,8 +32,8 @@ const REFUSED: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finished,
-    /// It failed before its exchange, and what is live is as it was.
-    Undone(Failure),
+    /// It failed before its exchange, and what is live is as it was; with the copies that may be the last ones, and stay.
+    Undone(Failure, Vec<String>),
     /// It failed, and the same command finishes it.
     Unfinished(Failure),
 }
@@ -43,15 +43,15 @@ struct Swap<'a> {
     server: &'a Server,
 }
 
-/// Records the plan, carries it out, and records how it ended. A signal does not interrupt it; the time limit does, before the exchange.
+/// Records the plan, carries it out, and records how it ended. A signal or the time limit interrupts it before the exchange only.
 pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> Ended {
     if let Err(failure) = record::write(call, &swapped.run, "swap", swapped)
         && !matches!(phase(server, swapped), Ok(Phase::Exchanged))
     {
-        return Ended::Undone(failure);
+        return Ended::Undone(failure, Vec::new());
     }
     let ended = Swap { call, server }.run(swapped);
-    if !matches!(ended, Ended::Undone(_)) {
+    if !matches!(ended, Ended::Undone(..)) {
         record::write_end(call, &swapped.run, "swap", swapped);
     }
     ended
@@ -94,17 +94,13 @@ impl Swap<'_> {
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
-        let limit = || match self.call.deadline().passed() {
-            true => Err(Failure::timeout("timeout", "The swap did not come to its exchange within the time limit.")),
-            false => Ok(()),
-        };
-        clone::make(self.call, self.server, &live_clones(swapped), theirs, limit)?;
+        clone::make(self.call, self.server, &live_clones(swapped), theirs, || self.call.check())?;
         // They may have lost a shard since they were verified, and what is live is all there is then.
         let found = get_indices(self.server, swapped.names())?;
         checks::refuse_writable(swapped, &found)?;
         let sources: Vec<&SwapSource> = swapped.with_source().map(|(_, source)| source).collect();
         checks::refuse_unsound(self.server, &sources, &found)?;
-        limit()?;
+        self.call.check()?;
         Act::Aliases(exchange_actions(swapped, &found)).send(self.call, self.server)
     }
 
@@ -116,24 +112,28 @@ impl Swap<'_> {
         auto_create: Option<Change<'_>>,
         mut failure: Failure,
     ) -> Ended {
-        let is_known = failure.code != "outcome_unknown" && phase(self.server, swapped).is_ok_and(|phase| phase == Phase::Before);
+        let server = &self.server.for_undo(self.call);
+        let is_known = failure.code != "outcome_unknown" && phase(server, swapped).is_ok_and(|phase| phase == Phase::Before);
         if !is_known {
             auto_create.iter().for_each(|_| lasting(self.call));
             self.read_states(swapped);
             return Ended::Unfinished(unfinished(&swapped.run, failure));
         }
-        let ended = clone::undo(self.call, self.server, &live_clones(swapped), theirs);
+        let ended = clone::undo(self.call, server, &swapped.run, (&live_clones(swapped), theirs), &mut failure);
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         self.read_states(swapped);
-        if let Err(left) = ended {
-            failure.causes.push(format!("What the swap had begun could not be undone: {left}"));
-            return Ended::Unfinished(unfinished(&swapped.run, failure));
-        }
+        let last = match ended {
+            Ok(last) => last,
+            Err(left) => {
+                failure.causes.push(format!("What the swap had begun could not be undone: {left}"));
+                return Ended::Unfinished(unfinished(&swapped.run, failure));
+            }
+        };
         self.call.effects().undone();
         if failure.hint.is_none() {
             failure.hint = Some("What is live is as it was; when that is fixed, run the same command again.".to_owned());
         }
-        Ended::Undone(failure)
+        Ended::Undone(failure, last)
     }
 
     /// Phases 4 and 5, tried again whatever fails: there is no way back any more.
