@@ -86,6 +86,11 @@ fn copy_of_index_that_vanished_stays_until_discarded() {
             sandbox.from(&["swap"], &failed).fails(2, "name_in_use").unchanged();
             assert_eq!(sandbox.copies(), left);
         }
+        if step == "swap" {
+            // What it does not name stays, and can still be discarded.
+            sandbox.from(&["discard"], &document).ok().changed();
+            assert_eq!(sandbox.copies(), [copy]);
+        }
         sandbox.run(&["discard", "--run", &run]).ok().changed();
         assert_eq!(sandbox.copies(), [""; 0], "{step}");
         if n < 3 {

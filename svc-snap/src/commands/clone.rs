@@ -54,13 +54,16 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     if earlier.indices.iter().any(is_outside) {
         return Err(record::in_use(call.run_id()).into());
     }
-    let earlier_found = get_indices(&server, earlier.names())?;
+    let live_names = earlier.indices.iter().map(|one| one.index.as_str());
+    let earlier_found = get_indices(&server, earlier.names().into_iter().chain(live_names))?;
     if !earlier.indices.is_empty() && earlier.is_verified() {
         refuse_other(call, &earlier, &earlier_found, &names)?;
         return Ok(earlier);
     }
-    clone::refuse_last(&server, &earlier.run, &earlier.live_clones())?;
-    let leftovers: Vec<String> = earlier_found.into_keys().collect();
+    // What another client has removed since may be in its copy alone.
+    guard::refuse_in_use("the copies", &clone::last_copies(&earlier.live_clones(), &earlier_found))?;
+    let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name));
+    let leftovers: Vec<String> = leftovers.map(str::to_owned).collect();
     let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
     let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
     let mut in_use = get_indices(&server, cloned.names())?;

@@ -100,7 +100,9 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         guard::refuse_outside(&args.scope.scope, &unopened)?;
         names.extend(unopened.into_iter().cloned());
     }
-    clear(args, call, &server, &run, &names, recorded.as_ref().filter(|one| !is_set || matches!(one, Begun::Copies(_))))
+    // As long as there is more of the run, so is its record.
+    let has_more = matches!(recorded, Some(Begun::Swapped(_))) || all.iter().any(|name| is_ours(&name) && !names.contains(name));
+    clear(args, call, &server, &run, &names, recorded.as_ref().filter(|_| !is_set || !has_more))
 }
 
 /// Removes the copies of these names, and the record of their run, where there is one.

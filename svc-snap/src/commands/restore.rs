@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use svc_step::effects::Changed;
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped};
 
 use crate::guard;
@@ -105,11 +106,11 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
             report_swap(&mut restored, swapped, copies);
             Ok(restored)
         }
-        Ended::Undone(failure, last) => {
+        Ended::Undone(failure) => {
             record::write_end(call, &copies.run, copies.step(), copies);
             let failure = take_back(copies, failure);
-            if !last.is_empty() {
-                // It removes them.
+            // By the record a discard finds what had to stay.
+            if call.effects().changed() != Changed::No {
                 record::write_end(call, &copies.run, copies.step(), copies);
             }
             report_copies(&mut restored, copies);
@@ -150,7 +151,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
         call.check().and_then(|()| match swap::execute(call, &chosen.server, &mut swapped) {
             Ended::Finished => Ok(()),
             // Its plan may be what fails.
-            Ended::Undone(failure, _) => Err(phases::unfinished(&swapped.run, failure)),
+            Ended::Undone(failure) => Err(phases::unfinished(&swapped.run, failure)),
             Ended::Unfinished(failure) => Err(failure),
         })
     };

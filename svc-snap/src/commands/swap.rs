@@ -94,12 +94,12 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     left.put_back(call, &server);
     let ended = match (ended, kind) {
         (Ended::Finished, _) => Ok(()),
-        (Ended::Undone(failure, _), Task::Begin(before)) => {
+        (Ended::Undone(failure), Task::Begin(before)) => {
             before.write_end(call);
             Err(failure)
         }
         // Its plan is an earlier call's, and may be what fails.
-        (Ended::Undone(failure, _), _) => Err(phases::unfinished(run.as_str(), failure)),
+        (Ended::Undone(failure), _) => Err(phases::unfinished(run.as_str(), failure)),
         (Ended::Unfinished(failure), _) => Err(failure),
     };
     Stopped::ended(ended, swapped)

@@ -230,16 +230,9 @@ pub(crate) fn undo(
 }
 
 /// The copies of indices that are not there any more.
-fn last_copies(all: &[LiveClone<'_>], found: &Found) -> Vec<String> {
+pub(crate) fn last_copies(all: &[LiveClone<'_>], found: &Found) -> Vec<String> {
     let lost = all.iter().filter(|one| one.live(found).is_none() && one.has_copy(found));
     lost.filter_map(|one| one.copy).map(str::to_owned).collect()
-}
-
-/// Refuses to remove such copies of an earlier call of the run (3).
-pub(crate) fn refuse_last(server: &Server, run: &str, all: &[LiveClone<'_>]) -> Result<(), Failure> {
-    let message = "Another client has removed or replaced what these are copies of, and they may be the last ones";
-    let hint = format!("Pass another --run-id; svc-snap discard --run {run} removes them, if they are not needed.");
-    refuse_any("name_in_use", message, &last_copies(all, &get_all(server, all)?), &hint)
 }
 
 /// A request for several indices that the server refuses may be granted to each but one.

@@ -18,11 +18,11 @@ use svc_step::{Action, Call, Failure, Status};
 
 use crate::client::{Server, passes};
 use crate::index::act::{give, remove_index};
-use crate::index::clone::{again, is_refusal, same_count, wait_complete};
-use crate::index::{Act, Found, Index, IndexMetadata, clone, counts, get_indices, policy};
+use crate::index::clone::{LiveClone, again, is_refusal, same_count, wait_complete};
+use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
 use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
-use crate::restore::{auto_create, checks, conflicts, record};
+use crate::restore::{auto_create, checks, record};
 use crate::temporary::{Change, lasting};
 
 /// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
@@ -32,8 +32,8 @@ const REFUSED: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) enum Ended {
     Finished,
-    /// It failed before its exchange, and what is live is as it was; with the copies that may be the last ones, and stay.
-    Undone(Failure, Vec<String>),
+    /// It failed before its exchange, and what is live is as it was.
+    Undone(Failure),
     /// It failed, and the same command finishes it.
     Unfinished(Failure),
 }
@@ -48,10 +48,10 @@ pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> En
     if let Err(failure) = record::write(call, &swapped.run, "swap", swapped)
         && !matches!(phase(server, swapped), Ok(Phase::Exchanged))
     {
-        return Ended::Undone(failure, Vec::new());
+        return Ended::Undone(failure);
     }
     let ended = Swap { call, server }.run(swapped);
-    if !matches!(ended, Ended::Undone(..)) {
+    if !matches!(ended, Ended::Undone(_)) {
         record::write_end(call, &swapped.run, "swap", swapped);
     }
     ended
@@ -122,18 +122,15 @@ impl Swap<'_> {
         let ended = clone::undo(self.call, server, &swapped.run, (&live_clones(swapped), theirs), &mut failure);
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         self.read_states(swapped);
-        let last = match ended {
-            Ok(last) => last,
-            Err(left) => {
-                failure.causes.push(format!("What the swap had begun could not be undone: {left}"));
-                return Ended::Unfinished(unfinished(&swapped.run, failure));
-            }
-        };
+        if let Err(left) = ended {
+            failure.causes.push(format!("What the swap had begun could not be undone: {left}"));
+            return Ended::Unfinished(unfinished(&swapped.run, failure));
+        }
         self.call.effects().undone();
         if failure.hint.is_none() {
             failure.hint = Some("What is live is as it was; when that is fixed, run the same command again.".to_owned());
         }
-        Ended::Undone(failure, last)
+        Ended::Undone(failure)
     }
 
     /// Phases 4 and 5, tried again whatever fails: there is no way back any more.
@@ -152,7 +149,7 @@ impl Swap<'_> {
             return Ok(());
         }
         refuse_stuck(swapped, &found)?;
-        let cloned_away = conflicts::clone_away(self.call, self.server, swapped, &found)?;
+        let cloned_away = clone_away(self.call, self.server, swapped, &found)?;
         // Right behind the removal of what clients made there.
         let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || cloned_away.contains(&item.index);
         let free = swapped.with_source().filter(|(item, _)| is_free(item));
@@ -238,6 +235,34 @@ impl Swap<'_> {
             set_states(swapped, &found);
         }
     }
+}
+
+/// Clones indices that clients made under live names since the exchange to names of their own, and removes them. Gives their names.
+fn clone_away(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found) -> Result<BTreeSet<String>, Failure> {
+    let is_external = |item: &&SwapIndex| item.source.is_some() && !swapped.is_marked(found, &item.index);
+    let conflict = |item: &SwapIndex| {
+        let live = found.get(&item.index)?;
+        Some((item.index.clone(), live, copies::conflict(&swapped.previous_name(&item.index), &live.uuid)))
+    };
+    let conflicts: Vec<(String, &Index, String)> = swapped.indices.iter().filter(is_external).filter_map(conflict).collect();
+    if conflicts.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let names: Vec<&str> = conflicts.iter().map(|(name, ..)| name.as_str()).collect();
+    wait_complete(server, &names, || Ok(()))?;
+    let clones =
+        conflicts.iter().map(|(index, live, copy)| LiveClone { index, uuid: &live.uuid, copy: Some(copy), was: &live.metadata });
+    clone::make(call, server, &clones.collect::<Vec<_>>(), &mut BTreeSet::new(), || Ok(()))?;
+    // Before the removal: its answer may be lost.
+    for (name, _, copy) in &conflicts {
+        let message = format!("While {name} was not there, a client created an index of that name; it is now {copy}.");
+        call.review("name_in_use", message);
+        let item = swapped.indices.iter_mut().find(|item| item.index == *name && !item.conflicts.contains(copy));
+        item.into_iter().for_each(|item| item.conflicts.push(copy.clone()));
+    }
+    record::write_end(call, &swapped.run, "swap", swapped);
+    Act::Aliases(names.iter().map(|name| remove_index(name)).collect()).send(call, server)?;
+    Ok(conflicts.into_iter().map(|(name, ..)| name).collect())
 }
 
 fn refuse_stuck(swapped: &Swapped, found: &Found) -> Result<(), Failure> {
