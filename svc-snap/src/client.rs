@@ -2,13 +2,11 @@
 //! for), `attempt` (neither); the paths of its requests, and what is read of its answers by JSON pointers (RFC 6901).
 
 pub(crate) mod auth;
-mod busy;
 pub(crate) mod errors;
 mod server;
 mod tls;
 
 pub(crate) use self::auth::Connection;
-pub(crate) use self::busy::{MOMENT, is_busy, passes, retry_while_busy};
 pub(crate) use self::server::{Product, Server, continues_by_itself};
 
 use std::io::Read;
@@ -20,6 +18,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use svc_step::deadline::Deadline;
 use svc_step::effects::Attempt;
+use svc_step::poll::retry;
 use svc_step::watch::Watch;
 use svc_step::work::{Lost, Work};
 use svc_step::{Call, Failure, Secret, Status};
@@ -41,6 +40,8 @@ const LONGEST: Duration = Duration::from_secs(6 * 60 * 60);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Every request is given this much even then: a server that answers is never interrupted between two of them.
 const LEAST: Duration = Duration::from_secs(1);
+/// For how long a server is asked again that is busy only for a moment.
+pub(crate) const MOMENT: Duration = Duration::from_secs(20);
 /// How often signals and the time limit are checked while a request runs.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -313,6 +314,21 @@ pub(crate) fn failed(call: &Call, attempt: Attempt<'_>, RequestError { failure, 
         .hint(format!("Run the same command again, with --run-id {}: it finds out how things stand.", call.run_id()))
         .cause(failure.message);
     failure.causes.into_iter().fold(lost, Failure::cause)
+}
+
+/// Asks a server again for so long that is too busy. A request whose answer was lost has another failure, and is not sent again.
+pub(crate) fn retry_while_busy<T>(call: &Call, time: Duration, ask: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    retry(|failure| is_busy(failure).then_some(time), |time| call.pause(time), ask)
+}
+
+/// Whether the server is busy, or cannot answer at the moment: the request was surely not begun.
+pub(crate) fn is_busy(failure: &Failure) -> bool {
+    failure.code == "server_busy"
+}
+
+/// Whether it may pass by itself: the server is busy, restarting or not reached.
+pub(crate) fn passes(failure: &Failure) -> bool {
+    failure.status == Status::Unavailable || failure.code == "outcome_unknown"
 }
 
 /// Everything but what RFC 3986 calls unreserved, `*` and `,`, which servers read the same either way and which are plainer to read.

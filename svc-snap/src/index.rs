@@ -6,7 +6,6 @@ pub(crate) mod copies;
 pub(crate) mod metadata;
 pub(crate) mod policy;
 pub(crate) mod select;
-pub(crate) mod stream;
 
 pub(crate) use self::act::Act;
 pub(crate) use self::metadata::IndexMetadata;
@@ -18,7 +17,7 @@ use serde_json::{Map, Value, json};
 use svc_step::line_secrets::sentence_without_secrets;
 use svc_step::{Failure, Status};
 
-use crate::client::{Server, list, members, number, path};
+use crate::client::{Server, list, members, number, path, text};
 
 /// What the server shows of one index.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -63,6 +62,45 @@ pub(crate) fn get_indices<T: AsRef<str>>(server: &Server, names: impl IntoIterat
     Ok(found)
 }
 
+/// What the server shows of one data stream.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Stream {
+    /// The index template that it needs for its next index; `None` where it has none, or the server does not say.
+    pub template: Option<String>,
+    pub backing: Vec<String>,
+    pub aliases: BTreeMap<String, Map<String, Value>>,
+}
+
+/// Gets the data streams of these names; one that is not there is not in the answer.
+pub(crate) fn get_streams(server: &Server, names: &[String]) -> Result<BTreeMap<String, Stream>, Failure> {
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let select::Names { backing, .. } = select::names(server)?;
+    let mut found = BTreeMap::new();
+    for (name, backing) in backing.into_iter().filter(|(name, _)| names.contains(name)) {
+        // OpenSearch takes the name for that of an index here, and says that there is none.
+        let aliases = server.find(&path(&[&name, "_alias"]))?.unwrap_or_default();
+        let aliases = aliases.get(&name).and_then(|stream| stream.get("aliases")).into_iter().flat_map(members);
+        let stream = Stream {
+            template: template(server, &name)?,
+            backing,
+            aliases: aliases.filter_map(|(alias, value)| Some((alias.clone(), value.as_object()?.clone()))).collect(),
+        };
+        found.insert(name, stream);
+    }
+    Ok(found)
+}
+
+/// Of `GET /_data_stream/<name>`; `None` where the server does not serve it.
+fn template(server: &Server, name: &str) -> Result<Option<String>, Failure> {
+    match server.get(&path(&["_data_stream", name])) {
+        Ok(found) => Ok(text(&found, "/data_streams/0/template").map(str::to_owned)),
+        Err(failure) if matches!(failure.status, Status::Failed | Status::NotFound | Status::Usage) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
 /// Refuses (3) where there are such names, and names all of them.
 pub(crate) fn refuse_any<T: AsRef<str>>(code: &str, message: &str, names: &[T], hint: &str) -> Result<(), Failure> {
     if names.is_empty() {
@@ -80,6 +118,65 @@ pub(crate) fn list_of<T: AsRef<str>>(names: &[T]) -> String {
 pub(crate) fn incomplete<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&'a str>, Failure> {
     let found = get_indices(server, names)?;
     Ok(names.iter().copied().filter(|name| found.get(*name).is_some_and(|index| !index.complete)).collect())
+}
+
+/// Of so many shards the server is asked which of its rules forbid them: one rule forbids most of them.
+const EXPLAINED: usize = 3;
+
+/// Refuses to wait for copies where the server says that no node may take one of their shards (7), with its reasons.
+pub(crate) fn refuse_unplaced(server: &Server, copies: &[&str]) -> Result<(), Failure> {
+    let left = incomplete(server, copies)?;
+    for names in portions(&left) {
+        let state = path(&["_cluster", "state", "routing_table", &list_of(&names)]);
+        let status = server.get(&(state + "?filter_path=routing_table.indices.*.shards.*.unassigned_info.allocation_status"))?;
+        if status.to_string().contains("deciders_no") {
+            return Err(no_place(server, Status::Invalid, "indices_red", &left));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn no_place<T: AsRef<str>>(server: &Server, status: Status, code: &str, names: &[T]) -> Failure {
+    let failure = Failure::new(status, code, format!("No node takes the shards of {}.", list_of(names).replace(',', ", ")))
+        .hint("The causes say which setting or disk forbids it: change that, and run the same command again.");
+    unassigned(server, names).into_iter().fold(failure, Failure::cause)
+}
+
+/// Why primary shards of these indices are not started, as far as the server answers.
+pub(crate) fn unassigned<T: AsRef<str>>(server: &Server, names: &[T]) -> Vec<String> {
+    let mut why = Vec::new();
+    for names in portions(names) {
+        let shards = path(&["_cat", "shards", &list_of(&names)]);
+        let shown = "?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details";
+        let Ok(Some(Value::Array(shards))) = server.find(&(shards + shown)) else { continue };
+        for shard in &shards {
+            let says = |pointer: &str| text(shard, pointer).unwrap_or_default();
+            if says("/state") != "STARTED" && says("/prirep") == "p" {
+                let (index, number) = (says("/index"), says("/shard"));
+                let rules = if why.len() < EXPLAINED { explained(server, index, number) } else { String::new() };
+                let reason = format!("{} {} {rules}", says("/unassigned.reason"), innermost(says("/unassigned.details")));
+                why.push(format!("{index} shard {number}: {}", sentence_without_secrets(&reason)));
+            }
+        }
+    }
+    why
+}
+
+/// The rules by which nodes do not take a shard, each once.
+fn explained(server: &Server, index: &str, shard: &str) -> String {
+    let body = json!({"index": index, "shard": shard.parse::<u64>().unwrap_or(0), "primary": true});
+    let answer = server.post("/_cluster/allocation/explain", Some(&body)).unwrap_or_default();
+    let deciders = list(&answer, "/node_allocation_decisions").flat_map(|node| list(node, "/deciders"));
+    let mut rules: Vec<&str> = deciders.filter_map(|rule| text(rule, "/explanation")).collect();
+    rules.dedup();
+    rules.join("; ").chars().take(800).collect()
+}
+
+/// The innermost of the server's nested reasons, without its stack trace.
+fn innermost(details: &str) -> String {
+    let reasons = details.split("; nested: ").flat_map(|part| part.split("\nCaused by: "));
+    let last = reasons.filter(|part| part.contains("Exception")).last().unwrap_or(details);
+    last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
 }
 
 /// How many documents an index holds; every shard must answer (7).
@@ -182,6 +279,14 @@ mod tests {
         let counted = |successful, failed| super::counted(&json!({"count": 7, "_shards": shards(successful, failed)}));
         assert_eq!((counted(3, 0), counted(2, 0), counted(2, 1)), (Some(7), None, None));
         assert_eq!(super::counted(&Value::Null), None);
+    }
+
+    #[test]
+    fn innermost_cause_is_found_in_both_error_formats() {
+        let nested = "failed shard on node [n]: failed recovery, failure RecoveryFailedException[x]; nested: CorruptIndexException[checksum failed]; ";
+        assert_eq!(innermost(nested), "CorruptIndexException[checksum failed];");
+        let trace = "failed recovery, failure a.RecoveryFailedException: x\n\tat a.B(C.java:1)\nCaused by: org.CorruptIndexException: verification failed\n\tat d.E";
+        assert_eq!(innermost(trace), "org.CorruptIndexException: verification failed");
     }
 
     #[test]

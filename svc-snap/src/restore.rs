@@ -4,7 +4,6 @@
 mod auto_create;
 pub(crate) mod capacity;
 mod checks;
-mod conflicts;
 #[cfg(test)]
 mod fixtures;
 pub(crate) mod in_place;

@@ -153,6 +153,12 @@ impl Received {
         self.envelope.ok
     }
 
+    /// The refusal of a document that failed (2), for a step that takes such documents of other steps; it repeats its error.
+    #[must_use]
+    pub fn refusal(&self) -> Failure {
+        repeat(self.envelope.clone())
+    }
+
     /// `<tool>.<step>/<major>`.
     #[must_use]
     pub fn schema(&self) -> &str {

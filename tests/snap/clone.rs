@@ -1,5 +1,7 @@
 //! `svc-snap clone`: a copy of the live indices; and copies without a record.
 
+use std::time::Duration;
+
 use svc_tests::prelude::*;
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
@@ -47,8 +49,76 @@ fn clone_is_swapped_in_then_back_then_discarded() {
     let back = sandbox.from(&["swap"], &swapped).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
     unused().refused("name_in_use").unchanged();
+    sandbox.resuming(&["discard"], &back).env("SVC_INDICES", "other-*").run().refused("options_invalid").unchanged();
     sandbox.from(&["discard"], &back).ok().changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), upgraded));
+}
+
+/// What was cloned from it may be all that is left.
+#[test]
+fn copy_of_index_that_vanished_stays_until_discarded() {
+    let sandbox = Sandbox::new("vanish");
+    let [a, b] = ["a", "b"].map(|name| sandbox.simple(name, 3));
+    let created = sandbox.create("s1");
+    for (n, step) in ["clone", "swap", "restore", "clone", "clone"].into_iter().enumerate() {
+        let run = run_id(80 + n);
+        let document = if step == "swap" { sandbox.from(&["stage", "--run-id", &run], &created).ok() } else { created.clone() };
+        let tool = || match step {
+            "clone" => sandbox.tool(&[step, "--run-id", &run]),
+            _ => sandbox.resuming(&[step, "--run-id", &run], &document),
+        };
+        let copies = sandbox.copies();
+        // Once its copy is complete, or while another index is still to be cloned.
+        let at = if n == 4 { format!("/{b}/_clone/") } else { "/_refresh".to_owned() };
+        let gate = sandbox.gate().close_before(&at, 1);
+        let held = gate.hold(tool());
+        sandbox.ask("DELETE", &format!("/{a}"), None);
+        if n == 3 {
+            sandbox.simple("a", 1);
+        }
+        gate.open();
+        let copy = format!("svc-{}-{run}-{a}", if step == "clone" { step } else { "before" });
+        let failed = held.wait().fails(1, "name_in_use").changed().warns_of("not_removed", &copy);
+        let failed = failed.error_has(&["removed or replaced", &a, &format!("discard --run {run}")]);
+        let mut left = [copies, vec![copy.clone()]].concat();
+        left.sort();
+        assert_eq!((sandbox.copies(), sandbox.blocks(&b)), (left.clone(), Vec::new()), "{step}");
+        if n < 4 {
+            assert_eq!(sandbox.count(&copy), 3, "{step}");
+        }
+        if step == "clone" {
+            tool().run().refused("name_in_use").unchanged().error_has(&[&copy]);
+            sandbox.from(&["swap"], &failed).fails(2, "name_in_use").unchanged();
+            assert_eq!(sandbox.copies(), left);
+        }
+        if step == "swap" {
+            // What it does not name stays, and can still be discarded.
+            sandbox.from(&["discard"], &document).ok().changed();
+            assert_eq!(sandbox.copies(), [copy]);
+        }
+        sandbox.run(&["discard", "--run", &run]).ok().changed();
+        assert_eq!(sandbox.copies(), [""; 0], "{step}");
+        if n == 3 {
+            sandbox.ask("DELETE", &format!("/{a}"), None);
+        }
+        sandbox.simple("a", 3);
+    }
+}
+
+#[test]
+fn copy_that_no_node_takes_is_undone_at_once() {
+    let (sandbox, docs, created) = Sandbox::saved("unplaced");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let nobody = json!({"index.routing.allocation.require._name": "nobody"});
+    sandbox.ask("PUT", &format!("/{docs}/_settings"), Some(nobody));
+    let of_nobody = sandbox.create("s2");
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    for (step, document) in [("clone", None), ("swap", Some(&staged)), ("restore", Some(&created)), ("stage", Some(&of_nobody))] {
+        let tool = document.map_or_else(|| sandbox.tool(&[step]), |document| sandbox.resuming(&[step], document));
+        let failed = tool.limit(Duration::from_secs(60)).run().fails(7, "indices_red").unchanged();
+        failed.error_has(&["No node takes the shards of", &docs, "nobody"]);
+        assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{step}");
+    }
 }
 
 #[test]

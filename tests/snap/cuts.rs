@@ -369,18 +369,24 @@ fn server_away_after_exchange_is_waited_for() {
 }
 
 #[test]
-fn swap_is_finished_despite_sigterm() {
+fn signal_undoes_swap_before_exchange_and_not_after() {
     let sandbox = Sandbox::new("finish");
     let (created, before) = six(&sandbox, "");
+    let upgraded = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
-    let gate = sandbox.gate().close_on("/_clone/", Side::After);
-    let held = gate.hold(sandbox.resuming(&["swap"], &staged));
-    for (step, document) in [("swap", &staged), ("restore", &created)] {
-        sandbox.from(&[step], document).fails(8, "locked").unchanged();
-    }
-    held.signal(Signal::SIGTERM);
-    gate.open();
-    let ran = held.wait().fails(143, "interrupted").changed();
-    assert_eq!(ran.states(), ["new"; 6]);
-    assert_eq!(sandbox.content(), before);
+    let copies = sandbox.copies();
+    let ended = |at: &str| {
+        let gate = sandbox.gate().close_on(at, Side::After);
+        let held = gate.hold(sandbox.resuming(&["swap"], &staged));
+        for (step, document) in [("swap", &staged), ("restore", &created)] {
+            sandbox.from(&[step], document).fails(8, "locked").unchanged();
+        }
+        held.signal(Signal::SIGTERM);
+        gate.open();
+        held.wait().fails(143, "interrupted")
+    };
+    let undone = ended("/_clone/").unchanged();
+    assert_eq!((undone.states(), sandbox.content(), sandbox.copies()), (vec!["old".to_owned(); 6], upgraded, copies));
+    let finished = ended("/_aliases").changed();
+    assert_eq!((finished.states(), sandbox.content()), (vec!["new".to_owned(); 6], before));
 }

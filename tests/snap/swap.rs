@@ -123,6 +123,9 @@ fn exact_swap_keeps_surplus_index_as_previous() {
     assert_eq!(sandbox.content(), before);
     assert_eq!(swapped.states(), ["new", "absent"]);
     assert_eq!(sandbox.copies().len(), 2);
+    // What it has staged is live, and the way back is the swap's.
+    sandbox.from(&["discard"], &staged).ok().unchanged();
+    assert_eq!(sandbox.copies().len(), 2);
     let run = staged.result()["run"].as_str().unwrap();
     sandbox.run(&["swap", "--run", run]).ok().unchanged();
     sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();

@@ -61,6 +61,22 @@ fn corrupt_snapshot_fails_stage_and_restore() {
 }
 
 #[test]
+fn stage_names_copies_that_another_client_removed_or_closed() {
+    let (sandbox, live, created) = Sandbox::saved("taken");
+    for (method, path) in [("DELETE", ""), ("POST", "/_close")] {
+        let gate = sandbox.gate().close_on("/_restore", Side::After);
+        let held = gate.hold(sandbox.resuming(&["stage"], &created));
+        let copy = wait::until("the copy", wait::HANG, || sandbox.copies().pop()).unwrap();
+        sandbox.ask("GET", &format!("/_cluster/health/{copy}?wait_for_status=green&timeout=30s"), None);
+        sandbox.ask(method, &format!("/{copy}{path}"), None);
+        gate.open();
+        let failed = held.wait().refused("name_in_use").unchanged().error_has(&["removed or closed", &copy]);
+        sandbox.from(&["swap"], &failed).fails(2, "name_in_use").unchanged();
+        assert_eq!(sandbox.names(), [live.as_str()]);
+    }
+}
+
+#[test]
 fn missing_invalid_or_out_of_scope_input_is_refused() {
     let (sandbox, live, created) = Sandbox::saved("bad");
     let staged = sandbox.from(&["stage"], &created).ok();
@@ -377,14 +393,14 @@ fn stage_that_no_node_allocates_leaves_nothing() {
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
     // The server gives up at once, or lets the shards wait for ever.
-    let forbidden = ("enable", json!("none"), 7, "indices_red");
-    let throttled = ("node_initial_primaries_recoveries", json!(0), 6, "timeout");
-    for (name, value, status, code) in [forbidden, throttled] {
+    let forbidden = ("enable", json!("none"), 7, "indices_red", "no allocations are allowed");
+    let throttled = ("node_initial_primaries_recoveries", json!(0), 6, "timeout", "recoveries");
+    for (name, value, status, code, why) in [forbidden, throttled] {
         let name = format!("cluster.routing.allocation.{name}");
         set(&sandbox, &name, value);
         let ended = sandbox.from(&["stage"], &created);
         set(&sandbox, &name, Value::Null);
-        ended.fails(status, code).unchanged().error_has(&["No node takes the shards of", &docs, "allocation/explain"]);
+        ended.fails(status, code).unchanged().error_has(&["No node takes the shards of", &docs, why]);
         assert_eq!(sandbox.names(), [docs.as_str()]);
     }
 }

@@ -54,12 +54,16 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     if earlier.indices.iter().any(is_outside) {
         return Err(record::in_use(call.run_id()).into());
     }
-    let earlier_found = get_indices(&server, earlier.names())?;
+    let live_names = earlier.indices.iter().map(|one| one.index.as_str());
+    let earlier_found = get_indices(&server, earlier.names().into_iter().chain(live_names))?;
     if !earlier.indices.is_empty() && earlier.is_verified() {
         refuse_other(call, &earlier, &earlier_found, &names)?;
         return Ok(earlier);
     }
-    let leftovers: Vec<String> = earlier_found.into_keys().collect();
+    // What another client has removed since may be in its copy alone.
+    guard::refuse_in_use("the copies", &clone::last_copies(&earlier.live_clones(), &earlier_found))?;
+    let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name));
+    let leftovers: Vec<String> = leftovers.map(str::to_owned).collect();
     let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
     let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
     let mut in_use = get_indices(&server, cloned.names())?;
@@ -182,13 +186,18 @@ fn act(
     Ok(())
 }
 
-/// Removes the copies and takes the blocks off.
+/// Removes the copies and takes the blocks off. Where something stays, so does the record.
 fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &BTreeSet<String>, mut failure: Failure) -> Failure {
-    match clone::undo(call, &server.for_undo(call), &set.live_clones(), theirs) {
-        Ok(()) => {
+    match clone::undo(call, &server.for_undo(call), &set.run.clone(), (&set.live_clones(), theirs), &mut failure) {
+        Ok(last) => {
+            let is_last = |one: &CopiedIndex| last.contains(&one.copy);
             set.set_all(CopyState::Removed);
+            set.indices.iter_mut().filter(|one| is_last(one)).for_each(|one| one.state = CopyState::InProgress);
             call.effects().undone();
-            return record::remove(call, failure);
+            if last.is_empty() {
+                return record::remove(call, failure);
+            }
+            record::write_end(call, &set.run, "clone", set);
         }
         Err(error) => {
             failure.causes.push(format!("What was begun could not be taken back: {error}"));

@@ -75,21 +75,24 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         phases::refuse_unfinished(&server, swapped)?;
     }
     let all: Vec<String> = select::names(&server)?.indices;
-    let named: BTreeSet<&str> = [&given, &recorded].into_iter().flatten().flat_map(Begun::copies).collect();
+    // The way back from a swap is not removed by the document of what it has made live.
+    let is_set = args.given.run().is_none() && matches!(given, Some(Begun::Copies(_)));
+    let known = || [&given, &recorded].into_iter().take(if is_set { 1 } else { 2 }).flatten();
+    guard::refuse_outside(&args.scope.scope, known().flat_map(Begun::live_names))?;
     // Two services may have been given the same run id.
     let is_ours = |name: &&String| {
         copies::is_copy_of(name, run.as_str(), |index| args.scope.scope.contains(index))
             && copies::run_of(name, &all).is_none_or(|other| other == run.as_str())
     };
-    let mut names: BTreeSet<String> = all.iter().filter(is_ours).cloned().collect();
+    let mut names: BTreeSet<String> = all.iter().filter(is_ours).filter(|_| !is_set).cloned().collect();
     if given.is_none() {
         refuse_last(&run, &names, &all)?;
     } else {
         // One that the run says nothing of, and that is of no live index, may be a copy of another run: of `r-2` and not of `r`.
-        let is_live = |index: &str| all.iter().any(|live| live == index);
-        names.retain(|name| copies::is_copy_of(name, run.as_str(), is_live));
+        let of: BTreeSet<&str> = all.iter().map(String::as_str).chain(known().flat_map(Begun::live_names)).collect();
+        names.retain(|name| copies::is_copy_of(name, run.as_str(), |index| of.contains(index)));
     }
-    names.extend(named.into_iter().filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
+    names.extend(known().flat_map(Begun::copies).filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
     // What a killed restore has restored directly under a live name, and never opened.
     if let Some(Begun::Copies(set)) = &recorded {
         let found = get_indices(&server, set.names())?;
@@ -97,7 +100,9 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         guard::refuse_outside(&args.scope.scope, &unopened)?;
         names.extend(unopened.into_iter().cloned());
     }
-    clear(args, call, &server, &run, &names, recorded.as_ref())
+    // As long as there is more of the run, so is its record.
+    let has_more = matches!(recorded, Some(Begun::Swapped(_))) || all.iter().any(|name| is_ours(&name) && !names.contains(name));
+    clear(args, call, &server, &run, &names, recorded.as_ref().filter(|_| !is_set || !has_more))
 }
 
 /// Removes the copies of these names, and the record of their run, where there is one.

@@ -10,10 +10,9 @@ use svc_step::poll::{SOON, poll};
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::client::{Product, Server, list, members, text};
-use crate::index::{Patterns, Scope, ScopeArg, copies, select};
+use crate::index::{Patterns, Scope, ScopeArg, copies, select, unassigned};
 use crate::repository::RepositoryArg;
 use crate::restore::capacity::{Capacity, Level, NodeDisk};
-use crate::restore::verify;
 use crate::temporary::Left;
 use crate::{repository, snapshot};
 
@@ -105,7 +104,7 @@ pub(crate) fn run(args: &HealthArgs, call: &Call) -> StepResult<Health> {
     let message = format!("Indices of the service lack a primary shard: {}.", health.red_indices.join(", "));
     let mut failure = Failure::invalid("indices_red", message)
         .hint("GET /_cluster/allocation/explain says why; after a start, svc-snap health --wait waits for them.");
-    failure.causes = verify::unassigned(&server, &health.red_indices);
+    failure.causes = unassigned(&server, &health.red_indices);
     Err(Stopped::with(failure, health))
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use svc_step::effects::Changed;
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped};
 
 use crate::guard;
@@ -108,6 +109,10 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
         Ended::Undone(failure) => {
             record::write_end(call, &copies.run, copies.step(), copies);
             let failure = take_back(copies, failure);
+            // By the record a discard finds what had to stay.
+            if call.effects().changed() != Changed::No {
+                record::write_end(call, &copies.run, copies.step(), copies);
+            }
             report_copies(&mut restored, copies);
             Err(Stopped::with(failure, restored))
         }

@@ -83,7 +83,6 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
         return Ok(swapped);
     }
     let left = Left::find(call, &server, None)?;
-    // From here on a signal does not interrupt it.
     call.check().map_err(|failure| Stopped::with(failure, swapped.clone()))?;
     if let Task::Undo(before) = &kind {
         let ended = phases::take_back(call, &server, before, &mut swapped);
@@ -119,7 +118,7 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(
         (Begun::Copies(set), None) => {
             let not_swapped = "What was staged or cloned was never swapped, so there is no way back.";
             if !set.is_verified() {
-                return Err(record::not_verified(given.run.as_str()));
+                return Err(given.failed.unwrap_or_else(|| record::not_verified(given.run.as_str())));
             } else if args.back {
                 return Err(Failure::usage("options_invalid", not_swapped)
                     .hint("Leave --back out to make it live; svc-snap discard removes it."));
@@ -127,9 +126,9 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(
             return Ok((plan::forward(call, server, scope, set, args.how, true)?, Task::Begin(given.begun)));
         }
         (Begun::Swapped(document), recorded) => {
-            let back = if given.is_ok { !document.back } else { document.back || args.back };
+            let back = if given.failed.is_none() { !document.back } else { document.back || args.back };
             let here = || Swapped { cluster_uuid: server.cluster_uuid.clone(), ..document.clone() };
-            (recorded.unwrap_or_else(here), back, given.is_ok || args.back || !is_recorded)
+            (recorded.unwrap_or_else(here), back, given.failed.is_none() || args.back || !is_recorded)
         }
         (_, Some(recorded)) => (recorded, args.back, args.back),
         (Begun::InPlace(_), None) => return Err(record::not_verified(given.run.as_str())),

@@ -5,16 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use svc_step::poll::{AT_ONCE, poll, retry, sleep};
 use svc_step::{Call, Failure, Status, Unit};
 
 use crate::client::{MOMENT, Server, path};
-use crate::index::{Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any};
+use crate::index::{
+    Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any, refuse_unplaced,
+};
 
 /// How long clones may take to become complete. They are made of hard links; what is live takes no writes, or is not there, meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// When a server has decided which node takes a clone.
+const PLACED: Duration = Duration::from_secs(2);
 
 /// How many clones are asked for at once.
 const TOGETHER: usize = 16;
@@ -107,7 +112,10 @@ pub(crate) fn make(
         send_clones(call, server, &clones, theirs, &check)
     })?;
     let (live, copies): (Vec<&str>, Vec<&str>) = all.iter().filter_map(|one| Some((one.index, one.copy?))).unzip();
-    wait_complete(server, &copies, &check)?;
+    // What can still be undone does not wait for what no node may take.
+    let begun = Instant::now();
+    let is_placed = || if begun.elapsed() < PLACED { Ok(()) } else { refuse_unplaced(server, &copies) };
+    wait_complete(server, &copies, || check().and_then(|()| is_placed()))?;
     for names in portions(&live) {
         server.post(&path(&[&list_of(&names), "_refresh"]), None)?;
     }
@@ -172,7 +180,7 @@ fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() 
 fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
     let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
     let message = "Another client has removed or replaced these meanwhile";
-    refuse_any("name_in_use", message, &changed, "What is live is as it was; run the same command again.")
+    refuse_any("name_in_use", message, &changed, "What else is live is as it was; run the same command again.")
 }
 
 /// What has to be undone of it, by what the server shows.
@@ -187,17 +195,44 @@ pub(crate) fn undoing(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     acts
 }
 
-/// Removes the copies but `theirs`, takes the blocks off and closes what was closed, as far as the server does it.
-pub(crate) fn undo(call: &Call, server: &Server, all: &[LiveClone<'_>], theirs: &BTreeSet<String>) -> Result<(), Failure> {
-    again(|| {
+/// Removes the copies but `theirs`, takes the blocks off and closes what was closed, as far as the server does it. Gives the copies that
+/// stay, since another client has removed or replaced their indices; `failure` says so then.
+pub(crate) fn undo(
+    call: &Call,
+    server: &Server,
+    run: &str,
+    (all, theirs): (&[LiveClone<'_>], &BTreeSet<String>),
+    failure: &mut Failure,
+) -> Result<Vec<String>, Failure> {
+    let found = again(|| {
         let mut ended = Ok(());
         let mut found = get_all(server, all)?;
         found.retain(|name, _| !theirs.contains(name));
         for act in undoing(all, &found) {
             ended = ended.and(send_or_each(call, server, &act));
         }
-        ended
-    })
+        ended.map(|()| found)
+    })?;
+    let may_be_why = failure.signal.is_none() && (is_refusal(failure) || failure.status == Status::Invalid);
+    if let (true, Err(changed)) = (may_be_why && failure.code != "name_in_use", refuse_changed(all, &found)) {
+        let was = std::mem::replace(failure, changed);
+        failure.causes = std::iter::once(was.message).chain(was.causes).collect();
+    }
+    let last = last_copies(all, &found);
+    if !last.is_empty() {
+        call.effects().stays();
+        let discard = format!("svc-snap discard --run {run} removes what stays, if it is not needed.");
+        let message = "These may be the last copies of what other clients have removed or replaced, and stay";
+        call.warn("not_removed", format!("{message}: {}. {discard}", last.join(", ")));
+        *failure = failure.clone().further_hint(discard);
+    }
+    Ok(last)
+}
+
+/// The copies of indices that are not there any more.
+pub(crate) fn last_copies(all: &[LiveClone<'_>], found: &Found) -> Vec<String> {
+    let lost = all.iter().filter(|one| one.live(found).is_none() && one.has_copy(found));
+    lost.filter_map(|one| one.copy).map(str::to_owned).collect()
 }
 
 /// A request for several indices that the server refuses may be granted to each but one.

@@ -6,7 +6,7 @@ use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 use crate::client::path;
 use crate::guard;
 use crate::index::select::Names;
-use crate::index::{counts, get_indices, refuse_any, select, stream};
+use crate::index::{counts, get_indices, get_streams, refuse_any, select};
 use crate::restore::record::Begun;
 use crate::restore::source::{Chosen, RestoreState, Restored, RestoredIndex};
 use crate::restore::{capacity, phases, record, verify};
@@ -222,7 +222,7 @@ fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(
 /// The stream itself is there, with the aliases that were captured. Gives how many documents it holds.
 fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
     let name = &one.index;
-    let Some(live) = stream::get(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
+    let Some(live) = get_streams(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
         return Err(Failure::invalid("content_differs", format!("The data stream {name} is not there after its restore.")).hint(
             "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
         ));

@@ -4,6 +4,7 @@ use serde::Serialize;
 use svc_step::{Call, Failure, GivenArgs, Received, RunId, swaps};
 
 use crate::client::Server;
+use crate::index::SkipReason;
 use crate::restore::result::{CopySet, CopyState, SwapIndex, Swapped};
 use crate::restore::source::Restored;
 
@@ -58,6 +59,19 @@ impl Begun {
         }
     }
 
+    /// The indices that it has swapped or copied.
+    pub(crate) fn live_names(&self) -> Vec<&str> {
+        match self {
+            Self::Copies(set) => set.indices.iter().map(|one| one.index.as_str()).collect(),
+            // Those of one that was undone are among the skipped.
+            Self::Swapped(swapped) => {
+                let undone = swapped.skipped.iter().filter(|one| one.reason == SkipReason::NotSwapped);
+                swapped.live_names().into_iter().chain(undone.map(|one| one.name.as_str())).collect()
+            }
+            Self::InPlace(_) => Vec::new(),
+        }
+    }
+
     /// Writes it as what the run has come to.
     pub(crate) fn write_end(&self, call: &Call) {
         match self {
@@ -73,8 +87,8 @@ impl Begun {
 pub(crate) struct Given {
     pub begun: Begun,
     pub run: RunId,
-    /// Whether the document says that the step succeeded; a record never does.
-    pub is_ok: bool,
+    /// The refusal to make copies live whose document says that they failed; always of a record, which never says that it succeeded.
+    pub failed: Option<Failure>,
 }
 
 impl Given {
@@ -86,7 +100,8 @@ impl Given {
             Begun::InPlace(restored) => of_restore(*restored, call)?,
             begun => begun,
         };
-        Ok(Self { run: run_id(begun.of().0)?, begun, is_ok: received.is_ok() })
+        let refusal = || args.run().map_or_else(|| received.refusal(), |run| not_verified(run.as_str()));
+        Ok(Self { run: run_id(begun.of().0)?, begun, failed: (!received.is_ok()).then(refusal) })
     }
 }
 

@@ -18,11 +18,11 @@ use svc_step::{Action, Call, Failure, Status};
 
 use crate::client::{Server, passes};
 use crate::index::act::{give, remove_index};
-use crate::index::clone::{again, is_refusal, same_count, wait_complete};
-use crate::index::{Act, Found, Index, IndexMetadata, clone, counts, get_indices, policy};
+use crate::index::clone::{LiveClone, again, is_refusal, same_count, wait_complete};
+use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
 use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
-use crate::restore::{auto_create, checks, conflicts, record};
+use crate::restore::{auto_create, checks, record};
 use crate::temporary::{Change, lasting};
 
 /// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
@@ -43,7 +43,7 @@ struct Swap<'a> {
     server: &'a Server,
 }
 
-/// Records the plan, carries it out, and records how it ended. A signal does not interrupt it; the time limit does, before the exchange.
+/// Records the plan, carries it out, and records how it ended. A signal or the time limit interrupts it before the exchange only.
 pub(crate) fn execute(call: &Call, server: &Server, swapped: &mut Swapped) -> Ended {
     if let Err(failure) = record::write(call, &swapped.run, "swap", swapped)
         && !matches!(phase(server, swapped), Ok(Phase::Exchanged))
@@ -94,17 +94,13 @@ impl Swap<'_> {
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
-        let limit = || match self.call.deadline().passed() {
-            true => Err(Failure::timeout("timeout", "The swap did not come to its exchange within the time limit.")),
-            false => Ok(()),
-        };
-        clone::make(self.call, self.server, &live_clones(swapped), theirs, limit)?;
+        clone::make(self.call, self.server, &live_clones(swapped), theirs, || self.call.check())?;
         // They may have lost a shard since they were verified, and what is live is all there is then.
         let found = get_indices(self.server, swapped.names())?;
         checks::refuse_writable(swapped, &found)?;
         let sources: Vec<&SwapSource> = swapped.with_source().map(|(_, source)| source).collect();
         checks::refuse_unsound(self.server, &sources, &found)?;
-        limit()?;
+        self.call.check()?;
         Act::Aliases(exchange_actions(swapped, &found)).send(self.call, self.server)
     }
 
@@ -116,13 +112,14 @@ impl Swap<'_> {
         auto_create: Option<Change<'_>>,
         mut failure: Failure,
     ) -> Ended {
-        let is_known = failure.code != "outcome_unknown" && phase(self.server, swapped).is_ok_and(|phase| phase == Phase::Before);
+        let server = &self.server.for_undo(self.call);
+        let is_known = failure.code != "outcome_unknown" && phase(server, swapped).is_ok_and(|phase| phase == Phase::Before);
         if !is_known {
             auto_create.iter().for_each(|_| lasting(self.call));
             self.read_states(swapped);
             return Ended::Unfinished(unfinished(&swapped.run, failure));
         }
-        let ended = clone::undo(self.call, self.server, &live_clones(swapped), theirs);
+        let ended = clone::undo(self.call, server, &swapped.run, (&live_clones(swapped), theirs), &mut failure);
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         self.read_states(swapped);
         if let Err(left) = ended {
@@ -152,7 +149,7 @@ impl Swap<'_> {
             return Ok(());
         }
         refuse_stuck(swapped, &found)?;
-        let cloned_away = conflicts::clone_away(self.call, self.server, swapped, &found)?;
+        let cloned_away = clone_away(self.call, self.server, swapped, &found)?;
         // Right behind the removal of what clients made there.
         let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || cloned_away.contains(&item.index);
         let free = swapped.with_source().filter(|(item, _)| is_free(item));
@@ -238,6 +235,34 @@ impl Swap<'_> {
             set_states(swapped, &found);
         }
     }
+}
+
+/// Clones indices that clients made under live names since the exchange to names of their own, and removes them. Gives their names.
+fn clone_away(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found) -> Result<BTreeSet<String>, Failure> {
+    let is_external = |item: &&SwapIndex| item.source.is_some() && !swapped.is_marked(found, &item.index);
+    let conflict = |item: &SwapIndex| {
+        let live = found.get(&item.index)?;
+        Some((item.index.clone(), live, copies::conflict(&swapped.previous_name(&item.index), &live.uuid)))
+    };
+    let conflicts: Vec<(String, &Index, String)> = swapped.indices.iter().filter(is_external).filter_map(conflict).collect();
+    if conflicts.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let names: Vec<&str> = conflicts.iter().map(|(name, ..)| name.as_str()).collect();
+    wait_complete(server, &names, || Ok(()))?;
+    let clones =
+        conflicts.iter().map(|(index, live, copy)| LiveClone { index, uuid: &live.uuid, copy: Some(copy), was: &live.metadata });
+    clone::make(call, server, &clones.collect::<Vec<_>>(), &mut BTreeSet::new(), || Ok(()))?;
+    // Before the removal: its answer may be lost.
+    for (name, _, copy) in &conflicts {
+        let message = format!("While {name} was not there, a client created an index of that name; it is now {copy}.");
+        call.review("name_in_use", message);
+        let item = swapped.indices.iter_mut().find(|item| item.index == *name && !item.conflicts.contains(copy));
+        item.into_iter().for_each(|item| item.conflicts.push(copy.clone()));
+    }
+    record::write_end(call, &swapped.run, "swap", swapped);
+    Act::Aliases(names.iter().map(|name| remove_index(name)).collect()).send(call, server)?;
+    Ok(conflicts.into_iter().map(|(name, ..)| name).collect())
 }
 
 fn refuse_stuck(swapped: &Swapped, found: &Found) -> Result<(), Failure> {

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use svc_step::line_secrets::sentence_without_secrets;
 use svc_step::poll::{AT_ONCE, poll};
 use svc_step::progress::Parts;
 use svc_step::{Call, Failure, Status, Unit};
 
 use crate::client::{Server, list, members, number, path, text};
-use crate::index::{Found, get_indices, incomplete, list_of, portions};
+use crate::index::{Found, get_indices, incomplete, list_of, no_place, portions, refuse_any, unassigned};
 
 /// For how long no shard of the cluster may be on its way while some of the restore have no place.
 const NO_PLACE: Duration = Duration::from_secs(60);
@@ -19,8 +18,11 @@ const NO_PLACE: Duration = Duration::from_secs(60);
 pub(crate) fn until_complete<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<Found, Failure> {
     until_idle(call, server, names)?;
     let found = get_indices(server, names)?;
-    let is_broken = |name: &&str| found.get(*name).is_none_or(|index| !index.complete);
-    let broken: Vec<&str> = names.iter().map(AsRef::as_ref).filter(is_broken).collect();
+    let names = || names.iter().map(AsRef::as_ref);
+    let is_taken = |name: &&str| found.get(*name).is_none_or(|index| index.metadata.closed);
+    let message = "Another client has removed or closed these while they were restored";
+    refuse_any("name_in_use", message, &names().filter(is_taken).collect::<Vec<_>>(), "Run the same command again.")?;
+    let broken: Vec<&str> = names().filter(|name| found.get(*name).is_some_and(|index| !index.complete)).collect();
     if broken.is_empty() { Ok(found) } else { Err(not_complete(server, &broken)) }
 }
 
@@ -49,15 +51,9 @@ pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T
             return Ok(None);
         }
         let names = incomplete(&server, &wanted.iter().copied().collect::<Vec<_>>()).unwrap_or_default();
-        Err(unassigned(&server, &names).into_iter().fold(no_place(Status::Timeout, "timeout", &names.join(", ")), Failure::cause))
+        Err(no_place(&server, Status::Timeout, "timeout", &names))
     };
     poll(AT_ONCE, Duration::MAX, |time| call.pause(time), poll_once).map(drop)
-}
-
-fn no_place(status: Status, code: &str, names: &str) -> Failure {
-    Failure::new(status, code, format!("No node takes the shards of {names}.")).hint(
-        "GET /_cluster/allocation/explain says why: a setting or a disk forbids it; change that, and run the same command again.",
-    )
 }
 
 /// Whether the cluster's state speaks of a restore of one of `names`.
@@ -87,41 +83,13 @@ fn restored_bytes<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<(u64, u
 fn not_complete(server: &Server, names: &[&str]) -> Failure {
     let why = unassigned(server, names);
     // The server gives up at once a shard that its settings keep from every node, and has not read it.
-    let was_read = why.is_empty() || why.iter().any(|why| !why.contains("_INDEX_RESTORED"));
-    let names = names.join(", ");
-    let failure = if was_read {
-        Failure::invalid("snapshot_invalid", format!("The snapshot could not be restored completely: {names}."))
-            .hint("The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.")
-    } else {
-        no_place(Status::Invalid, "indices_red", &names)
-    };
-    why.into_iter().fold(failure, Failure::cause)
-}
-
-/// Why primary shards of these indices are not started, in the server's words, as far as it answers.
-pub(crate) fn unassigned<T: AsRef<str>>(server: &Server, names: &[T]) -> Vec<String> {
-    let mut why = Vec::new();
-    for names in portions(names) {
-        let shards = path(&["_cat", "shards", &list_of(&names)]);
-        let shown = "?format=json&h=index,shard,prirep,state,unassigned.reason,unassigned.details";
-        let Ok(Some(Value::Array(shards))) = server.find(&(shards + shown)) else { continue };
-        for shard in &shards {
-            let says = |pointer: &str| text(shard, pointer).unwrap_or_default();
-            if says("/state") != "STARTED" && says("/prirep") == "p" {
-                let details = innermost(says("/unassigned.details"));
-                let reason = format!("{} {details}", says("/unassigned.reason"));
-                why.push(format!("{} shard {}: {}", says("/index"), says("/shard"), sentence_without_secrets(&reason)));
-            }
-        }
+    if !why.is_empty() && why.iter().all(|why| why.contains("_INDEX_RESTORED")) {
+        return no_place(server, Status::Invalid, "indices_red", names);
     }
-    why
-}
-
-/// The innermost of the server's nested reasons, without its stack trace.
-fn innermost(details: &str) -> String {
-    let reasons = details.split("; nested: ").flat_map(|part| part.split("\nCaused by: "));
-    let last = reasons.filter(|part| part.contains("Exception")).last().unwrap_or(details);
-    last.lines().next().unwrap_or_default().trim().chars().take(400).collect()
+    let failure =
+        Failure::invalid("snapshot_invalid", format!("The snapshot could not be restored completely: {}.", names.join(", ")))
+            .hint("The repository may be damaged: restore another snapshot (svc-snap list), and check its disk.");
+    why.into_iter().fold(failure, Failure::cause)
 }
 
 /// Refuses a count that is not what was captured (7).
@@ -145,13 +113,5 @@ mod tests {
         assert!(!is_restoring(&state, &BTreeSet::from(["yours"])));
         assert!(!is_restoring(&json!({"restore": {"snapshots": []}}), &BTreeSet::from(["mine"])));
         assert!(!is_restoring(&json!({}), &BTreeSet::from(["mine"])));
-    }
-
-    #[test]
-    fn innermost_cause_is_found_in_both_error_formats() {
-        let nested = "failed shard on node [n]: failed recovery, failure RecoveryFailedException[x]; nested: CorruptIndexException[checksum failed]; ";
-        assert_eq!(innermost(nested), "CorruptIndexException[checksum failed];");
-        let trace = "failed recovery, failure a.RecoveryFailedException: x\n\tat a.B(C.java:1)\nCaused by: org.CorruptIndexException: verification failed\n\tat d.E";
-        assert_eq!(innermost(trace), "org.CorruptIndexException: verification failed");
     }
 }

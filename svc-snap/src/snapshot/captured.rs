@@ -14,8 +14,7 @@ use svc_step::lock::{self, make_private_folder};
 use svc_step::{Accept, Call, Failure, FromArg, OtherServer, Received, file, run_id};
 
 use crate::client::{Server, members, number, path};
-use crate::index::stream::Stream;
-use crate::index::{Index, IndexMetadata, Selected, counts, get_indices, list_of, policy, portions, stream};
+use crate::index::{Index, IndexMetadata, Selected, Stream, counts, get_indices, get_streams, list_of, policy, portions};
 use crate::repository::RepositoryArg;
 use crate::snapshot::{self, Snapshot, mark};
 
@@ -104,7 +103,7 @@ impl Captured {
     ) -> Result<Self, Failure> {
         let mut captured = Self { run_id: run_id.to_owned(), asked_for, backup, sequences: BTreeMap::new(), compared: false };
         captured.backup.captured = captured.records(call, server, &live.indices)?;
-        for (name, Stream { template, backing, aliases }) in stream::get(server, &live.streams)? {
+        for (name, Stream { template, backing, aliases }) in get_streams(server, &live.streams)? {
             let mut indices = captured.records(call, server, &backing)?;
             indices.sort_by_key(|record| backing.iter().position(|name| *name == record.name));
             captured.backup.captured_streams.push(StreamRecord { name, template, aliases, indices });
