@@ -32,7 +32,8 @@ fn expect(goal: Goal, unit: &Unit, state: &State) -> Result<(), Failure> {
     };
     let pending = if state.job_pending { ", with a job pending" } else { "" };
     let message = format!("The unit {} was expected to be {wanted}, and is {}{pending}.", unit.name, state.phrase());
-    Err(Failure::refused("service_state", message).hint(shell_quoted(&["svc-unit", verb, &unit.to_string()])))
+    let command = shell_quoted(&["svc-unit", verb, &unit.to_string()]);
+    Err(Failure::refused("service_state", message).hint(format!("To {verb} it:\n  {command}")))
 }
 
 fn not_found(unit: &Unit) -> Failure {
@@ -244,6 +245,6 @@ mod tests {
             assert_eq!((is(Goal::Inactive), is(Goal::Active)), (inactive, active), "{shown}");
         }
         let failure = expect(Goal::Inactive, &unit, &state("ActiveState=active")).unwrap_err();
-        assert_eq!((failure.status.code(), failure.hint.as_deref()), (3, Some("svc-unit stop user:app.service")));
+        assert_eq!((failure.status.code(), failure.hint.as_deref()), (3, Some("To stop it:\n  svc-unit stop user:app.service")));
     }
 }

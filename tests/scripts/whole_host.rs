@@ -1,6 +1,7 @@
 //! A whole Debian with a process 1 of its own, as an operator has it: PostgreSQL and its cluster from Debian's package, OpenSearch
 //! as a system unit under a user of its own, and svc-tools from its own package, for products of different names.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -453,11 +454,14 @@ impl Machine {
 
     /// Types what `svc-run status` says, until there is nothing more to do; the version that is installed then, whole.
     fn ends_by_what_status_says(&self) -> String {
-        let mut said = Vec::new();
+        let (mut said, mut typed) = (Vec::new(), BTreeSet::new());
         for _ in 0..5 {
             let status = self.debian.typed("svc-run status").unwrap();
             let text = String::from_utf8_lossy(&status.stdout).into_owned();
-            let command = text.lines().find_map(|line| line.strip_prefix("  ")).map(|line| line.trim().to_owned());
+            // Where that has been typed already (the unit that came up with the host is stopped), the next one.
+            let commands = text.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| line.trim().to_owned());
+            let command =
+                commands.filter(|command| !command.starts_with("svc-unit stop") || typed.insert(command.clone())).next();
             said.push(text.clone());
             match command.filter(|_| !text.contains("ended well")) {
                 Some(command) => said.push(shown(&self.debian.typed(&command).unwrap())),

@@ -102,7 +102,9 @@ impl Bench {
         let truth = self.truth(name);
         let document = ran.doc();
         assert!(self.takes() <= 1, "the request was sent twice\n{ran}");
-        assert!(hurts > 0 || ran.status == 0, "nothing was hurt, and the status is not 0\n{ran}");
+        // Its time limit, which a busy machine may reach without that.
+        let is_late = document["error"]["code"] == "timeout";
+        assert!(hurts > 0 || is_late || ran.status == 0, "nothing was hurt, and the status is not 0\n{ran}");
         let (statuses, is_there): (&[i32], _) = match &document["changed"] {
             // Nobody was there (5), nobody answered in time (6), or something else did (3).
             Value::Bool(false) => (&[3, 5, 6], Some(false)),

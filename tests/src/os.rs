@@ -34,11 +34,19 @@ pub fn system_user(name: &str) -> Result<User> {
 
 pub fn free_ports(count: usize) -> Result<Vec<u16>> {
     let mut listeners = Vec::new();
+    let taken = std::env::temp_dir().join("svc-test-ports");
+    fs::create_dir_all(&taken)?;
     for _ in 0..10_000 {
         if listeners.len() == count {
             break;
         }
-        listeners.extend(TcpListener::bind(("127.0.0.1", fastrand::u16(PORTS))));
+        let port = fastrand::u16(PORTS);
+        // Nobody else of the tests is given it while this process lives: until its server listens it looks free.
+        let lock = File::create(taken.join(port.to_string()))?;
+        if lock.try_lock().is_ok() {
+            listeners.extend(TcpListener::bind(("127.0.0.1", port)));
+            std::mem::forget(lock);
+        }
     }
     ensure!(listeners.len() == count, "found no {count} free ports on 127.0.0.1");
     listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()

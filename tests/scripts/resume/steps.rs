@@ -12,7 +12,7 @@ const IN_PARALLEL: [&[&str]; 2] = [&["svc-rehearse", "--or-backup"], &["svc-back
 
 /// Steps that nobody overlooks, those of an upgrade and those of a rollback.
 const LONG: [&str; 5] = ["warm-snapshot.started", "stop.started", "snapshot.started", "installer.started", "start.started"];
-const LONG_BACK: [&str; 4] = ["stop.started", "uninstall.started", "installer.started", "start.started"];
+const LONG_BACK: [&str; 2] = ["installer.started", "start.started"];
 
 /// Each wanted point once.
 pub fn each(wanted: impl Fn(&str) -> bool, seen: &mut BTreeSet<String>) -> impl FnMut(&str) -> bool {
