@@ -459,9 +459,8 @@ impl Machine {
             let status = self.debian.typed("svc-run status").unwrap();
             let text = String::from_utf8_lossy(&status.stdout).into_owned();
             // Where that has been typed already (the unit that came up with the host is stopped), the next one.
-            let commands = text.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| line.trim().to_owned());
-            let command =
-                commands.filter(|command| !command.starts_with("svc-unit stop") || typed.insert(command.clone())).next();
+            let mut commands = text.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| line.trim().to_owned());
+            let command = commands.find(|command| !command.starts_with("svc-unit stop") || typed.insert(command.clone()));
             said.push(text.clone());
             match command.filter(|_| !text.contains("ended well")) {
                 Some(command) => said.push(shown(&self.debian.typed(&command).unwrap())),
