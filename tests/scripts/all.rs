@@ -163,6 +163,18 @@ fn committed_run_is_undone_if_installer_never_started() {
 }
 
 #[test]
+fn step_ended_by_signal_is_no_warning() {
+    let error =
+        json!({"code": "interrupted", "message": "The call was ended by TERM.", "hint": null, "retryable": false, "causes": []});
+    let mut document = changed();
+    (document["ok"], document["error"]) = (json!(false), error);
+    for option in ["--or-review", "--or-warn"] {
+        let step = format!("step {option} not_checked made -- bash -c 'echo \"$0\"; exit 143' '{document}'\n");
+        Bare::default().own_script(&step).run().fails(1, "interrupted");
+    }
+}
+
+#[test]
 fn own_script_refers_to_step_documents_by_step_name() {
     let bare = Bare::default();
     let does = format!(

@@ -64,8 +64,8 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
         }
         let tolerated = options.warn_if.iter().find(|code| **code == failure.code);
         let warning = options.or_warn.as_ref().or(options.or_review.as_ref()).or(tolerated);
-        // A command that was interrupted is no warning.
-        if let Some(code) = warning.filter(|_| failure.code != "outcome_unknown") {
+        // One that was interrupted, as when the script has died, is no warning: it would outlive the resumed run.
+        if let Some(code) = warning.filter(|_| !["outcome_unknown", "interrupted"].contains(&failure.code.as_str())) {
             run.warn(code, format!("{} failed: {}", step.name, failure.message), options.or_review.is_some())?;
             return Ok(());
         }
