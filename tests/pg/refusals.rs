@@ -68,20 +68,26 @@ fn load_error_in_any_language_has_line_but_no_row_value() {
     let unique = "ALTER TABLE ONLY public.items\n    ADD CONSTRAINT items_name_key UNIQUE";
     // Where it begins in the dump is told by its line.
     for (text, begins, told) in [
-        (with("SELECT 1,\n    no_such_function();"), "    no_such_function()", "no_such_function"),
-        (text.replace("key UNIQUE (name)", "key UNIQUE (nobody)"), unique, "nobody"),
-        (text.replace("\n77\titem 77\t", "\nhunter2\titem 77\t"), "hunter2\titem 77", "COPY items, line 77, column id"),
-        (twice, unique, "items_name_key"),
-        (with("DO $$ BEGIN RAISE 'hunter2' USING DETAIL = 'hunter2', HINT = 'hunter2'; END $$;"), "DO $$ BEGIN", "P0001"),
-        (with("INSERT INTO public.notes VALUES (1, 'it''s') hunter2;"), "INSERT INTO public.notes", "42601"),
+        (with("SELECT 1,\n    no_such_function();"), "    no_such_function()", ["no_such_function", "existiert nicht"]),
+        (text.replace("key UNIQUE (name)", "key UNIQUE (nobody)"), unique, ["nobody"; 2]),
+        (
+            text.replace("\n77\titem 77\t", "\nhunter2\titem 77\t"),
+            "hunter2\titem 77",
+            ["invalid input syntax", "COPY items, line 77, column id"],
+        ),
+        (twice, unique, ["items_name_key"; 2]),
+        (with("DO $$ BEGIN RAISE 'hunter2' USING DETAIL = 'hunter2', HINT = 'hunter2'; END $$;"), "DO $$ BEGIN", ["P0001"; 2]),
+        (with("INSERT INTO public.notes VALUES (1, 'it''s') hunter2;"), "INSERT INTO public.notes", ["42601"; 2]),
     ] {
         let line = format!("(line {} of the dump)", text[..text.find(begins).unwrap()].lines().count() + 1);
-        for language in ["C", GERMAN] {
+        for (language, told) in ["C", GERMAN].into_iter().zip(told) {
             let ran = staging(language, &text).run().fails(1, "server_refused").unchanged();
             assert!(!format!("{}{}", ran.text(), ran.stderr).contains("hunter2"), "{ran}");
-            ran.error_has(&["could not be loaded", &line, told]);
+            let ran = ran.error_has(&["could not be loaded", told]);
+            assert!(ran.doc()["error"]["message"].as_str().unwrap().contains(&line), "{line}: {ran}");
         }
     }
+    assert_eq!(case.copies(), "");
     let ran = staging(GERMAN, &with("COMMIT; DO $$ BEGIN RAISE WARNING 'hunter2'; END $$;")).run().ok();
     assert!(!ran.warns_of("external_warning", "Transaktion").text().contains("hunter2"));
 }

@@ -34,8 +34,8 @@ pub fn system_user(name: &str) -> Result<User> {
 
 pub fn free_ports(count: usize) -> Result<Vec<u16>> {
     let mut listeners = Vec::new();
-    let taken = std::env::temp_dir().join("svc-test-ports");
-    fs::create_dir_all(&taken)?;
+    let taken = Path::new("/run/svc-test-ports");
+    fs::create_dir_all(taken)?;
     for _ in 0..10_000 {
         if listeners.len() == count {
             break;

@@ -36,9 +36,15 @@ fn cut_at_every_step(name: &str, how: How, options: &[&str]) {
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
     let cuts = journey.there(how, each(wanted, &mut there));
     // One may have come too late; a step that has passed before anybody looks is not interrupted.
-    assert!(cuts + 1 >= there.len() && LONG.iter().all(|step| there.contains(*step)), "interrupted {cuts} times: {there:?}");
+    assert!(
+        cuts + 1 >= there.len() && cuts > 10 && LONG.iter().all(|step| there.contains(*step)),
+        "interrupted {cuts} times: {there:?}"
+    );
     let cuts = journey.back(how, each(wanted, &mut back));
-    assert!(cuts + 1 >= back.len() && LONG_BACK.iter().all(|step| back.contains(*step)), "interrupted {cuts} times: {back:?}");
+    assert!(
+        cuts + 1 >= back.len() && cuts > 10 && LONG_BACK.iter().all(|step| back.contains(*step)),
+        "interrupted {cuts} times: {back:?}"
+    );
 }
 
 #[test]
