@@ -78,24 +78,29 @@ pub fn without_words(text: &[u8], words: &[Vec<u8>]) -> Vec<u8> {
 pub fn words_without_secrets(words: &[String]) -> Vec<String> {
     let before = std::iter::once("").chain(words.iter().map(String::as_str));
     let shown = before.zip(words).map(|(before, word)| {
-        let is_secret = is_secret_flag(before) && !word.starts_with('-') || takes_user(before) && has_password(word);
-        if is_secret { REDACTED.to_owned() } else { without_secrets(word) }
+        let is_flag = word.starts_with('-') && !takes_user(before);
+        if !is_flag && is_secret_behind(before, word) { REDACTED.to_owned() } else { without_secrets(word) }
     });
     shown.collect()
 }
 
+/// Whether what stands behind a flag on a command line is a secret: `--password x`, `-u user:password`.
+pub fn is_secret_behind(flag: &str, value: &str) -> bool {
+    is_secret_flag(flag) || (takes_user(flag) && has_password(value))
+}
+
 /// Whether a word on a command line is a flag whose next word is a secret, as `--password`.
-pub fn is_secret_flag(word: &str) -> bool {
+fn is_secret_flag(word: &str) -> bool {
     word.starts_with('-') && !word.contains(['=', ' ']) && is_secret_name(word)
 }
 
 /// Whether a word on a command line is a flag whose next word may be `user:password`, as curl's `-u`.
-pub fn takes_user(word: &str) -> bool {
+fn takes_user(word: &str) -> bool {
     matches!(word, "-u" | "-U" | "--user" | "--proxy-user")
 }
 
 /// Whether the first word of `text` is `user:password`.
-pub fn has_password(text: &str) -> bool {
+fn has_password(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or_default();
     word.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
 }
@@ -168,7 +173,7 @@ fn value_of<'a>(name: &str, after: &'a str) -> Option<&'a str> {
         (_, Some(value)) if is_secret_name(name) => value,
         (None, None) => {
             let value = after.trim_start_matches(is_quote).strip_prefix(char::is_whitespace)?;
-            Some(value).filter(|value| is_secret_flag(name) || (takes_user(name) && has_password(value)))?
+            Some(value).filter(|value| is_secret_behind(name, value))?
         }
         _ => return None,
     };

@@ -18,6 +18,7 @@ use svc_step::line_secrets::words_without_secrets;
 use svc_step::reporter::WATCHED;
 use svc_step::secret::REDACTED;
 
+use super::command_line;
 use super::report::Check;
 
 /// How long a tool may take to end after it was told to. One that does not is killed: what was stopped for it is to be started again.
@@ -391,7 +392,7 @@ impl Run {
     /// The words of a command as they may be shown: without private arguments, and without the secrets in the others, which may be the
     /// operator's own words.
     pub fn shown(&self, command: &[OsString]) -> Vec<String> {
-        let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words = command_line::words(command);
         let shown =
             words.iter().zip(words_without_secrets(&words)).map(|(word, shown)| match word.strip_prefix("--installer-arg=") {
                 Some(value) if self.private.iter().any(|private| private == value) => format!("--installer-arg={REDACTED}"),
