@@ -128,7 +128,6 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
     let name = path.file_name().unwrap_or_default();
     let what = match () {
         () if name.is_empty() || !meta.is_dir() || path.is_dir() => "is no name for a file".to_owned(),
-        () if path.to_str().is_none() => "is not UTF-8, so that no document can name it".to_owned(),
         () if name.len() > LONGEST_NAME => format!("has a name of {} bytes, and at most {LONGEST_NAME} fit", name.len()),
         () => return Ok(path),
     };

@@ -366,9 +366,14 @@ pub fn executable(path: &Path) -> io::Result<()> {
 /// The path made absolute without resolving links, as documents have it.
 ///
 /// # Errors
-/// The current directory is gone.
+/// It is not UTF-8, so that what reads a document would look for another file (2); the current directory is gone.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|error| Failure::io("find the absolute path", path, &error))
+    let absolute = std::path::absolute(path).map_err(|error| Failure::io("find the absolute path", path, &error))?;
+    if absolute.to_str().is_some() {
+        return Ok(absolute);
+    }
+    Err(Failure::usage("options_invalid", format!("{} is not UTF-8, so that no document can name it.", absolute.display()))
+        .hint("Name another file or directory, or rename it."))
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! `save`: the copy, where it goes, and what it never replaces.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::Command;
@@ -76,6 +78,7 @@ fn save_writes_to_named_file_or_folder() {
     save(site.path("nowhere/")).fails(4, "file_not_found").unchanged();
     save(site.path("nowhere/x.yaml")).fails(4, "file_not_found").unchanged();
     save(site.yaml()).refused("name_in_use");
+    save(OsStr::from_bytes(b"\xff.yaml").into()).fails(2, "options_invalid").unchanged().error_has(&["is not UTF-8"]);
 }
 
 #[test]

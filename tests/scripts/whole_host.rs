@@ -174,14 +174,16 @@ impl Machine {
              chown -R opensearch: /var/lib/opensearch /var/log/opensearch /var/tmp/opensearch\n\
              chown -R root:opensearch /etc/opensearch && chmod -R u=rwX,g=rwX,o= /etc/opensearch"
         ));
+        // 408: a copy that was being restored when the power was lost stays red.
         self.file(
             "/etc/systemd/system/opensearch.service",
             &format!(
                 "[Unit]\nDescription=OpenSearch\nAfter=network.target\n\n[Service]\nUser=opensearch\nGroup=opensearch\n\
                  Environment=OPENSEARCH_JAVA_HOME=/usr/share/jdk OPENSEARCH_PATH_CONF=/etc/opensearch OPENSEARCH_TMPDIR=/var/tmp/opensearch\n\
                  WorkingDirectory=/var/lib/opensearch\nExecStart=/usr/share/opensearch/bin/opensearch\n\
-                 ExecStartPost=/bin/sh -c 'until curl -fgs -o /dev/null \
-                 http://{listens_at}:{search_port}/_cluster/health?wait_for_status=yellow; do sleep 0.2; done'\n\
+                 ExecStartPost=/bin/sh -c 'until curl -gs -o /dev/null -w %%{{http_code}} \
+                 \"http://{listens_at}:{search_port}/_cluster/health?wait_for_status=yellow&timeout=20s\" | grep -qxe 200 -e 408; do \
+                 sleep 0.2; done'\n\
                  SuccessExitStatus=143\nTimeoutStartSec=600\nLimitNOFILE=65535\n\n[Install]\nWantedBy=multi-user.target"
             ),
         );
