@@ -12,13 +12,15 @@ pub(crate) use self::server::{Product, Server, continues_by_itself};
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use svc_step::deadline::Deadline;
 use svc_step::effects::Attempt;
 use svc_step::poll::retry;
+use svc_step::progress::{Progress, Unit::Items};
+use svc_step::reporter::Reporter;
 use svc_step::watch::Watch;
 use svc_step::work::{Lost, Work};
 use svc_step::{Call, Failure, Secret, Status};
@@ -44,6 +46,8 @@ const LEAST: Duration = Duration::from_secs(1);
 pub(crate) const MOMENT: Duration = Duration::from_secs(20);
 /// How often signals and the time limit are checked while a request runs.
 const PAUSE: Duration = Duration::from_millis(50);
+/// An answer that takes longer is shown as awaited.
+const PROMPT: Duration = Duration::from_secs(3);
 
 /// What is known of the effect of a request that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +83,7 @@ pub(crate) struct Client {
     authorization: Option<Secret>,
     deadline: Deadline,
     watch: Watch,
+    reporter: Reporter,
     /// Whether a request was sent that changes something: from then on signals and the time limit end no request.
     acting: Arc<AtomicBool>,
 }
@@ -110,9 +115,10 @@ impl Client {
             .timeout_resolve(Some(CONNECT))
             .timeout_connect(Some(CONNECT))
             .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
-        let agent = config.tls_config(settings.tls).build().new_agent();
-        let (deadline, watch) = (*call.deadline(), call.watch());
-        Self { agent, base: settings.base, authorization: settings.authorization, deadline, watch, acting: Arc::default() }
+        let Settings { base, authorization, tls, .. } = settings;
+        let agent = config.tls_config(tls).build().new_agent();
+        let (deadline, watch, reporter) = (*call.deadline(), call.watch(), call.reporter().clone());
+        Self { agent, base, authorization, deadline, watch, reporter, acting: Arc::default() }
     }
 
     /// The server's address, without credentials.
@@ -189,12 +195,17 @@ impl Client {
             return self.fetch(method, path, body, limit);
         }
         let pending = self.spawn(method, path, body.cloned(), limit);
+        let (begun, mut shown) = (Instant::now(), None);
         loop {
             if let Some(ended) = pending.ended(PAUSE) {
                 return ended;
             }
             // It may have an effect all the same.
             self.watch.check().map_err(RequestError::unknown)?;
+            if begun.elapsed() > PROMPT {
+                let start = || Progress::start(&self.reporter, &format!("wait for {}", self.base), Items("s"));
+                shown.get_or_insert_with(start).set(begun.elapsed().as_secs(), 0, None);
+            }
         }
     }
 

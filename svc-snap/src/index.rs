@@ -217,8 +217,10 @@ const TOGETHER: usize = 200;
 fn together<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<Vec<Option<u64>>, Failure> {
     let all = json!({"size": 0, "track_total_hits": true});
     let lines: String = names.iter().map(|name| format!("{}\n{all}\n", json!({ "index": name.as_ref() }))).collect();
-    let request = "/_msearch?rest_total_hits_as_int=true&filter_path=responses.hits.total,responses._shards";
-    match server.post(request, Some(&Value::String(lines))) {
+    // Without its status, one that failed would be missing among the others, and those behind it would be another's.
+    let shown = "responses.status,responses.hits.total,responses._shards";
+    let request = format!("/_msearch?rest_total_hits_as_int=true&filter_path={shown}");
+    match server.post(&request, Some(&Value::String(lines))) {
         Ok(answer) => Ok(list(&answer, "/responses").map(counted).collect()),
         // Servers may forbid requests that name their indices in the body.
         Err(failure) if matches!(failure.status, Status::Failed | Status::Refused) => Ok(Vec::new()),

@@ -55,7 +55,9 @@ enum Shown {
 }
 
 impl Progress {
-    pub(crate) fn start(reporter: &Reporter, what: &str, unit: Unit) -> Self {
+    /// Shows it where it is wanted.
+    #[must_use]
+    pub fn start(reporter: &Reporter, what: &str, unit: Unit) -> Self {
         let shown = match reporter.progress() {
             ProgressMode::None => Shown::Nothing,
             ProgressMode::Auto => Shown::Bar(bar(what, unit)),

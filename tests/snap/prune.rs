@@ -147,19 +147,6 @@ fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
     }
     assert_eq!(names(&sandbox), all);
 
-    // A folder of restore points: one that has none yet, and one of whose content none is one.
-    let points = sandbox.state.path().join("points");
-    fs::create_dir_all(&points).unwrap();
-    let reason = || {
-        let dry = sandbox.tool(&ALL_BUT_ONE).args(["--dry-run", "--keep-from"]).arg(&points).run().ok().unchanged();
-        told(&dry).remove(1)
-    };
-    assert_eq!(reason(), "n1 planned max_age");
-    fs::create_dir_all(points.join("p1")).unwrap();
-    sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&points).run().fails(4, "point_not_found").unchanged();
-    fs::copy(&keep, points.join("p1/snapshot.json")).unwrap();
-    assert_eq!(reason(), "n1 kept keep_from");
-
     let notes = || fs::read_dir(sandbox.state.path().join("snapshots")).unwrap().count();
     assert_eq!(notes(), 5);
     let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().changed();

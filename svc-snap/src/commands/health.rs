@@ -119,26 +119,23 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 /// Waits until the server answers and no index that may be the service's is red, or until the time is over. It asks only what is cheap.
 fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
     let time = call.deadline().limit().map_or(WAIT, |_| Duration::MAX);
-    let (mut known, mut last) = (None, None);
-    let pause = |time| call.pause(time);
-    let ready = poll(SOON, time, pause, || {
+    let (mut known, mut last) = (None, Failure::unavailable("search_unreachable", "The server does not answer."));
+    let ended = poll(SOON, time, |time| call.pause(time), || {
         let connected = known.take().map_or_else(|| args.repository.connect(call), Ok);
         match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
-            Ok((true, server)) => return Ok(Some(server)),
             Ok((false, server)) => known = Some(server),
-            Err(failure) if failure.status == Status::Unavailable => last = Some(failure),
-            Err(failure) => return Err(failure),
+            Err(failure) if failure.status == Status::Unavailable => last = failure,
+            ended => return Ok(Some(ended.map(|(_, server)| server))),
         }
         Ok(None)
     });
-    // What lacks shards in the end is a part of the result.
-    match (ready, known, last) {
-        (Ok(Some(server)), ..) | (Ok(None), Some(server), _) => Ok(server),
-        (Err(failure), None, Some(last)) => Err(failure.cause(last.message)),
-        (Ok(None), None, last) => {
-            Err(last.unwrap_or_else(|| Failure::unavailable("search_unreachable", "The server does not answer.")))
-        }
-        (Err(failure), ..) => Err(failure.cause("Indices of the service lack a primary shard.")),
+    match (ended, known) {
+        (Ok(Some(ended)), _) => ended,
+        // What lacks shards in the end is a part of the result.
+        (Ok(None), Some(server)) => Ok(server),
+        (Ok(None), None) => Err(last),
+        (Err(stopped), Some(_)) => Err(stopped.cause("Indices of the service lack a primary shard.")),
+        (Err(stopped), None) => Err(stopped.cause(last.message)),
     }
 }
 

@@ -1,8 +1,7 @@
 //! `prune`: delete the snapshots that are not needed, by the rules of [`retention`], one at a time and oldest first.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
-use std::{fs, io};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +23,7 @@ const BUSY: Duration = Duration::from_secs(600);
 #[command(after_help = "Examples:
   svc-snap prune --dry-run | jq -r '.result.snapshots[] | [.name, .outcome, .reason] | @tsv'
   svc-snap prune --max-age 30d --max-count 30 --min-count 7
-  svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc
+  svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 --keep-from /var/backups/svc/*/snapshot.json
 
 Only snapshots that svc-snap took count, each kind on its own, and only valid ones. The newest valid one of a kind is never deleted.
 Restore points and their snapshots: svc-backup --prune.")]
@@ -34,8 +33,8 @@ pub struct PruneArgs {
     /// Of which kind (repeatable)
     #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
-    /// Never the snapshots of these: documents of svc-snap (create, wait, show), restore points, or a directory of restore points
-    #[arg(long, value_name = "PATH", num_args = 1..)]
+    /// Never the snapshots of these documents (create, wait, show), such as the snapshot.json of each restore point
+    #[arg(long, value_name = "FILE", num_args = 1..)]
     keep_from: Vec<PathBuf>,
     #[command(flatten)]
     repository: RepositoryArg,
@@ -122,31 +121,12 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
 /// The names and uuids of snapshots that stay. A name is enough: a repository may have been registered again under another name.
 fn keep_from(call: &Call, paths: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let mut keep = Vec::new();
-    for document in paths.iter().map(|path| documents(path)).collect::<Result<Vec<_>, _>>()?.concat() {
-        let source = Source::read(call, &document, Accept::Unfinished)?;
+    for path in paths {
+        let source = Source::read(call, path, Accept::Unfinished)?;
         keep.extend(source.document.and_then(|document| document.snapshot).map(|snapshot| snapshot.uuid));
         keep.push(source.name);
     }
     Ok(keep)
-}
-
-/// The document itself, that of a restore point, or those of a directory of restore points: 4 where there is something else in it.
-fn documents(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let failed = |error: io::Error| Failure::io("list the restore points", path, &error);
-    let entries = fs::read_dir(path).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(failed)?;
-    let folders = entries.iter().map(fs::DirEntry::path).filter(|folder| folder.is_dir()).chain([path.to_owned()]);
-    let mut found = Vec::new();
-    for document in folders.map(|folder| folder.join("snapshot.json")) {
-        if document.try_exists().map_err(failed)? {
-            found.push(document);
-        }
-    }
-    let none = format!("There is no restore point in {}.", path.display());
-    let none = Failure::not_found("point_not_found", none).hint("Name the directory of SVC_BACKUP_DIR.");
-    if found.is_empty() && !entries.is_empty() { Err(none) } else { Ok(found) }
 }
 
 fn state(repository: &str, snapshot: &Snapshot, kinds: &[String], keep: &[String]) -> retention::State {

@@ -62,11 +62,9 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
         return Err(clones_used(&swapped).into());
     }
     let names = swapped.live_names();
-    guard::refuse_outside(&args.scope.scope, &names)?;
-    if let Task::Undo(before) = &kind {
-        let names = before.live_names().into_iter().chain(before.direct.iter().map(|one| one.index.as_str()));
-        guard::refuse_outside(&args.scope.scope, names)?;
-    }
+    let touched = if let Task::Undo(before) = &kind { before } else { &swapped };
+    let direct = touched.direct.iter().map(|one| one.index.as_str());
+    guard::refuse_outside(&args.scope.scope, touched.live_names().into_iter().chain(direct))?;
     if matches!(kind, Task::Resume) && swapped.finished {
         if args.dry.dry_run {
             // Those of the call that finished it: this one would send nothing.

@@ -19,7 +19,7 @@ use crate::index::{
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// When a server has decided which node takes a clone.
-const PLACED: Duration = Duration::from_secs(2);
+pub(crate) const PLACED: Duration = Duration::from_secs(2);
 
 /// How many clones are asked for at once.
 const TOGETHER: usize = 16;
@@ -219,14 +219,21 @@ pub(crate) fn undo(
         failure.causes = std::iter::once(was.message).chain(was.causes).collect();
     }
     let last = last_copies(all, &found);
-    if !last.is_empty() {
+    if let Some(discard) = review_last(call, run, &last) {
         call.effects().stays();
-        let discard = format!("svc-snap discard --run {run} removes what stays, if it is not needed.");
-        let message = "These may be the last copies of what other clients have removed or replaced, and stay";
-        call.warn("not_removed", format!("{message}: {}. {discard}", last.join(", ")));
         *failure = failure.clone().further_hint(discard);
     }
     Ok(last)
+}
+
+/// Says of copies that may be the last ones that they stay; gives the command that removes them, as a sentence.
+pub(crate) fn review_last(call: &Call, run: &str, last: &[String]) -> Option<String> {
+    let discard = format!("svc-snap discard --run {run} removes what stays, if it is not needed.");
+    let message = "These may be the last copies of what other clients have removed or replaced, and stay";
+    (!last.is_empty()).then(|| {
+        call.review("not_removed", format!("{message}: {}. {discard}", last.join(", ")));
+        discard
+    })
 }
 
 /// The copies of indices that are not there any more.

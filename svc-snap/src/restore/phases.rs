@@ -144,8 +144,12 @@ fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
 
 /// Undoes `before`, which has not come to its exchange, and records that it was taken back; after a failure the same command resumes it.
 pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: &mut Swapped) -> Result<(), Failure> {
-    let undo = || undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act));
-    again(undo).map_err(|failure| unfinished(&before.run, failure))?;
+    let undo = || {
+        undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act))?;
+        get_indices(server, before.names())
+    };
+    let found = again(undo).map_err(|failure| unfinished(&before.run, failure))?;
+    let _ = clone::review_last(call, &before.run, &clone::last_copies(&live_clones(before), &found));
     undone.finished = true;
     record::write_end(call, &before.run, "swap", undone);
     Ok(())

@@ -9,8 +9,9 @@
 //! What fails before the exchange is undone, all of it. After it the swap is only finished, by this call or the next: the server shows how
 //! far it has come. From the exchange to phase 5 every copy has a marker, a hidden alias, and so has each clone under a live name.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use svc_step::poll::{retry, sleep};
@@ -18,8 +19,8 @@ use svc_step::{Action, Call, Failure, Status};
 
 use crate::client::{Server, passes};
 use crate::index::act::{give, remove_index};
-use crate::index::clone::{LiveClone, again, is_refusal, same_count, wait_complete};
-use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy};
+use crate::index::clone::{LiveClone, PLACED, again, is_refusal, same_count, wait_complete};
+use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy, refuse_unplaced};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
 use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
 use crate::restore::{auto_create, checks, record};
@@ -156,8 +157,16 @@ impl Swap<'_> {
         let clones: Vec<Act> = free.map(|(item, source)| clone_to_live(swapped, item, source)).collect();
         clone::send_clones(self.call, self.server, &clones, &mut BTreeSet::new(), || Ok(()))?;
         let live: Vec<&str> = swapped.with_source().map(|(item, _)| item.index.as_str()).collect();
-        // Neither a signal nor the time limit ends it.
-        wait_complete(self.server, &live, || Ok(()))?;
+        let (begun, is_told) = (Instant::now(), Cell::new(false));
+        // Neither a signal nor the time limit ends it, nor what no node takes now: a node may come back, or a setting be changed.
+        wait_complete(self.server, &live, || {
+            if begun.elapsed() > PLACED && !is_told.get() && let Err(why) = refuse_unplaced(self.server, &live) {
+                is_told.set(why.code == "indices_red");
+                let why = format!("{} They are waited for. {}", why.message, why.causes.join("; "));
+                is_told.get().then(|| self.call.warn("indices_red", why));
+            }
+            Ok(())
+        })?;
         self.verify_and_set(swapped)?;
         let found = get_indices(self.server, swapped.names())?;
         refuse_external(swapped, &found)?;

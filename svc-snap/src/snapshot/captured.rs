@@ -15,7 +15,7 @@ use svc_step::{Accept, Call, Failure, FromArg, OtherServer, Received, file, run_
 
 use crate::client::{Server, members, number, path};
 use crate::index::{Index, IndexMetadata, Selected, Stream, counts, get_indices, get_streams, list_of, policy, portions};
-use crate::repository::RepositoryArg;
+use crate::repository::{RepositoryArg, repository_name};
 use crate::snapshot::{self, Snapshot, mark};
 
 /// Documents of one snapshot.
@@ -292,7 +292,13 @@ impl Source {
     }
 
     pub(crate) fn read(call: &Call, document: &Path, accept: Accept) -> Result<Self, Failure> {
-        Received::read(call, document, &SCHEMAS, accept)?.result().map(Self::of)
+        let backup: Backup = Received::read(call, document, &SCHEMAS, accept)?.result()?;
+        // A pattern would be that of several snapshots to the server.
+        mark::name(&backup.name).and(repository_name(&backup.repository)).map_err(|why| {
+            let message = "The document names no snapshot of a repository.";
+            Failure::usage("from_invalid", message).hint("Hand over the document as the tool printed it.").cause(why)
+        })?;
+        Ok(Self::of(backup))
     }
 
     /// The snapshot as it was found, with what the state file of this host says of it ([`Captured::compare`]), or else the document.
