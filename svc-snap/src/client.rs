@@ -1,5 +1,4 @@
-//! The client of Elasticsearch or OpenSearch: `get` and `find`, `post` (no lasting effect), `change` (accounted for), `start` (not waited
-//! for), `attempt` (neither); the paths of its requests, and what is read of its answers by JSON pointers (RFC 6901).
+//! The client of Elasticsearch or OpenSearch, the paths of its requests, and what is read of its answers by JSON pointers (RFC 6901).
 
 pub(crate) mod auth;
 pub(crate) mod errors;

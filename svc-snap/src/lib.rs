@@ -1,9 +1,7 @@
 //! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1).
 //!
-//! From the ground up; each imports only what stands above it: `client/` (requests, credentials, TLS, errors) · `index/` (names, scope,
-//! copies, clones) · `guard` (the lock that keeps two runs apart, blocks, the scope) · `repository` · `temporary` (a setting that is
-//! changed for the time of a step) · `throttle` · `snapshot/` · `restore/` (stage, swap, records; disk space) · a file for each step, in
-//! `commands/`.
+//! From the ground up; each imports only what stands above it: `client/`, `index/`, `guard` (locks, blocks, the scope), `repository`,
+//! `temporary` (a setting that is changed for the time of a step), `throttle`, `snapshot/`, `restore/`, and the steps in `commands/`.
 
 mod client;
 mod commands {
@@ -126,11 +124,11 @@ impl Tool for Cli {
             .step::<snapshot::Backup>("wait")
             .step::<commands::show::Shown>("show")
             .step::<commands::list::Listed>("list")
-            .step::<restore::result::Staged>("stage")
-            .step::<restore::result::Swapped>("swap")
+            .step::<restore::Staged>("stage")
+            .step::<restore::Swapped>("swap")
             .step::<commands::discard::Discarded>("discard")
-            .step::<restore::source::Restored>("restore")
-            .step::<restore::result::CopySet>("clone")
+            .step::<restore::Restored>("restore")
+            .step::<restore::CopySet>("clone")
             .step::<commands::cleanup::CleanedUp>("cleanup")
             .step::<commands::delete::Deleted>("delete")
             .step::<commands::prune::Pruned>("prune")

@@ -1,5 +1,4 @@
-//! How copies become live: where they come from (`source`), the staging and its verification (`stage`, `verify`), the swap (`plan` with
-//! its `checks`, `phases`, `swap`, `auto_create`), the restore `in_place`, and what runs `record` of it with each `result`.
+//! How copies become live.
 
 mod auto_create;
 pub(crate) mod capacity;
@@ -10,8 +9,14 @@ pub(crate) mod in_place;
 pub(crate) mod phases;
 pub(crate) mod plan;
 pub(crate) mod record;
-pub(crate) mod result;
-pub(crate) mod source;
+mod result;
+mod source;
 pub(crate) mod stage;
 pub(crate) mod swap;
 pub(crate) mod verify;
+
+pub(crate) use self::plan::{HowArgs, refuse_other_plan};
+pub(crate) use self::record::{Begun, Given};
+pub(crate) use self::result::*;
+pub(crate) use self::source::{Chosen, Origin, RestoreMethod, RestoreState, Restored, RestoredIndex, WhatArgs};
+pub(crate) use self::swap::Ended;

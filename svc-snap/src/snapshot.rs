@@ -8,6 +8,8 @@ pub(crate) mod verdict;
 
 pub(crate) use self::captured::{Backup, Source, SourceArgs};
 pub(crate) use self::compatibility::Compatibility;
+pub(crate) use self::mark::Kind;
+pub(crate) use self::verdict::Item;
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -18,8 +20,7 @@ use svc_step::document::Time;
 use svc_step::line_secrets::sentence_without_secrets;
 
 use self::compatibility::compatibility;
-use crate::client;
-use crate::client::{Server, errors, list, members, path, texts};
+use crate::client::{self, Server, errors, list, members, path, texts};
 use crate::repository;
 
 const IN_PROGRESS: &str = "IN_PROGRESS";

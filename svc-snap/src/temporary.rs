@@ -303,8 +303,7 @@ pub(crate) fn lasting(call: &Call) {
 pub(crate) struct Left<'a>(Vec<Change<'a>>);
 
 impl<'a> Left<'a> {
-    /// Finds the records of dead runs, on the cluster and on a repository; what cannot be read is passed over. A record whose run may be
-    /// running is left alone, with a warning (`setting_not_changed`) that has the command which puts the setting back.
+    /// Finds the records of dead runs; what cannot be read is passed over. One whose run may be running is a warning with the request.
     pub(crate) fn find(call: &Call, server: &Server, repository: Option<&'a str>) -> Result<Self, Failure> {
         let server = &server.interruptible();
         let get = |target: Target<'a>| target.get(|path| server.get(path)).ok();

@@ -1,6 +1,4 @@
-//! `--rate-limit`: the throttles of Elasticsearch and OpenSearch, set for the time of one step and put back on every way out.
-//!
-//! All six servers throttle snapshots and restores at 40 MB/s unless told otherwise.
+//! `--rate-limit`: the throttles of Elasticsearch and OpenSearch (40 MB/s by default), for the time of one step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

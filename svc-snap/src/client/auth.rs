@@ -12,8 +12,7 @@ use svc_step::{Failure, Secret};
 use ureq::http::Uri;
 use ureq::tls::TlsConfig;
 
-use crate::client::tls;
-use crate::client::tls::invalid;
+use crate::client::tls::{self, invalid};
 
 /// How the server is reached, as it was given.
 #[derive(Debug, Clone)]
@@ -174,11 +173,10 @@ fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text.to_owned()))
 }
 
-/// A variable that is empty is as good as none.
 fn yes_or_no(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "yes" | "true" | "on" | "1" => Ok(true),
-        "" | "no" | "false" | "off" | "0" => Ok(false),
+        "no" | "false" | "off" | "0" => Ok(false),
         _ => Err("write SVC_SEARCH_INSECURE as yes (true, on, 1) or no (false, off, 0)".to_owned()),
     }
 }

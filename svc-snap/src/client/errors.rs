@@ -1,5 +1,4 @@
-//! What the server, the network or TLS says instead of the answer, as failures. A server's error is known by its `type`, wherever that
-//! stands: at the top, among the root causes or behind `caused_by`. The server's own words go into the causes.
+//! What the server, the network or TLS says instead of the answer, as failures. The server's own words go into the causes.
 
 use std::io::ErrorKind;
 

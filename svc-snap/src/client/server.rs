@@ -40,8 +40,7 @@ impl Deref for Server {
 }
 
 impl Server {
-    /// Connects, and asks which server it is: `GET /`, and where that is not served (405) `GET /_cluster/state`.
-    /// Errors: No answer (5), credentials that are refused (3), neither Elasticsearch nor OpenSearch (3).
+    /// Connects, and asks which server it is. Errors: no answer (5), credentials that are refused, or neither of the products (3).
     pub(crate) fn connect(connection: &Connection, call: &Call) -> Result<Self, Failure> {
         let settings = connection.settings()?;
         if settings.insecure {
@@ -95,13 +94,9 @@ fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
         let answer = client.send("GET", path, None)?;
         if matches!(answer.status, 200..300) { Ok(answer.json()?) } else { Err(errors::not_identified(&answer)) }
     };
-    let version = |answer: &Value| text(members(answer.get("nodes")?).next()?.1, "/version").map(str::to_owned);
-    let state = get("/_cluster/state/version,nodes?filter_path=cluster_uuid,cluster_name,nodes.*.version")?;
-    let version = match version(&state) {
-        Some(version) => Some(version),
-        // The state of the first releases of Elasticsearch 8 does not name its nodes' versions.
-        None => version(&get("/_nodes/_local?filter_path=nodes.*.version")?),
-    };
+    let state = get("/_cluster/state/version?filter_path=cluster_uuid,cluster_name")?;
+    let nodes = get("/_nodes/_local?filter_path=nodes.*.version")?;
+    let version = nodes.get("nodes").and_then(|nodes| text(members(nodes).next()?.1, "/version").map(str::to_owned));
     identified(client, Some(Product::Elasticsearch), version, &state)
 }
 

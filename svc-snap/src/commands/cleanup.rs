@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::{Action, Call, DryRun, StepResult, Stopped};
 
 use crate::client::number;
-use crate::repository;
-use crate::repository::RepositoryArg;
+use crate::repository::{self, RepositoryArg};
 use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]

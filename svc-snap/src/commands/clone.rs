@@ -11,9 +11,7 @@ use crate::index::select::{DEFAULT, without};
 use crate::index::{
     Act, Found, Index, Patterns, Scope, ScopeArg, Selected, clone, copies, get_indices, policy, refuse_any, select,
 };
-use crate::restore::record::Begun;
-use crate::restore::result::{CopiedIndex, CopySet, CopyState};
-use crate::restore::{capacity, phases, record};
+use crate::restore::{Begun, CopiedIndex, CopySet, CopyState, capacity, phases, record};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples: a way back without a restore, after the service's stop

@@ -1,5 +1,5 @@
 //! `create`: take a snapshot, wait for it, and verify it (procedure, 2.2, 2.4, 3 and 9.2 step 2).
-//! The request is sent once, and the snapshot is polled until it has ended: what the server shows decides, not the answer, which may be lost.
+//! What the server shows decides, not the answer, which may be lost.
 
 use std::time::{Duration, Instant};
 

@@ -9,8 +9,7 @@ use svc_step::{Action, Call, DryRun, Failure, GivenArgs, OtherServer, RunId, Ste
 use crate::client::{Connection, Server};
 use crate::guard;
 use crate::index::{Act, Index, ScopeArg, copies, get_indices, refuse_any, select};
-use crate::restore::record::{Begun, Given};
-use crate::restore::{phases, record};
+use crate::restore::{Begun, Given, phases, record};
 use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]

@@ -120,15 +120,20 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
     let time = call.deadline().limit().map_or(WAIT, |_| Duration::MAX);
     let (mut known, mut last) = (None, Failure::unavailable("search_unreachable", "The server does not answer."));
-    let ended = poll(SOON, time, |time| call.pause(time), || {
-        let connected = known.take().map_or_else(|| args.repository.connect(call), Ok);
-        match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
-            Ok((false, server)) => known = Some(server),
-            Err(failure) if failure.status == Status::Unavailable => last = failure,
-            ended => return Ok(Some(ended.map(|(_, server)| server))),
-        }
-        Ok(None)
-    });
+    let ended = poll(
+        SOON,
+        time,
+        |time| call.pause(time),
+        || {
+            let connected = known.take().map_or_else(|| args.repository.connect(call), Ok);
+            match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
+                Ok((false, server)) => known = Some(server),
+                Err(failure) if failure.status == Status::Unavailable => last = failure,
+                ended => return Ok(Some(ended.map(|(_, server)| server))),
+            }
+            Ok(None)
+        },
+    );
     match (ended, known) {
         (Ok(Some(ended)), _) => ended,
         // What lacks shards in the end is a part of the result.

@@ -5,8 +5,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::{Call, StepResult};
 
 use crate::repository::RepositoryArg;
-use crate::snapshot;
-use crate::snapshot::verdict::{self, Item};
+use crate::snapshot::{self, Item, verdict};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

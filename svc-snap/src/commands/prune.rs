@@ -10,9 +10,7 @@ use svc_step::{Accept, Action, Call, DryRun, Failure, Status, StepResult, Stoppe
 
 use crate::client::{Server, continues_by_itself, is_busy, path, retry_while_busy};
 use crate::repository::RepositoryArg;
-use crate::snapshot::mark::Kind;
-use crate::snapshot::verdict::Item;
-use crate::snapshot::{Snapshot, Source, captured, verdict};
+use crate::snapshot::{Item, Kind, Snapshot, Source, captured, verdict};
 use crate::temporary::Left;
 use crate::{repository, snapshot};
 

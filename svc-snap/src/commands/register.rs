@@ -13,8 +13,7 @@ use svc_step::{Action, Call, DryRun, Failure, Secret, Status, StepResult, Stoppe
 use crate::client::{Server, path, text};
 use crate::index::refuse_any;
 use crate::repository::RepositoryArg;
-use crate::snapshot::Compatibility;
-use crate::snapshot::verdict::check_restorable;
+use crate::snapshot::{Compatibility, verdict::check_restorable};
 use crate::throttle::without_record;
 use crate::{repository, snapshot};
 

@@ -1,8 +1,5 @@
-//! `restore` (procedure, 4 and 2.3): what is live is staged, verified and swapped; what is not live has nothing to protect and
-//! is restored directly under its own name. `--in-place` is the procedure's own way, for lack of disk space and for data streams.
-//!
-//! The way of a restore, in five files: this one, `restore/source.rs` (which snapshot), `restore/stage.rs` (restored beside what is live),
-//! `restore/plan.rs` (what becomes live in whose place) and `restore/swap.rs` (the five phases).
+//! `restore` (procedure, 4 and 2.3), in five files: this one, `restore/source.rs` (which snapshot), `restore/stage.rs` (beside what is
+//! live), `restore/plan.rs` (what becomes live in whose place) and `restore/swap.rs` (the five phases).
 
 use std::collections::BTreeSet;
 
@@ -12,13 +9,11 @@ use svc_step::{Call, DryRun, Failure, StepResult, Stopped};
 use crate::guard;
 use crate::index::{get_indices, select};
 use crate::restore::in_place::OnConflict;
-use crate::restore::plan::{HowArgs, refuse_other_plan};
-use crate::restore::record::Begun;
-use crate::restore::result::{CopySet, CopyState, Staged, SwapState, Swapped};
-use crate::restore::source::{Chosen, RestoreMethod, RestoreState, Restored, WhatArgs};
 use crate::restore::stage::Earlier;
-use crate::restore::swap::Ended;
-use crate::restore::{in_place, phases, plan, record, stage, swap, verify};
+use crate::restore::{
+    Begun, Chosen, CopySet, CopyState, Ended, HowArgs, RestoreMethod, RestoreState, Restored, Staged, SwapState, Swapped,
+    WhatArgs, in_place, phases, plan, record, refuse_other_plan, stage, swap, verify,
+};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

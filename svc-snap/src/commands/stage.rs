@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use svc_step::{Call, DryRun, StepResult, Stopped};
 
 use crate::guard;
-use crate::restore::result::Staged;
-use crate::restore::source::{Chosen, WhatArgs};
 use crate::restore::stage::Earlier;
-use crate::restore::{phases, stage};
+use crate::restore::{Chosen, Staged, WhatArgs, phases, stage};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-snap stage --from snapshot.json > staged.json && svc-snap swap --from staged.json")]

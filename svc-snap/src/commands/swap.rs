@@ -6,11 +6,7 @@ use crate::client::{Connection, Server};
 use crate::guard;
 use crate::index::{Scope, ScopeArg};
 use crate::restore::phases::Phase;
-use crate::restore::plan::{HowArgs, refuse_other_plan};
-use crate::restore::record::{Begun, Given};
-use crate::restore::result::Swapped;
-use crate::restore::swap::Ended;
-use crate::restore::{phases, plan, record, swap};
+use crate::restore::{Begun, Ended, Given, HowArgs, Swapped, phases, plan, record, refuse_other_plan, swap};
 use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,4 @@
-//! Clones of live indices: all of them are blocked for writes, then all are cloned, waited for and counted. These are the first two
-//! phases of a swap, and all of `clone`. Until the last of them is there everything can be undone.
+//! Clones of live indices: the first two phases of a swap, and all of `clone`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,8 +93,8 @@ pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     blocking.into_iter().chain(clones).collect()
 }
 
-/// Blocks all of them and clones them, and gives how many documents each live index holds. `check` is asked before every request
-/// whether to continue. `theirs` gets the copies that a call of the same run on another host has made meanwhile.
+/// Blocks all of them, clones them, and gives how many documents each holds; `check` says whether to continue. `theirs` gets the copies
+/// that a call of the same run on another host has made meanwhile.
 pub(crate) fn make(
     call: &Call,
     server: &Server,
@@ -267,8 +266,7 @@ fn is_there(failure: &Failure) -> bool {
     failure.code == "name_in_use" && failure.causes.iter().any(|cause| cause.contains("resource_already_exists"))
 }
 
-/// Waits until these indices are complete, and asks `check` between two polls whether to continue. One that has gone is not waited for.
-/// Errors: One is not complete in time (6), the server does not answer, or `check` says no.
+/// Waits until these indices are complete (else 6) or gone; `check` says whether to continue.
 pub(crate) fn wait_complete(server: &Server, names: &[&str], check: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
     let mut left = names.to_vec();
     let poll_once = || {

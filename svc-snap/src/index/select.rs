@@ -227,8 +227,7 @@ fn select(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>) -
     selected
 }
 
-/// The same; `whose`: the cluster's, or the snapshot's.
-/// Errors: A plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
+/// The same. Errors: A plain name is not there, or nothing at all is left (4); a plain name must not be taken (3).
 fn select_some(patterns: &Patterns, scope: &Scope, names: &BTreeMap<String, Entry>, whose: &str) -> Result<Selected, Failure> {
     let not_found = |message: String| {
         Failure::not_found("data_not_found", message)

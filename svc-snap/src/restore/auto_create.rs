@@ -4,11 +4,10 @@ use svc_step::Call;
 
 use crate::client::{Server, setting};
 use crate::index::copies;
-use crate::restore::result::Swapped;
+use crate::restore::Swapped;
 use crate::temporary::{Change, Target, why};
 
-/// Excludes them where the scope is `*`; put back by this call, or the next. `None` where the server does not let us, or another run has
-/// changed the setting: then what a client creates is cloned as a conflicting index.
+/// Excludes them where the scope is `*`. `None` where that cannot be: then what a client creates is cloned as a conflicting index.
 pub(super) fn exclude(call: &Call, server: &Server, swapped: &Swapped) -> Option<Change<'static>> {
     let made = exclusion(call, server, swapped)?.make(server);
     made.map_err(|failure| call.reporter().detail(&format!("Clients may create indices meanwhile: {}", why(&failure)))).ok()

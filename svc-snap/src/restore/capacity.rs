@@ -9,8 +9,7 @@ use svc_step::{Call, Failure};
 
 use crate::client::{Product, Server, list, members, number, path, setting, text};
 use crate::index::{Found, get_indices, list_of, portions, refuse_any};
-use crate::restore::result::{DiskSpace, SwapIndex};
-use crate::restore::source::Chosen;
+use crate::restore::{Chosen, DiskSpace, SwapIndex};
 use crate::throttle::size;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -87,8 +86,7 @@ struct Size {
     shards: u64,
 }
 
-/// Refuses a restore that has no disk space: a node past its low watermark gets no shard, past its high one it moves live shards away, and at
-/// the limit of shards the cluster refuses all new indices. The indices of `removed` are removed first.
+/// Refuses a restore that has no disk space, or that would pass the limit of shards; the indices of `removed` are removed first.
 pub(crate) fn refuse_restore<T: AsRef<str>>(
     call: &Call,
     chosen: &Chosen,
@@ -173,8 +171,7 @@ fn size_on_server<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<Size, F
     Ok(size)
 }
 
-/// How many bytes there are below the high watermarks once `removed` bytes are free; `None` where a node without a limit takes
-/// everything. It is unknown which node gets this space. The most favourable node is assumed.
+/// How many bytes there are below the high watermarks once `removed` bytes are free on the most favourable node; `None`: no limit.
 fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
     let is_shut = |disk: &NodeDisk| {
         let opens = disk.available_bytes.saturating_add(removed) >= disk.low_watermark_bytes.unwrap_or(0);

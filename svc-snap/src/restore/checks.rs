@@ -8,7 +8,7 @@ use svc_step::Failure;
 use crate::client::{Server, members};
 use crate::index::metadata::is_write_index;
 use crate::index::{Found, counts, refuse_any, select};
-use crate::restore::result::{SwapIndex, SwapSource, Swapped};
+use crate::restore::{SwapIndex, SwapSource, Swapped};
 
 /// Refuses copies that have gone, lost a shard or been written to since they were verified (3).
 pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &Found) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use serde_json::Map;
 
 use crate::index::{Found, Index, IndexMetadata, copies};
-use crate::restore::result::{SwapIndex, SwapSource, SwapState, Swapped};
+use crate::restore::{SwapIndex, SwapSource, SwapState, Swapped};
 
 pub(super) const RUN: &str = "20261120t020003z-hand";
 

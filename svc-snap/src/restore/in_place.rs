@@ -7,9 +7,7 @@ use crate::client::path;
 use crate::guard;
 use crate::index::select::Names;
 use crate::index::{counts, get_indices, get_streams, refuse_any, select};
-use crate::restore::record::Begun;
-use crate::restore::source::{Chosen, RestoreState, Restored, RestoredIndex};
-use crate::restore::{capacity, phases, record, verify};
+use crate::restore::{Begun, Chosen, RestoreState, Restored, RestoredIndex, capacity, phases, record, verify};
 
 /// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

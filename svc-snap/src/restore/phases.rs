@@ -8,8 +8,7 @@ use svc_step::{Action, Call, Failure, RunId, Status, swaps};
 use crate::client::Server;
 use crate::index::clone::{LiveClone, again};
 use crate::index::{Act, Found, SkipReason, Skipped, clone, copies, get_indices, refuse_any};
-use crate::restore::record;
-use crate::restore::result::{SwapIndex, SwapState, Swapped};
+use crate::restore::{SwapIndex, SwapState, Swapped, record};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {

@@ -1,5 +1,4 @@
-//! The plan of a swap: what becomes live in whose place, the names of the previous copies, and what each index has when it is
-//! done. Whatever would stop the swap after its exchange is refused here, before its first request.
+//! The plan of a swap. Whatever would stop it after its exchange is refused here, before its first request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +9,9 @@ use crate::guard;
 use crate::index::copies::marked_run;
 use crate::index::{Found, Index, IndexMetadata, Patterns, Scope, SkipReason, Skipped, counts, get_indices, policy, select};
 use crate::restore::phases::{Phase, phase};
-use crate::restore::result::{CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped};
-use crate::restore::{auto_create, capacity, checks, record, swap};
+use crate::restore::{
+    CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped, auto_create, capacity, checks, record, swap,
+};
 
 /// How a swap treats what is live.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]

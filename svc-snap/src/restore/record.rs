@@ -5,8 +5,7 @@ use svc_step::{Call, Failure, GivenArgs, Received, RunId, swaps};
 
 use crate::client::Server;
 use crate::index::SkipReason;
-use crate::restore::result::{CopySet, CopyState, SwapIndex, Swapped};
-use crate::restore::source::Restored;
+use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
 
 const STAGE: &str = "svc-snap.stage/1";
 const CLONE: &str = "svc-snap.clone/1";
@@ -92,7 +91,6 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Reads it, before anything is locked, connected or changed.
     /// Errors: The document is invalid (2), nothing is recorded of that run (4), or there is nothing to continue from (3).
     pub(crate) fn read(args: &GivenArgs, call: &Call) -> Result<Self, Failure> {
         let received = args.read(call, &SCHEMAS)?;

@@ -9,7 +9,7 @@ use svc_step::{Accept, Action, Call, Failure};
 use crate::client::{Server, path};
 use crate::index::select::{Contents, DEFAULT, without};
 use crate::index::{IndexMetadata, Patterns, Scope, ScopeArg, Skipped, refuse_any, select};
-use crate::restore::result::Swapped;
+use crate::restore::Swapped;
 use crate::snapshot::captured::{IndexRecord, StreamRecord};
 use crate::snapshot::{self, Backup, Snapshot, SourceArgs, verdict};
 use crate::temporary::Target;
@@ -68,9 +68,8 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    /// Reads the document, connects, checks the snapshot and resolves the patterns.
-    /// Errors: The document is invalid (2); of another cluster, the snapshot of that name is another one, or one that this
-    /// server cannot restore (3); the snapshot is not there (4) or invalid (7).
+    /// Errors: The document is invalid (2); of another cluster or snapshot, or one that this server cannot restore (3); the snapshot is
+    /// not there (4) or invalid (7).
     pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
         let source = args.source.read(call, Accept::Successful)?;
         let server = args.source.repository.connect(call)?;

@@ -1,5 +1,4 @@
-//! A staging: a snapshot restored beside the live indices, hidden, and verified there. What is not live has nothing to protect: it is
-//! restored directly under its own name, without writes until the swap opens it.
+//! A staging: a snapshot restored beside the live indices, and verified there; what is not live, under its own name, without writes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,10 +12,7 @@ use crate::guard;
 use crate::index::act::copy_settings;
 use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};
 use crate::index::{Found, copies, counts, get_indices};
-use crate::restore::record::Begun;
-use crate::restore::result::{CopiedIndex, CopySet, CopyState, Staged};
-use crate::restore::source::{Chosen, Origin};
-use crate::restore::{capacity, record, verify};
+use crate::restore::{Begun, Chosen, CopiedIndex, CopySet, CopyState, Origin, Staged, capacity, record, verify};
 use crate::throttle::Rates;
 
 /// How long the copies of a request whose answer was lost are waited for.
@@ -25,8 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// What helps where there is no disk space.
 const OUT_OF_SPACE: &str = "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.";
 
-/// The bodies of the requests that restore all of them, each with its indices. What is restored under its own name has the aliases that
-/// the snapshot holds.
+/// The bodies of the requests that restore all of them, each with its indices.
 fn bodies(run: &str, indices: &[CopiedIndex]) -> Vec<(Value, Vec<String>)> {
     let names = |indices: &[&CopiedIndex]| indices.iter().map(|one| one.index.clone()).collect::<Vec<_>>();
     let (direct, beside): (Vec<&CopiedIndex>, Vec<&CopiedIndex>) = indices.iter().partition(|one| one.is_direct());

@@ -22,8 +22,7 @@ use crate::index::act::{give, remove_index};
 use crate::index::clone::{LiveClone, PLACED, again, is_refusal, same_count, wait_complete};
 use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy, refuse_unplaced};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
-use crate::restore::result::{CopiedIndex, SwapIndex, SwapSource, Swapped};
-use crate::restore::{auto_create, checks, record};
+use crate::restore::{CopiedIndex, SwapIndex, SwapSource, Swapped, auto_create, checks, record};
 use crate::temporary::{Change, lasting};
 
 /// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
@@ -160,7 +159,10 @@ impl Swap<'_> {
         let (begun, is_told) = (Instant::now(), Cell::new(false));
         // Neither a signal nor the time limit ends it, nor what no node takes now: a node may come back, or a setting be changed.
         wait_complete(self.server, &live, || {
-            if begun.elapsed() > PLACED && !is_told.get() && let Err(why) = refuse_unplaced(self.server, &live) {
+            if begun.elapsed() > PLACED
+                && !is_told.get()
+                && let Err(why) = refuse_unplaced(self.server, &live)
+            {
                 is_told.set(why.code == "indices_red");
                 let why = format!("{} They are waited for. {}", why.message, why.causes.join("; "));
                 is_told.get().then(|| self.call.warn("indices_red", why));

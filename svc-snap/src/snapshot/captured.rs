@@ -1,5 +1,4 @@
-//! What `create` captures of the indices when it takes a snapshot: what the snapshot does not hold or does not show. Documents hand it
-//! from step to step, and this host has it in a state file, so that a call that resumes says what the first one would have said.
+//! What `create` captures of the indices that a snapshot does not hold or show, in documents and in a state file of this host.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -148,8 +147,8 @@ impl Captured {
         Some(captured).filter(|captured| snapshot.run_id.as_ref() == Some(&captured.run_id))
     }
 
-    /// Finds out, once, whether the counts of a finished snapshot are exact: not of an index that was written to, or is another one, by now.
-    /// A request that fails is a warning, and the next call tries again. The answer goes into the state file where the step `writes`.
+    /// Finds out, once, which counts of a finished snapshot are exact, and where the step `writes`, puts that into the state file. After a
+    /// request that fails the next call tries again.
     pub(crate) fn compare(&mut self, call: &Call, server: &Server, writes: bool) {
         if self.compared {
             return;

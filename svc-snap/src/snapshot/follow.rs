@@ -8,8 +8,7 @@ use svc_step::progress::{Parts, Progress};
 use svc_step::{Call, Failure, Status, Unit};
 
 use crate::client::{Server, number, path};
-use crate::snapshot;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{self, Snapshot};
 
 /// How long polls may fail while a snapshot is running: a server that is restarted takes minutes.
 const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(300);

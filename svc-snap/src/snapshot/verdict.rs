@@ -8,8 +8,7 @@ use svc_step::{Failure, Status};
 use crate::client::{Product, Server, errors};
 use crate::snapshot::{Compatibility, Shards, Snapshot};
 
-/// Checks a finished snapshot: the state is `SUCCESS`, nothing failed, it is not empty, and it holds every name of `wanted`; else it is
-/// invalid (7). The server answers 200 for a PARTIAL one, and calls a snapshot of nothing a success.
+/// Whether a finished snapshot holds every name of `wanted`, and nothing failed (else 7): the server calls one of nothing a success.
 pub(crate) fn check(repository: &str, snapshot: &Snapshot, wanted: &[String]) -> Result<(), Failure> {
     let name = format!("The snapshot {} in {repository}", snapshot.name);
     if snapshot.is_under_way() {

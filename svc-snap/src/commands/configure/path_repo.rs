@@ -5,8 +5,7 @@ use serde_json::json;
 
 const NAME: &str = "path.repo";
 
-/// The configuration with `location` in its `path.repo`, and the directories that this names: a line is appended, or the line as it is written
-/// here is extended. A YAML parser reads it before and after, and all other settings are compared.
+/// The configuration with `location` in its `path.repo`, and the directories that this names; all other settings are compared.
 /// Errors: Why it is not edited, as the end of a sentence, and the line that an operator writes in place of the setting.
 pub(super) fn with_folder(text: &str, location: &str) -> Result<(String, Vec<String>), (String, String)> {
     let before = settings(text);
