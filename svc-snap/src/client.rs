@@ -75,6 +75,8 @@ impl From<RequestError> for Failure {
     }
 }
 
+pub(crate) type Sent = Result<Value, RequestError>;
+
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     agent: ureq::Agent,
@@ -157,13 +159,7 @@ impl Client {
     }
 
     /// A request that is not accounted for. It is given this time, whatever signal or time limit has come; with `None`, these end it.
-    pub(crate) fn attempt(
-        &self,
-        time: Option<Duration>,
-        method: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, RequestError> {
+    pub(crate) fn attempt(&self, time: Option<Duration>, method: &str, path: &str, body: Option<&Value>) -> Sent {
         match time {
             Some(time) => self.fetch(method, path, body, self.at_most(time)),
             None => self.interruptible().send(method, path, body),
@@ -261,7 +257,7 @@ impl Client {
 
 impl Pending {
     /// Waits for its end as long as `time`; `None` while it runs.
-    pub(crate) fn wait(&self, time: Duration) -> Option<Result<Value, RequestError>> {
+    pub(crate) fn wait(&self, time: Duration) -> Option<Sent> {
         self.ended(time).map(|ended| ended.and_then(|answer| answer.success()))
     }
 
@@ -292,26 +288,25 @@ fn at_most(deadline: &Deadline, wanted: Duration) -> Duration {
 }
 
 impl Answer {
-    fn json(&self) -> Result<Value, RequestError> {
+    fn json(&self) -> Sent {
         serde_json::from_slice(&self.bytes).map_err(|error| match error.is_eof() && !self.bytes.is_empty() {
             true => errors::incomplete(&self.base, &error),
             false => errors::not_json(&self.base, self.status),
         })
     }
 
-    fn success(&self) -> Result<Value, RequestError> {
+    fn success(&self) -> Sent {
         if matches!(self.status, 200..300) { self.json() } else { Err(errors::refusal(self.status, &self.json()?)) }
     }
 }
 
-fn account(call: &Call, attempt: Attempt<'_>, ended: Result<Value, RequestError>) -> Result<Value, Failure> {
-    match ended {
-        Ok(answer) => {
-            attempt.happened();
-            Ok(answer)
-        }
-        Err(error) => Err(failed(call, attempt, error)),
-    }
+fn account(call: &Call, attempt: Attempt<'_>, ended: Sent) -> Result<Value, Failure> {
+    let answer = match ended {
+        Ok(answer) => answer,
+        Err(error) => return Err(failed(call, attempt, error)),
+    };
+    attempt.happened();
+    Ok(answer)
 }
 
 /// Accounts for an effect that failed, and says what a lost answer means.

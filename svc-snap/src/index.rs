@@ -39,6 +39,8 @@ impl Index {
 }
 
 pub(crate) type Found = BTreeMap<String, Index>;
+/// How many documents indices hold.
+pub(crate) type Counts = BTreeMap<String, u64>;
 
 /// Gets the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name leads to.
 pub(crate) fn get_indices<T: AsRef<str>>(server: &Server, names: impl IntoIterator<Item = T>) -> Result<Found, Failure> {
@@ -197,10 +199,7 @@ fn counted(answer: &Value) -> Option<u64> {
 }
 
 /// The same of several in a few requests, since what is live may be blocked meanwhile. What is not counted so shows why by itself.
-pub(crate) fn counts<T: AsRef<str>>(
-    server: &Server,
-    names: impl IntoIterator<Item = T>,
-) -> Result<BTreeMap<String, u64>, Failure> {
+pub(crate) fn counts<T: AsRef<str>>(server: &Server, names: impl IntoIterator<Item = T>) -> Result<Counts, Failure> {
     let (names, mut counts): (Vec<T>, _) = (names.into_iter().collect(), BTreeMap::new());
     for names in names.chunks(TOGETHER) {
         let together = together(server, names)?.into_iter().chain(std::iter::repeat(None));

@@ -11,7 +11,7 @@ use svc_step::poll::{SOON, poll, sleep};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Effect, MOMENT, Pending, RequestError, Server, failed, path, retry_while_busy};
+use crate::client::{Effect, MOMENT, Pending, RequestError, Sent, Server, failed, path, retry_while_busy};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
 use crate::restore::phases;
@@ -299,7 +299,7 @@ impl Taking<'_> {
     }
 
     /// Waits so long, or until the answer is there.
-    fn listen(&self, pending: Option<&Pending>, time: Duration) -> Result<Option<Result<Value, RequestError>>, Failure> {
+    fn listen(&self, pending: Option<&Pending>, time: Duration) -> Result<Option<Sent>, Failure> {
         let Some(pending) = pending else { return self.call.pause(time).map(|()| None) };
         let until = Instant::now() + time;
         while Instant::now() < until {

@@ -10,17 +10,13 @@ use crate::index::{Found, list_of, portions};
 
 /// Adds the policy that each of these indices is attached to.
 pub(crate) fn fill(call: &Call, server: &Server, found: &mut Found) -> Result<(), Failure> {
-    let mut attached = attached(call, server, found.keys())?;
+    let mut attached = attached(call, server, &found.keys().map(String::as_str).collect::<Vec<_>>())?;
     found.iter_mut().for_each(|(name, index)| index.metadata.policy = attached.remove(name));
     Ok(())
 }
 
 /// The policies that these indices are attached to; none where the server has no index state management.
-fn attached<T: AsRef<str>>(
-    call: &Call,
-    server: &Server,
-    names: impl IntoIterator<Item = T>,
-) -> Result<BTreeMap<String, String>, Failure> {
+fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<String, String>, Failure> {
     let mut attached = BTreeMap::new();
     if server.product != Product::OpenSearch {
         return Ok(attached);

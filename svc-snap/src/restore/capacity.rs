@@ -12,7 +12,7 @@ use crate::index::{Found, get_indices, list_of, portions, refuse_any};
 use crate::restore::{Chosen, DiskSpace, SwapIndex};
 use crate::throttle::size;
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodeDisk {
     pub node: String,
     /// What is free for the server.
@@ -283,14 +283,7 @@ mod tests {
     use super::*;
 
     fn disk(available_bytes: u64, high_watermark_bytes: Option<u64>) -> NodeDisk {
-        NodeDisk {
-            node: "n".to_owned(),
-            available_bytes,
-            low_watermark_bytes: None,
-            high_watermark_bytes,
-            level: Level::Free,
-            takes_no_shards: false,
-        }
+        NodeDisk { available_bytes, high_watermark_bytes, ..NodeDisk::default() }
     }
 
     #[test]

@@ -45,9 +45,10 @@ pub(super) fn phase_of(swapped: &Swapped, found: &Found) -> Phase {
 }
 
 pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
-    let marked: Vec<bool> = swapped.indices.iter().map(|item| swapped.is_marked(found, &item.index)).collect();
-    for (item, is_marked) in swapped.indices.iter_mut().zip(marked) {
-        let is_new = item.source.is_some() && found.contains_key(&item.index) && !is_marked && item.source_in(found).is_none();
+    let marker = swapped.marker();
+    for item in &mut swapped.indices {
+        let live = found.get(&item.index).filter(|live| !live.metadata.aliases.contains_key(&marker));
+        let is_new = item.source.is_some() && live.is_some() && item.source_in(found).is_none();
         item.state = match item.is_old(found) {
             true => SwapState::Old,
             false if is_new => SwapState::New,

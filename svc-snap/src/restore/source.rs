@@ -224,12 +224,10 @@ impl Restored {
         let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {
             index: index.to_owned(),
             backing_indices,
-            method: if in_place {
-                InPlace
-            } else if is_direct(index) {
-                Direct
-            } else {
-                Swapped
+            method: match is_direct(index) {
+                _ if in_place => InPlace,
+                true => Direct,
+                false => Swapped,
             },
             state: RestoreState::Untouched,
             docs_count: None,
