@@ -177,9 +177,7 @@ fn act(
         Ok(made) => made,
         Err(failure) => return Err(take_back(call, server, set, &theirs, failure)),
     };
-    for one in &mut set.indices {
-        one.set_verified(&found, counts.get(&one.index).copied());
-    }
+    set.indices.iter_mut().for_each(|one| one.set_verified(&found, &counts));
     record::write_end(call, &set.run, "clone", set);
     Ok(())
 }

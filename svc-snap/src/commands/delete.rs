@@ -37,8 +37,7 @@ pub struct Deleted {
 pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let source = args.source.read(call, Accept::Successful)?;
     let Source { repository, name, .. } = &source;
-    let server = args.source.repository.connect(call)?;
-    source.check_server(&server, args.source.other)?;
+    let server = args.source.connect(call, &source)?;
     let _lock = repository::lock(call, &server, repository, args.dry.dry_run)?;
     let (is_there, found) = match snapshot::find(&server, repository, name) {
         // The server deletes one whose own file is lost, too.

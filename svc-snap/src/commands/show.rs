@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Call, StepResult, Stopped};
 
-use crate::snapshot::{self, Backup, SourceArgs, verdict};
+use crate::snapshot::{Backup, SourceArgs, verdict};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -26,11 +26,7 @@ pub struct Shown {
 }
 
 pub(crate) fn run(args: &ShowArgs, call: &Call) -> StepResult<Shown> {
-    let source = args.source.read(call, Accept::Successful)?;
-    let server = args.source.repository.connect(call)?;
-    source.check_server(&server, args.source.other)?;
-    let found = snapshot::get(&server, &source.repository, &source.name)?;
-    source.check_uuid(&found)?;
+    let (source, server, found) = args.source.find(call, Accept::Successful)?;
     let backup = source.backup(call, &server, found.clone(), false);
     let verdict = verdict::check(&source.repository, &found, &backup.wanted);
     let shown = Shown { backup, valid: (!found.is_under_way()).then_some(verdict.is_ok()) };

@@ -3,7 +3,7 @@
 use svc_step::{Accept, Call, StepResult, Stopped};
 
 use crate::snapshot::follow::Follow;
-use crate::snapshot::{self, Backup, Source, SourceArgs, verdict};
+use crate::snapshot::{Backup, Source, SourceArgs, verdict};
 use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]
@@ -16,12 +16,8 @@ pub struct WaitArgs {
 }
 
 pub(crate) fn run(args: &WaitArgs, call: &Call) -> StepResult<Backup> {
-    let source = args.source.read(call, Accept::Unfinished)?;
-    let server = args.source.repository.connect(call)?;
+    let (source, server, first) = args.source.find(call, Accept::Unfinished)?;
     let (repository, name) = (source.repository.as_str(), source.name.as_str());
-    source.check_server(&server, args.source.other)?;
-    let first = snapshot::get(&server, repository, name)?;
-    source.check_uuid(&first)?;
     let mut backup = source.backup(call, &server, first, true);
     let ended = Follow::new(call, &server, repository, name).until_finished();
     let verdict = ended.and_then(|snapshot| {

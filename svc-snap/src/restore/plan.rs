@@ -24,16 +24,6 @@ pub(crate) struct HowArgs {
     pub drop_old: bool,
 }
 
-/// What is asked for under one live name.
-#[derive(Debug, Clone, PartialEq)]
-struct SwapTarget {
-    index: String,
-    /// What is to become live; `None`: it is to be taken away.
-    source: Option<SwapSource>,
-    /// What it is to have beside its documents; `None`: as what is live has it.
-    becomes: Option<IndexMetadata>,
-}
-
 /// The plan by which what was staged or cloned becomes live; with `is_staged` false nothing is staged yet.
 pub(crate) fn forward(
     call: &Call,
@@ -52,19 +42,18 @@ pub(crate) fn forward(
     let mut targets = Vec::new();
     for one in beside {
         let source = if is_staged { one.source().ok_or_else(|| record::not_verified(&set.run))? } else { planned(one) };
-        targets.push(SwapTarget { index: one.index.clone(), source: Some(source), becomes: one.metadata.clone() });
+        targets.push(target(&one.index, source, one.metadata.clone()));
     }
     if how.exact {
         let (surplus, left) = surplus(server, scope, set)?;
         targets.extend(surplus.into_iter().map(taken_away));
         swapped.skipped.extend(left);
     }
-    let sources: Vec<&SwapSource> = targets.iter().filter_map(|target| target.source.as_ref()).collect();
-    let mut names: Vec<&str> = targets.iter().map(|target| target.index.as_str()).collect();
-    names.extend(sources.iter().map(|source| source.name.as_str()));
+    let sources: Vec<&SwapSource> = targets.iter().filter_map(|item| item.source.as_ref()).collect();
+    let mut names: Vec<&str> = targets.iter().flat_map(SwapIndex::names).collect();
     // A clone has the blocks of its source, and could not be given its settings.
     guard::refuse_blocked_live(server, &names)?;
-    let previous: Vec<String> = targets.iter().map(|target| swapped.previous_name(&target.index)).collect();
+    let previous: Vec<String> = targets.iter().map(|item| swapped.previous_name(&item.index)).collect();
     names.extend(previous.iter().map(String::as_str));
     let mut found = get_indices(server, &names)?;
     if is_staged {
@@ -81,8 +70,13 @@ pub(crate) fn forward(
     Ok(swapped)
 }
 
-const fn taken_away(index: String) -> SwapTarget {
-    SwapTarget { index, source: None, becomes: None }
+/// What is to become live under a name; `becomes`: what it is to have, or `None` if it is as what is live has it.
+fn target(index: &str, source: SwapSource, becomes: Option<IndexMetadata>) -> SwapIndex {
+    SwapIndex { source: Some(source), becomes, ..taken_away(index.to_owned()) }
+}
+
+fn taken_away(index: String) -> SwapIndex {
+    SwapIndex { index, ..SwapIndex::default() }
 }
 
 /// Refuses flags that are not the plan's (2). They are passed again only with the command that began the swap (`same`).
@@ -145,7 +139,7 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
     Ok(swapped)
 }
 
-fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>) -> Result<Vec<SwapTarget>, Failure> {
+fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>) -> Result<Vec<SwapIndex>, Failure> {
     let (mut lost, mut targets) = (Vec::new(), Vec::new());
     for item in &before.indices {
         if item.live_uuid.is_none() && item.was.is_none() {
@@ -156,7 +150,7 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>)
             Some((previous, copy)) => {
                 let docs_count = counts.get(previous).copied().unwrap_or_default();
                 let source = SwapSource { name: previous.clone(), uuid: copy.uuid.clone(), docs_count };
-                targets.push(SwapTarget { index: item.index.clone(), source: Some(source), becomes: item.was.clone() });
+                targets.push(target(&item.index, source, item.was.clone()));
             }
             None => lost.push(item.index.as_str()),
         }
@@ -182,7 +176,7 @@ fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: HowArgs) ->
 }
 
 /// Fills in the indices and the requests, and checks them.
-fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<SwapTarget>, found: &Found) -> Result<(), Failure> {
+fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<SwapIndex>, found: &Found) -> Result<(), Failure> {
     add_indices(swapped, targets, found)?;
     checks::refuse_name_clashes(server, swapped)?;
     checks::refuse_second_write_index(server, swapped)?;
@@ -207,26 +201,20 @@ fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Fou
 }
 
 /// Adds the indices, in the order of the names, what is taken away last.
-fn add_indices(swapped: &mut Swapped, targets: Vec<SwapTarget>, found: &Found) -> Result<(), Failure> {
-    for SwapTarget { index, source, becomes } in targets {
-        let live = found.get(&index);
+fn add_indices(swapped: &mut Swapped, targets: Vec<SwapIndex>, found: &Found) -> Result<(), Failure> {
+    for mut item in targets {
+        let live = found.get(&item.index);
         // No client has used the clone of an unfinished swap that is taken back.
         let is_unfinished = live.is_some_and(|live| live.metadata.aliases.keys().any(|alias| marked_run(alias).is_some()));
-        let was = live.map(|live| live.metadata.clone()).filter(|_| !is_unfinished);
+        item.was = live.map(|live| live.metadata.clone()).filter(|_| !is_unfinished);
         // A block says something of what is live, and nothing of the backup.
-        let as_live = || IndexMetadata { blocks: BTreeSet::new(), closed: false, ..was.clone().unwrap_or_default() };
-        let becomes = source.as_ref().map(|_| becomes.unwrap_or_else(as_live));
+        let as_live = || IndexMetadata { blocks: BTreeSet::new(), closed: false, ..item.was.clone().unwrap_or_default() };
+        item.becomes = item.source.as_ref().map(|_| item.becomes.take().unwrap_or_else(as_live));
         let is_copied = !swapped.drop_old && live.is_some() && !is_unfinished;
-        swapped.indices.push(SwapIndex {
-            state: if live.is_some() { SwapState::Old } else { SwapState::Absent },
-            source,
-            live_uuid: live.map(|live| live.uuid.clone()),
-            previous: is_copied.then(|| swapped.previous_name(&index)),
-            conflicts: Vec::new(),
-            was,
-            becomes,
-            index,
-        });
+        item.previous = is_copied.then(|| swapped.previous_name(&item.index));
+        item.state = if live.is_some() { SwapState::Old } else { SwapState::Absent };
+        item.live_uuid = live.map(|live| live.uuid.clone());
+        swapped.indices.push(item);
     }
     swapped.indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
     let in_use = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
@@ -235,9 +223,9 @@ fn add_indices(swapped: &mut Swapped, targets: Vec<SwapTarget>, found: &Found) -
 }
 
 /// The indices whose aliases, replicas and lifecycle were not captured.
-fn not_captured(targets: &[SwapTarget]) -> BTreeSet<String> {
-    let targets = targets.iter().filter(|target| target.source.is_some() && target.becomes.is_none());
-    targets.map(|target| target.index.clone()).collect()
+fn not_captured(targets: &[SwapIndex]) -> BTreeSet<String> {
+    let targets = targets.iter().filter(|item| item.source.is_some() && item.becomes.is_none());
+    targets.map(|item| item.index.clone()).collect()
 }
 
 /// Those of `not_captured` get what the live index has, or nothing.
@@ -266,14 +254,14 @@ mod tests {
         Swapped { run: RUN.to_owned(), back, ..Swapped::default() }
     }
 
-    fn laid_out(back: bool, targets: Vec<SwapTarget>, found: &Found) -> Vec<SwapIndex> {
+    fn laid_out(back: bool, targets: Vec<SwapIndex>, found: &Found) -> Vec<SwapIndex> {
         let mut swapped = swapped(back);
         add_indices(&mut swapped, targets, found).unwrap();
         swapped.indices
     }
 
-    fn target(name: &str) -> SwapTarget {
-        SwapTarget { index: name.to_owned(), source: Some(source(name)), becomes: None }
+    fn target(name: &str) -> SwapIndex {
+        super::target(name, source(name), None)
     }
 
     fn live(names: &[&str]) -> Found {

@@ -9,7 +9,7 @@ use svc_step::{Action, Failure};
 
 use crate::client::Server;
 use crate::index::clone::LiveClone;
-use crate::index::{Found, Index, IndexMetadata, Skipped, copies, get_indices};
+use crate::index::{Counts, Found, Index, IndexMetadata, Skipped, copies, get_indices};
 use crate::throttle::RateUsed;
 
 /// Copies that a swap can make live: of a snapshot, or of what is live.
@@ -109,7 +109,7 @@ pub struct Swapped {
     pub plan: Vec<Action>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SwapIndex {
     /// The name under which it is live.
     pub index: String,
@@ -136,12 +136,13 @@ pub struct SwapSource {
     pub docs_count: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SwapState {
     /// What was live is live.
     Old,
     /// Nothing is live under the name: the swap was interrupted there, or the index was to be taken away.
+    #[default]
     Absent,
     /// The copy is live, complete, with its aliases.
     New,
@@ -159,9 +160,9 @@ impl CopiedIndex {
         self.copy == self.index
     }
 
-    pub(crate) fn set_verified(&mut self, found: &Found, docs_count: Option<u64>) {
+    pub(crate) fn set_verified(&mut self, found: &Found, counts: &Counts) {
         self.uuid = found.get(&self.copy).map(|index| index.uuid.clone());
-        self.docs_count = docs_count;
+        self.docs_count = counts.get(&self.copy).copied();
         self.state = CopyState::Verified;
     }
 

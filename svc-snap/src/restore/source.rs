@@ -11,7 +11,7 @@ use crate::index::select::{Contents, DEFAULT, without};
 use crate::index::{IndexMetadata, Patterns, Scope, ScopeArg, Skipped, refuse_any, select};
 use crate::restore::Swapped;
 use crate::snapshot::captured::{IndexRecord, StreamRecord};
-use crate::snapshot::{self, Backup, Snapshot, SourceArgs, verdict};
+use crate::snapshot::{Backup, Snapshot, SourceArgs, verdict};
 use crate::temporary::Target;
 use crate::throttle::{Rate, RateArg, RateUsed, Rates};
 
@@ -71,11 +71,7 @@ impl Chosen {
     /// Errors: The document is invalid (2); of another cluster or snapshot, or one that this server cannot restore (3); the snapshot is
     /// not there (4) or invalid (7).
     pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
-        let source = args.source.read(call, Accept::Successful)?;
-        let server = args.source.repository.connect(call)?;
-        source.check_server(&server, args.source.other)?;
-        let snapshot = snapshot::get(&server, &source.repository, &source.name)?;
-        source.check_uuid(&snapshot)?;
+        let (source, server, snapshot) = args.source.find(call, Accept::Successful)?;
         verdict::check(&source.repository, &snapshot, &[])?;
         verdict::check_restorable(&server, &source.repository, &snapshot)?;
         let Backup { captured, captured_streams, .. } = source.backup(call, &server, snapshot.clone(), false);

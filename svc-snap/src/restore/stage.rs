@@ -187,14 +187,11 @@ fn restore_and_verify(call: &Call, chosen: &Chosen, set: &mut CopySet, lost: &mu
     }
     let found = verify::until_complete(call, server, &set.names())?;
     let counts = counts(server, set.names())?;
-    let counts: Vec<u64> = set.names().iter().map(|name| counts.get(*name).copied().unwrap_or_default()).collect();
-    for (one, count) in set.indices.iter().zip(&counts) {
-        verify::same_as_captured(&one.copy, *count, one.docs_expected)?;
+    for one in &set.indices {
+        verify::same_as_captured(&one.copy, counts.get(&one.copy).copied().unwrap_or_default(), one.docs_expected)?;
     }
     call.check()?;
-    for (one, count) in set.indices.iter_mut().zip(counts) {
-        one.set_verified(&found, Some(count));
-    }
+    set.indices.iter_mut().for_each(|one| one.set_verified(&found, &counts));
     Ok(())
 }
 

@@ -279,6 +279,23 @@ impl SourceArgs {
         }
         Ok(source)
     }
+
+    /// Connects; a document of another cluster is 3.
+    pub(crate) fn connect(&self, call: &Call, source: &Source) -> Result<Server, Failure> {
+        let server = self.repository.connect(call)?;
+        if let Some(taken) = &source.document {
+            self.other.check(&taken.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")?;
+        }
+        Ok(server)
+    }
+
+    /// Reads the document, connects, and gets the snapshot (else 4), which is the document's (else 3).
+    pub(crate) fn find(&self, call: &Call, accept: Accept) -> Result<(Source, Server, Snapshot), Failure> {
+        let source = self.read(call, accept)?;
+        let server = self.connect(call, &source)?;
+        let found = snapshot::get(&server, &source.repository, &source.name)?;
+        source.check_uuid(&found).map(|()| (source, server, found))
+    }
 }
 
 impl Source {
@@ -314,13 +331,6 @@ impl Source {
             snapshot: Some(found),
             ..known
         }
-    }
-
-    /// Refuses a document of another cluster (3).
-    pub(crate) fn check_server(&self, server: &Server, other: OtherServer) -> Result<(), Failure> {
-        self.document.as_ref().map_or(Ok(()), |taken| {
-            other.check(&taken.cluster_uuid, &server.cluster_uuid, server.url(), "--url (SVC_SEARCH_URL)")
-        })
     }
 
     /// Refuses another snapshot that has got the same name since (3).
