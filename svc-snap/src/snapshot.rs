@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use svc_step::Failure;
 use svc_step::document::Time;
 use svc_step::line_secrets::sentence_without_secrets;
+use svc_step::{Call, Failure};
 
 use self::compatibility::compatibility;
 use crate::client::{self, Server, errors, list, members, path, texts};
@@ -126,6 +126,11 @@ impl Snapshot {
 
     fn read_version(&mut self, server: &Server) {
         (self.compatibility, self.version) = compatibility(server.product, &server.version, self.version.take());
+    }
+
+    /// Whether the run of this call has taken it.
+    pub(crate) fn is_of(&self, call: &Call) -> bool {
+        self.run_id.as_deref() == Some(call.run_id().as_str())
     }
 
     pub(crate) fn is_under_way(&self) -> bool {

@@ -1,11 +1,10 @@
 //! `clone`: a copy of the live indices, made of hard links, which a swap makes live again. It takes disk space only as they change.
 
-use std::collections::BTreeSet;
-
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped, swaps};
 
 use crate::client::{Connection, Server};
 use crate::guard;
+use crate::index::clone::Theirs;
 use crate::index::metadata::WRITE;
 use crate::index::select::{DEFAULT, without};
 use crate::index::{
@@ -62,16 +61,16 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     guard::refuse_in_use("the copies", &clone::last_copies(&earlier.live_clones(), &earlier_found))?;
     let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name));
     let leftovers: Vec<String> = leftovers.map(str::to_owned).collect();
-    let (killed, blocked) = killed(call, &server, &args.scope.scope)?;
-    let mut cloned = plan(call, &server, args, &live, &leftovers, &blocked)?;
+    let left = Left { copies: leftovers, ..Left::find(call, &server, &args.scope.scope)? };
+    let mut cloned = plan(call, &server, args, &live, &left)?;
     let mut in_use = get_indices(&server, cloned.names())?;
-    in_use.retain(|name, _| !leftovers.contains(name));
+    in_use.retain(|name, _| !left.copies.contains(name));
     guard::refuse_in_use("the copies", &in_use.into_keys().collect::<Vec<_>>())?;
     capacity::refuse_clones(&server, &live.indices)?;
     if args.dry.dry_run {
         return Ok(cloned);
     }
-    Stopped::ended(act(call, &server, &mut cloned, &leftovers, &killed, &blocked), cloned)
+    Stopped::ended(act(call, &server, &mut cloned, &left), cloned)
 }
 
 /// Refuses a run that has cloned other indices, or whose copies have gone: what they held is not what is live now.
@@ -88,26 +87,27 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
     refuse_any("not_verified", &message, &gone, &hint)
 }
 
-/// Finds interrupted clones of all runs, and the live indices that they left blocked.
-fn killed(call: &Call, server: &Server, scope: &Scope) -> Result<(Vec<CopySet>, Vec<String>), Failure> {
-    let (mut clones, mut names) = (record::unfinished_clones(call, server), Vec::new());
-    let is_left = |one: &CopiedIndex| one.state == CopyState::InProgress && scope.contains(&one.index);
-    clones.retain(|set| set.indices.iter().any(is_left));
-    for set in &mut clones {
-        names.extend(set.left_blocked(server)?.into_iter().filter(|name| scope.contains(name)));
-        set.indices.iter_mut().filter(|one| is_left(one)).for_each(|one| one.state = CopyState::Planned);
-    }
-    Ok((clones, names))
+/// What interrupted clones have left: copies of this run, and of all runs those of which live indices are blocked, with these.
+struct Left {
+    copies: Vec<String>,
+    clones: Vec<CopySet>,
+    blocked: Vec<String>,
 }
 
-fn plan(
-    call: &Call,
-    server: &Server,
-    args: &CloneArgs,
-    live: &Selected,
-    leftovers: &[String],
-    blocked: &[String],
-) -> Result<CopySet, Failure> {
+impl Left {
+    fn find(call: &Call, server: &Server, scope: &Scope) -> Result<Self, Failure> {
+        let mut left = Self { copies: Vec::new(), clones: record::unfinished_clones(call, server), blocked: Vec::new() };
+        let is_left = |one: &CopiedIndex| one.state == CopyState::InProgress && scope.contains(&one.index);
+        left.clones.retain(|set| set.indices.iter().any(is_left));
+        for set in &mut left.clones {
+            left.blocked.extend(set.left_blocked(server)?.into_iter().filter(|name| scope.contains(name)));
+            set.indices.iter_mut().filter(|one| is_left(one)).for_each(|one| one.state = CopyState::Planned);
+        }
+        Ok(left)
+    }
+}
+
+fn plan(call: &Call, server: &Server, args: &CloneArgs, live: &Selected, left: &Left) -> Result<CopySet, Failure> {
     let run = call.run_id().as_str();
     let mut found = get_indices(server, &live.indices)?;
     let named = |wanted: fn(&Index) -> bool| {
@@ -120,7 +120,7 @@ fn plan(
     let hint = format!("Fix them (GET /_cluster/allocation/explain), or leave them out with {}.", without(&args.indices, &red));
     refuse_any("indices_red", "Indices that lack shards cannot be cloned", &red, &hint)?;
     policy::fill(call, server, &mut found)?;
-    for name in blocked {
+    for name in &left.blocked {
         found.entry(name.clone()).and_modify(|index| _ = index.metadata.blocks.remove(WRITE));
     }
     let indices = found.iter().map(|(index, live)| CopiedIndex {
@@ -137,8 +137,8 @@ fn plan(
         skipped: live.skipped.clone(),
         plan: Vec::new(),
     };
-    let mut acts = Act::each(blocked, Act::Unblock);
-    acts.extend(Act::each(leftovers, Act::Delete));
+    let mut acts = Act::each(&left.blocked, Act::Unblock);
+    acts.extend(Act::each(&left.copies, Act::Delete));
     acts.extend(clone::requests(&set.live_clones(), &found));
     acts.extend(Act::each(writable(&set), Act::Unblock));
     set.plan = acts.iter().map(Act::action).collect();
@@ -151,24 +151,17 @@ fn writable(set: &CopySet) -> impl Iterator<Item = &str> {
 }
 
 /// Removes what earlier calls have left, and clones all of them; a failure or a signal leaves neither a copy nor a block behind.
-fn act(
-    call: &Call,
-    server: &Server,
-    set: &mut CopySet,
-    leftovers: &[String],
-    killed: &[CopySet],
-    blocked: &[String],
-) -> Result<(), Failure> {
+fn act(call: &Call, server: &Server, set: &mut CopySet, left: &Left) -> Result<(), Failure> {
     call.check()?;
-    Act::each(blocked, Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
-    killed.iter().for_each(|set| record::write_end(call, &set.run, "clone", set));
-    Act::each(leftovers, Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
+    Act::each(&left.blocked, Act::Unblock).iter().try_for_each(|act| act.send(call, server))?;
+    left.clones.iter().for_each(|set| record::write_end(call, &set.run, "clone", set));
+    Act::each(&left.copies, Act::Delete).iter().try_for_each(|act| act.send(call, server))?;
     call.effects().stays();
     // Recorded once and as a whole: a call that finds it asks the server which of them are blocked or there.
     set.set_all(CopyState::InProgress);
     swaps::write(call, call.run_id(), "clone", set)?;
-    let mut theirs = BTreeSet::new();
-    let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check());
+    let mut theirs = Theirs::new();
+    let made = clone::make(call, server, &set.live_clones(), &mut theirs, &|| call.check());
     let made = made.and_then(|counts| {
         Act::each(writable(set), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
         Ok((counts, get_indices(server, set.names())?))
@@ -183,7 +176,7 @@ fn act(
 }
 
 /// Removes the copies and takes the blocks off. Where something stays, so does the record.
-fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &BTreeSet<String>, mut failure: Failure) -> Failure {
+fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &Theirs, mut failure: Failure) -> Failure {
     match clone::undo(call, &server.for_undo(call), &set.run.clone(), (&set.live_clones(), theirs), &mut failure) {
         Ok(last) => {
             let is_last = |one: &CopiedIndex| last.contains(&one.copy);

@@ -17,7 +17,7 @@ use crate::repository::RepositoryArg;
 use crate::restore::phases;
 use crate::snapshot::captured::Captured;
 use crate::snapshot::follow::Follow;
-use crate::snapshot::mark::{Mark, MarkArgs};
+use crate::snapshot::mark::MarkArgs;
 use crate::snapshot::{Backup, Snapshot, captured, follow, mark, verdict};
 use crate::temporary::Target;
 use crate::throttle::{RateArg, RateUsed, Rates};
@@ -83,7 +83,6 @@ pub struct Created {
 }
 
 pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
-    let mark = args.mark.mark(call);
     let server = args.repository.connect(call)?;
     let _lock = repository::lock(call, &server, &args.repository.repository, args.dry.dry_run)?;
     let patterns = Patterns::parse(args.indices.as_deref().unwrap_or("*"));
@@ -95,18 +94,18 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     // The servers take no snapshot of an index that cannot be read, and nothing can be captured of one whose metadata is blocked.
     guard::refuse_blocked(&server, |index, block| matches!(block, "read" | guard::METADATA) && live.holds(index))?;
     for _ in 1..RACES {
-        match create(args, call, &server, &mark, &live) {
+        match create(args, call, &server, &live) {
             // Another run has taken the name since it was free, and nothing of ours was begun.
             Err(stopped) if args.unique && stopped.failure.code == "name_in_use" => {}
             ended => return ended,
         }
     }
-    create(args, call, &server, &mark, &live)
+    create(args, call, &server, &live)
 }
 
-fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &Selected) -> StepResult<Created> {
+fn create(args: &CreateArgs, call: &Call, server: &Server, live: &Selected) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
-    let (name, found) = choose(args, call, server, mark)?;
+    let (name, found) = choose(args, call, server)?;
     let asked_for = format!("{} of {}", args.indices.as_deref().unwrap_or("*"), args.scope.scope);
     let recorded = found.as_ref().and_then(|found| Captured::read(call, server, repository, found));
     if recorded.as_ref().is_some_and(|recorded| recorded.asked_for != asked_for) {
@@ -120,7 +119,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
         "indices": live.names().join(","),
         "ignore_unavailable": true,
         "include_global_state": true,
-        "metadata": mark.metadata,
+        "metadata": args.mark.metadata(call),
     });
     let request = format!("{}?wait_for_completion=false", path(&["_snapshot", repository, &name]));
     let why_not = match (&found, args.no_wait) {
@@ -149,10 +148,10 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
     // Before the first effect.
     let captured = match &found {
         Some(_) => recorded,
-        None => Some(Captured::before(call, server, (&mark.run_id, asked_for), created.backup.clone(), live)?),
+        None => Some(Captured::before(call, server, asked_for, created.backup.clone(), live)?),
     };
     rates.left.put_back(call, server);
-    let taking = Taking { call, server, repository, name: &name, mark };
+    let taking = Taking { call, server, repository, name: &name };
     let ended = match found {
         Some(found) => {
             if captured.is_none() {
@@ -181,7 +180,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark, live: &S
 }
 
 /// The name, and the snapshot of this name if this run has begun it already.
-fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Result<(String, Option<Snapshot>), Failure> {
+fn choose(args: &CreateArgs, call: &Call, server: &Server) -> Result<(String, Option<Snapshot>), Failure> {
     let repository = &args.repository.repository;
     // The procedure's form (2.4), the date in UTC.
     let default = || format!("snapshot_{}_{}", args.service.name, call.started_at().strftime("%Y%m%d"));
@@ -194,7 +193,7 @@ fn choose(args: &CreateArgs, call: &Call, server: &Server, mark: &Mark) -> Resul
                 let hint = format!("Take a free name, such as {candidate}; --unique picks one by itself.");
                 return Err(in_use(repository, &first).hint(hint));
             }
-            Some(found) if mark.is_on(&found) => return Ok((candidate, Some(found))),
+            Some(found) if found.is_of(call) => return Ok((candidate, Some(found))),
             Some(_) => {
                 number += 1;
                 candidate = format!("{first}_{number}");
@@ -210,7 +209,7 @@ fn conclude(
     mut captured: Option<Captured>,
     ended: Result<Option<Snapshot>, Failure>,
 ) -> StepResult<Created> {
-    let Taking { call, server, repository, name, mark } = *taking;
+    let Taking { call, server, repository, name } = *taking;
     let is_finished = matches!(&ended, Ok(Some(found)) if !found.is_under_way());
     if let Some(captured) = captured.as_mut().filter(|_| is_finished) {
         captured.compare(call, server, true);
@@ -229,7 +228,7 @@ fn conclude(
                 captured::remove_state_file(call, server, repository, name);
             }
             if let Some(found) = taking.last_get() {
-                created.backup.snapshot = found.filter(|found| mark.is_on(found));
+                created.backup.snapshot = found.filter(|found| found.is_of(call));
             }
             Err(failure)
         }
@@ -242,7 +241,6 @@ struct Taking<'a> {
     server: &'a Server,
     repository: &'a str,
     name: &'a str,
-    mark: &'a Mark,
 }
 
 impl Taking<'_> {
@@ -273,7 +271,7 @@ impl Taking<'_> {
             }
             let has_no_effect = error.as_ref().is_some_and(|error| error.effect == Effect::None);
             match follow.poll() {
-                Ok(Some(found)) if self.mark.is_on(&found) => {
+                Ok(Some(found)) if found.is_of(self.call) => {
                     attempt.happened();
                     return Ok(());
                 }
@@ -315,7 +313,7 @@ impl Taking<'_> {
     fn wait(&self) -> Result<Snapshot, Failure> {
         let (repository, name) = (self.repository, self.name);
         let why = match self.follow().until_finished() {
-            Ok(found) if self.mark.is_on(&found) => return Ok(found),
+            Ok(found) if found.is_of(self.call) => return Ok(found),
             Ok(_) => in_use(repository, name),
             Err(why) if why.signal.is_some() || why.status == Status::Timeout => return Err(why),
             Err(why) => why,
@@ -342,7 +340,7 @@ impl Taking<'_> {
 
     /// A signal, which cancels the snapshot, or the end of the time limit, which does not, while the answer is awaited.
     fn stopped(&self, attempt: Attempt<'_>, pending: &Pending, why: Failure) -> Failure {
-        let is_begun = self.last_get().flatten().is_some_and(|found| self.mark.is_on(&found));
+        let is_begun = self.last_get().flatten().is_some_and(|found| found.is_of(self.call));
         if is_begun {
             attempt.happened();
         } else {
@@ -355,7 +353,7 @@ impl Taking<'_> {
         } else {
             why.hint(format!(
                 "Run the same command again, with --run-id {}: it finds out whether the snapshot was begun.",
-                self.mark.run_id
+                self.call.run_id()
             ))
         }
     }
@@ -370,7 +368,7 @@ impl Taking<'_> {
                 is_known |= error.effect == Effect::None;
             }
             let found = self.last_get();
-            if found.iter().flatten().any(|found| self.mark.is_on(found)) {
+            if found.iter().flatten().any(|found| found.is_of(self.call)) {
                 is_known = true;
                 let _ = self.server.attempt(Some(REMOVAL), "DELETE", &request, None);
                 return Ok(None);

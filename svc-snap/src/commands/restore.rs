@@ -64,7 +64,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let is_direct = |index: &str| staged.copies.indices.iter().any(|one| one.index == index && one.is_direct());
     let mut restored = Restored::planned(call, &chosen, false, is_direct);
     // Whatever forbids the swap is found out before anything is staged.
-    let planned = plan::forward(call, server, &chosen.scope, &staged.copies, args.how, earlier.verified.is_some())?;
+    let planned = plan::forward(call, server, &chosen.scope, &staged.copies, args.how)?;
     restored.plan = staged.copies.plan.iter().chain(&planned.plan).cloned().collect();
     restored.skipped.clone_from(&planned.skipped);
     restored.throttle.clone_from(&staged.throttle);
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     };
     let ready = ready.and_then(|()| {
         // The last place where a signal or the time limit ends it without an effect on what is live.
-        let planned = plan::forward(call, server, &chosen.scope, copies, args.how, true);
+        let planned = plan::forward(call, server, &chosen.scope, copies, args.how);
         planned.and_then(|planned| call.check().map(|()| planned)).map_err(|failure| take_back(copies, failure))
     });
     let mut swapped = match ready {

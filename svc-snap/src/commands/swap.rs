@@ -117,7 +117,7 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(
                 return Err(Failure::usage("options_invalid", not_swapped)
                     .hint("Leave --back out to make it live; svc-snap discard removes it."));
             }
-            return Ok((plan::forward(call, server, scope, set, args.how, true)?, Task::Begin(given.begun)));
+            return Ok((plan::forward(call, server, scope, set, args.how)?, Task::Begin(given.begun)));
         }
         (Begun::Swapped(document), recorded) => {
             let back = if given.failed.is_none() { !document.back } else { document.back || args.back };

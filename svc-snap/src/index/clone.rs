@@ -1,6 +1,6 @@
 //! Clones of live indices: the first two phases of a swap, and all of `clone`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -11,7 +11,7 @@ use svc_step::{Call, Failure, Status, Unit};
 
 use crate::client::{MOMENT, Server, path};
 use crate::index::{
-    Act, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any, refuse_unplaced,
+    Act, Counts, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any, refuse_unplaced,
 };
 
 /// How long clones may take to become complete. They are made of hard links; what is live takes no writes, or is not there, meanwhile.
@@ -93,22 +93,26 @@ pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     blocking.into_iter().chain(clones).collect()
 }
 
-/// Blocks all of them, clones them, and gives how many documents each holds; `check` says whether to continue. `theirs` gets the copies
-/// that a call of the same run on another host has made meanwhile.
+/// The copies that a call of the same run on another host has made meanwhile.
+pub(crate) type Theirs = BTreeSet<String>;
+/// Whether to continue.
+type Check = dyn Fn() -> Result<(), Failure> + Sync;
+
+/// Blocks all of them, clones them, and gives how many documents each holds.
 pub(crate) fn make(
     call: &Call,
     server: &Server,
     all: &[LiveClone<'_>],
-    theirs: &mut BTreeSet<String>,
-    check: impl Fn() -> Result<(), Failure> + Sync,
-) -> Result<BTreeMap<String, u64>, Failure> {
+    theirs: &mut Theirs,
+    check: &Check,
+) -> Result<Counts, Failure> {
     again(|| {
         check()?;
-        block(call, server, all, &check)
+        block(call, server, all, check)
     })?;
     again(|| {
         let clones = clones(all, &get_all(server, all)?);
-        send_clones(call, server, &clones, theirs, &check)
+        send_clones(call, server, &clones, theirs, check)
     })?;
     let (live, copies): (Vec<&str>, Vec<&str>) = all.iter().filter_map(|one| Some((one.index, one.copy?))).unzip();
     // What can still be undone does not wait for what no node may take.
@@ -131,8 +135,8 @@ pub(crate) fn send_clones(
     call: &Call,
     server: &Server,
     clones: &[Act],
-    theirs: &mut BTreeSet<String>,
-    check: impl Fn() -> Result<(), Failure> + Sync,
+    theirs: &mut Theirs,
+    check: &Check,
 ) -> Result<(), Failure> {
     let progress = call.progress("clone", Unit::Items("indices"));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -157,7 +161,7 @@ pub(crate) fn send_clones(
     failed.into_iter().map(|(_, failure)| failure).min_by_key(is_transient).map_or(Ok(()), Err)
 }
 
-fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &Check) -> Result<(), Failure> {
     let found = get_all(server, all)?;
     refuse_changed(all, &found)?;
     let (first, blocks): (Vec<Act>, Vec<Act>) = blocking(all, &found).into_iter().partition(|act| !matches!(act, Act::Block(_)));
@@ -200,7 +204,7 @@ pub(crate) fn undo(
     call: &Call,
     server: &Server,
     run: &str,
-    (all, theirs): (&[LiveClone<'_>], &BTreeSet<String>),
+    (all, theirs): (&[LiveClone<'_>], &Theirs),
     failure: &mut Failure,
 ) -> Result<Vec<String>, Failure> {
     let found = again(|| {

@@ -24,15 +24,9 @@ pub(crate) struct HowArgs {
     pub drop_old: bool,
 }
 
-/// The plan by which what was staged or cloned becomes live; with `is_staged` false nothing is staged yet.
-pub(crate) fn forward(
-    call: &Call,
-    server: &Server,
-    scope: &Scope,
-    set: &CopySet,
-    how: HowArgs,
-    is_staged: bool,
-) -> Result<Swapped, Failure> {
+/// The plan by which copies become live; where they are not verified, nothing is staged yet.
+pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, set: &CopySet, how: HowArgs) -> Result<Swapped, Failure> {
+    let is_staged = set.is_verified();
     let mut swapped = empty(server, scope, &set.run, false, how);
     swapped.snapshot_uuid.clone_from(&set.snapshot_uuid);
     swapped.skipped.clone_from(&set.skipped);

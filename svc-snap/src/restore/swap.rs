@@ -19,7 +19,7 @@ use svc_step::{Action, Call, Failure, Status};
 
 use crate::client::{Server, passes};
 use crate::index::act::{give, remove_index};
-use crate::index::clone::{LiveClone, PLACED, again, is_refusal, same_count, wait_complete};
+use crate::index::clone::{LiveClone, PLACED, Theirs, again, is_refusal, same_count, wait_complete};
 use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy, refuse_unplaced};
 use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, unfinished};
 use crate::restore::{CopiedIndex, SwapIndex, SwapSource, Swapped, auto_create, checks, record};
@@ -61,7 +61,7 @@ impl Swap<'_> {
     fn run(&self, swapped: &mut Swapped) -> Ended {
         self.server.begin();
         let auto_create = auto_create::exclude(self.call, self.server, swapped);
-        let mut theirs = BTreeSet::new();
+        let mut theirs = Theirs::new();
         if let Err(failure) = self.until_exchanged(swapped, &mut theirs) {
             return self.undo(swapped, &theirs, auto_create, failure);
         }
@@ -77,7 +77,7 @@ impl Swap<'_> {
         Ended::Finished
     }
 
-    fn until_exchanged(&self, swapped: &Swapped, theirs: &mut BTreeSet<String>) -> Result<(), Failure> {
+    fn until_exchanged(&self, swapped: &Swapped, theirs: &mut Theirs) -> Result<(), Failure> {
         again(|| match self.exchange(swapped, theirs) {
             // The answer was lost, or another host was faster with the same run.
             Err(failure) => match phase(self.server, swapped) {
@@ -89,12 +89,12 @@ impl Swap<'_> {
     }
 
     /// Phases 1 to 3.
-    fn exchange(&self, swapped: &Swapped, theirs: &mut BTreeSet<String>) -> Result<(), Failure> {
+    fn exchange(&self, swapped: &Swapped, theirs: &mut Theirs) -> Result<(), Failure> {
         let found = get_indices(self.server, swapped.names())?;
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
-        clone::make(self.call, self.server, &live_clones(swapped), theirs, || self.call.check())?;
+        clone::make(self.call, self.server, &live_clones(swapped), theirs, &|| self.call.check())?;
         // They may have lost a shard since they were verified, and what is live is all there is then.
         let found = get_indices(self.server, swapped.names())?;
         checks::refuse_writable(swapped, &found)?;
@@ -105,13 +105,7 @@ impl Swap<'_> {
     }
 
     /// After a failure before the exchange: nothing of the swap stays. Where the outcome of the exchange is unknown, nothing is touched.
-    fn undo(
-        &self,
-        swapped: &mut Swapped,
-        theirs: &BTreeSet<String>,
-        auto_create: Option<Change<'_>>,
-        mut failure: Failure,
-    ) -> Ended {
+    fn undo(&self, swapped: &mut Swapped, theirs: &Theirs, auto_create: Option<Change<'_>>, mut failure: Failure) -> Ended {
         let server = &self.server.for_undo(self.call);
         let is_known = failure.code != "outcome_unknown" && phase(server, swapped).is_ok_and(|phase| phase == Phase::Before);
         if !is_known {
@@ -154,7 +148,7 @@ impl Swap<'_> {
         let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || cloned_away.contains(&item.index);
         let free = swapped.with_source().filter(|(item, _)| is_free(item));
         let clones: Vec<Act> = free.map(|(item, source)| clone_to_live(swapped, item, source)).collect();
-        clone::send_clones(self.call, self.server, &clones, &mut BTreeSet::new(), || Ok(()))?;
+        clone::send_clones(self.call, self.server, &clones, &mut Theirs::new(), &|| Ok(()))?;
         let live: Vec<&str> = swapped.with_source().map(|(item, _)| item.index.as_str()).collect();
         let (begun, is_told) = (Instant::now(), Cell::new(false));
         // Neither a signal nor the time limit ends it, nor what no node takes now: a node may come back, or a setting be changed.
@@ -263,7 +257,7 @@ fn clone_away(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found
     wait_complete(server, &names, || Ok(()))?;
     let clones =
         conflicts.iter().map(|(index, live, copy)| LiveClone { index, uuid: &live.uuid, copy: Some(copy), was: &live.metadata });
-    clone::make(call, server, &clones.collect::<Vec<_>>(), &mut BTreeSet::new(), || Ok(()))?;
+    clone::make(call, server, &clones.collect::<Vec<_>>(), &mut Theirs::new(), &|| Ok(()))?;
     // Before the removal: its answer may be lost.
     for (name, _, copy) in &conflicts {
         let message = format!("While {name} was not there, a client created an index of that name; it is now {copy}.");

@@ -96,11 +96,12 @@ impl Captured {
     pub(crate) fn before(
         call: &Call,
         server: &Server,
-        (run_id, asked_for): (&str, String),
+        asked_for: String,
         backup: Backup,
         live: &Selected,
     ) -> Result<Self, Failure> {
-        let mut captured = Self { run_id: run_id.to_owned(), asked_for, backup, sequences: BTreeMap::new(), compared: false };
+        let run_id = call.run_id().to_string();
+        let mut captured = Self { run_id, asked_for, backup, sequences: BTreeMap::new(), compared: false };
         captured.backup.captured = captured.records(call, server, &live.indices)?;
         for (name, Stream { template, backing, aliases }) in get_streams(server, &live.streams)? {
             let mut indices = captured.records(call, server, &backing)?;

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use svc_step::{Call, OsUser};
 
 use crate::repository::checked_name;
-use crate::snapshot::Snapshot;
 
 /// What a snapshot is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -39,31 +38,15 @@ pub struct MarkArgs {
     kind: Kind,
 }
 
-/// The metadata of a snapshot that is to be taken.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mark {
-    /// The run, by which it is known among others.
-    pub run_id: String,
-    pub metadata: Value,
-}
-
 impl MarkArgs {
     /// The metadata, with this run's mark.
-    pub(crate) fn mark(&self, call: &Call) -> Mark {
-        let (kind, run_id) = (self.kind.name(), call.run_id().as_str().to_owned());
-        let metadata = json!({
+    pub(crate) fn metadata(&self, call: &Call) -> Value {
+        let kind = self.kind.name();
+        json!({
             "taken_by": self.taken_by.clone().unwrap_or_else(caller),
             "taken_because": self.taken_because.as_ref().unwrap_or(&kind),
-            "svc_tools": {"run_id": run_id, "kind": kind},
-        });
-        Mark { run_id, metadata }
-    }
-}
-
-impl Mark {
-    /// Whether this run took that snapshot.
-    pub(crate) fn is_on(&self, snapshot: &Snapshot) -> bool {
-        snapshot.run_id.as_ref() == Some(&self.run_id)
+            "svc_tools": {"run_id": call.run_id().as_str(), "kind": kind},
+        })
     }
 }
 
