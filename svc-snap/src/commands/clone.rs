@@ -161,7 +161,7 @@ fn act(call: &Call, server: &Server, set: &mut CopySet, left: &Left) -> Result<(
     set.set_all(CopyState::InProgress);
     swaps::write(call, call.run_id(), "clone", set)?;
     let mut theirs = Theirs::new();
-    let made = clone::make(call, server, &set.live_clones(), &mut theirs, &|| call.check());
+    let made = clone::make(call, server, &set.live_clones(), &mut theirs, || call.check());
     let made = made.and_then(|counts| {
         Act::each(writable(set), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
         Ok((counts, get_indices(server, set.names())?))

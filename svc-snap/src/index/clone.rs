@@ -95,24 +95,22 @@ pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
 
 /// The copies that a call of the same run on another host has made meanwhile.
 pub(crate) type Theirs = BTreeSet<String>;
-/// Whether to continue.
-type Check = dyn Fn() -> Result<(), Failure> + Sync;
 
-/// Blocks all of them, clones them, and gives how many documents each holds.
+/// Blocks all of them, clones them, and gives how many documents each holds; `check` says whether to continue.
 pub(crate) fn make(
     call: &Call,
     server: &Server,
     all: &[LiveClone<'_>],
     theirs: &mut Theirs,
-    check: &Check,
+    check: impl Fn() -> Result<(), Failure> + Sync,
 ) -> Result<Counts, Failure> {
     again(|| {
         check()?;
-        block(call, server, all, check)
+        block(call, server, all, &check)
     })?;
     again(|| {
         let clones = clones(all, &get_all(server, all)?);
-        send_clones(call, server, &clones, theirs, check)
+        send_clones(call, server, &clones, theirs, &check)
     })?;
     let (live, copies): (Vec<&str>, Vec<&str>) = all.iter().filter_map(|one| Some((one.index, one.copy?))).unzip();
     // What can still be undone does not wait for what no node may take.
@@ -136,7 +134,7 @@ pub(crate) fn send_clones(
     server: &Server,
     clones: &[Act],
     theirs: &mut Theirs,
-    check: &Check,
+    check: impl Fn() -> Result<(), Failure> + Sync,
 ) -> Result<(), Failure> {
     let progress = call.progress("clone", Unit::Items("indices"));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -161,7 +159,7 @@ pub(crate) fn send_clones(
     failed.into_iter().map(|(_, failure)| failure).min_by_key(is_transient).map_or(Ok(()), Err)
 }
 
-fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &Check) -> Result<(), Failure> {
+fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
     let found = get_all(server, all)?;
     refuse_changed(all, &found)?;
     let (first, blocks): (Vec<Act>, Vec<Act>) = blocking(all, &found).into_iter().partition(|act| !matches!(act, Act::Block(_)));

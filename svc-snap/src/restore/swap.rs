@@ -94,7 +94,7 @@ impl Swap<'_> {
         if phase_of(swapped, &found) != Phase::Before {
             return Ok(());
         }
-        clone::make(self.call, self.server, &live_clones(swapped), theirs, &|| self.call.check())?;
+        clone::make(self.call, self.server, &live_clones(swapped), theirs, || self.call.check())?;
         // They may have lost a shard since they were verified, and what is live is all there is then.
         let found = get_indices(self.server, swapped.names())?;
         checks::refuse_writable(swapped, &found)?;
@@ -148,7 +148,7 @@ impl Swap<'_> {
         let is_free = |item: &SwapIndex| !found.contains_key(&item.index) || cloned_away.contains(&item.index);
         let free = swapped.with_source().filter(|(item, _)| is_free(item));
         let clones: Vec<Act> = free.map(|(item, source)| clone_to_live(swapped, item, source)).collect();
-        clone::send_clones(self.call, self.server, &clones, &mut Theirs::new(), &|| Ok(()))?;
+        clone::send_clones(self.call, self.server, &clones, &mut Theirs::new(), || Ok(()))?;
         let live: Vec<&str> = swapped.with_source().map(|(item, _)| item.index.as_str()).collect();
         let (begun, is_told) = (Instant::now(), Cell::new(false));
         // Neither a signal nor the time limit ends it, nor what no node takes now: a node may come back, or a setting be changed.
@@ -257,7 +257,7 @@ fn clone_away(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found
     wait_complete(server, &names, || Ok(()))?;
     let clones =
         conflicts.iter().map(|(index, live, copy)| LiveClone { index, uuid: &live.uuid, copy: Some(copy), was: &live.metadata });
-    clone::make(call, server, &clones.collect::<Vec<_>>(), &mut Theirs::new(), &|| Ok(()))?;
+    clone::make(call, server, &clones.collect::<Vec<_>>(), &mut Theirs::new(), || Ok(()))?;
     // Before the removal: its answer may be lost.
     for (name, _, copy) in &conflicts {
         let message = format!("While {name} was not there, a client created an index of that name; it is now {copy}.");
