@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::deadline::Deadline;
-use svc_step::{Call, Failure};
+use svc_step::{Call, Failure, Status};
 
 use crate::client::{Answer, Client, Connection, errors, members, text};
 
@@ -113,11 +113,12 @@ fn identified(client: Client, product: Option<Product>, version: Option<String>,
 }
 
 /// A server continues by itself with work that is not waited for any more: `what`, such as `the cleanup of the repository my_backup`.
-pub(crate) fn continues_by_itself(failure: Failure, what: &str) -> Failure {
-    match failure.code.as_str() {
-        "interrupted" | "timeout" | "outcome_unknown" => failure.hint(format!(
-            "The server continues by itself with {what}; run the same command again, which finds out how things stand."
-        )),
-        _ => failure,
+pub(crate) fn continues_by_itself(call: &Call, failure: Failure, what: &str) -> Failure {
+    if failure.signal.is_none() && failure.status != Status::Timeout {
+        return failure;
     }
+    let run = call.run_id();
+    failure.hint(format!(
+        "The server continues by itself with {what}: the same command again, with --run-id {run}, finds out how things stand."
+    ))
 }

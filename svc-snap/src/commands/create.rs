@@ -148,7 +148,7 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, live: &Selected) -> S
     // Before the first effect.
     let captured = match &found {
         Some(_) => recorded,
-        None => Some(Captured::before(call, server, asked_for, created.backup.clone(), live)?),
+        None => Some(Captured::of(call, server, asked_for, created.backup.clone(), live)?),
     };
     rates.left.put_back(call, server);
     let taking = Taking { call, server, repository, name: &name };

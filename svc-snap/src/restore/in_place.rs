@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 
-use crate::client::path;
+use crate::client::{continues_by_itself, path};
 use crate::guard;
 use crate::index::select::Names;
 use crate::index::{counts, get_indices, get_streams, refuse_any, select};
@@ -107,7 +107,7 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
         return Ok(false);
     }
     if !dry_run {
-        verify::until_idle(call, &chosen.server, &names).map_err(|failure| resumable(failure, &restored.run))?;
+        verify::until_idle(call, &chosen.server, &names).map_err(|failure| continues_by_itself(call, failure, "the restore"))?;
     }
     let found = get_indices(&chosen.server, &names)?;
     // The clock by which a server dates a snapshot stands still for 200 ms at a time, and that of an index may not.
@@ -158,7 +158,7 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
     match sent {
         Ok(_) => Ok(()),
         // It may be running: what is closed must stay so.
-        Err(failure) if failure.status == Status::Timeout => Err(resumable(failure, &restored.run)),
+        Err(failure) if failure.status == Status::Timeout => Err(continues_by_itself(call, failure, "the restore")),
         Err(failure) => {
             let is_cleared = |one: &RestoredIndex| clearing.iter().any(|(name, ..)| *name == one.index);
             restored.indices.iter_mut().filter(|one| !is_cleared(one)).for_each(|one| one.state = RestoreState::Untouched);
@@ -197,7 +197,7 @@ fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Res
             Ok(())
         }
         Err(failure) if failure.status == Status::Invalid => Err(record::remove(call, failure)),
-        Err(failure) => Err(resumable(failure, &restored.run)),
+        Err(failure) => Err(continues_by_itself(call, failure, "the restore")),
     }
 }
 
@@ -236,16 +236,6 @@ fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u6
         call.review("not_restored", message);
     }
     Ok(sum)
-}
-
-/// The server continues what it was asked for, whatever becomes of this call.
-fn resumable(failure: Failure, run: &str) -> Failure {
-    if failure.signal.is_none() && failure.status != Status::Timeout {
-        return failure;
-    }
-    failure.hint(format!(
-        "The server continues the restore by itself: the same command again, with --run-id {run}, waits for it and verifies it."
-    ))
 }
 
 impl Restored {

@@ -72,10 +72,7 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
         Phase::Exchanged => false,
         Phase::After => swapped.indices.is_empty() && swapped.direct.is_empty(),
     };
-    if is_untouched {
-        return Ok(());
-    }
-    Err(not_finished(&swapped.run))
+    if is_untouched { Ok(()) } else { Err(not_finished(&swapped.run)) }
 }
 
 fn not_finished(run: &str) -> Failure {

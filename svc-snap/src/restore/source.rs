@@ -63,8 +63,7 @@ pub(crate) struct Chosen {
     pub started_ms: Option<i64>,
     /// The backing indices of the snapshot's data streams.
     backing: BTreeMap<String, Vec<String>>,
-    captured: Vec<IndexRecord>,
-    captured_streams: Vec<StreamRecord>,
+    backup: Backup,
 }
 
 impl Chosen {
@@ -74,8 +73,8 @@ impl Chosen {
         let (source, server, snapshot) = args.source.find(call, Accept::Successful)?;
         verdict::check(&source.repository, &snapshot, &[])?;
         verdict::check_restorable(&server, &source.repository, &snapshot)?;
-        let Backup { captured, captured_streams, .. } = source.backup(call, &server, snapshot.clone(), false);
-        let backing = backing(&snapshot, &captured_streams);
+        let backup = source.backup(call, &server, snapshot.clone(), false);
+        let backing = backing(&snapshot, &backup.captured_streams);
         let all_backing: Vec<String> = backing.values().flatten().cloned().collect();
         let hidden = if snapshot.data_streams.is_empty() { Vec::new() } else { select::with_hidden(&server)?.hidden };
         let held = Contents {
@@ -85,7 +84,7 @@ impl Chosen {
             features: &snapshot.feature_indices,
             backing: &all_backing,
         };
-        if source.document.is_none() && captured.is_empty() && captured_streams.is_empty() {
+        if source.document.is_none() && backup.captured.is_empty() && backup.captured_streams.is_empty() {
             call.warn(
                 "not_checked",
                 "Neither a document of create nor this host says how many documents the indices held, so only their shards are verified, not their counts.",
@@ -108,8 +107,7 @@ impl Chosen {
             shards_count: snapshot.shards.total_count,
             started_ms: snapshot.started.map(|moment| moment.as_millisecond()),
             backing,
-            captured,
-            captured_streams,
+            backup,
             server,
         })
     }
@@ -149,11 +147,11 @@ impl Chosen {
     }
 
     pub(crate) fn captured_stream(&self, stream: &str) -> Option<&StreamRecord> {
-        self.captured_streams.iter().find(|captured| captured.name == stream)
+        self.backup.captured_streams.iter().find(|captured| captured.name == stream)
     }
 
     pub(super) fn captured(&self, index: &str) -> Option<&IndexRecord> {
-        self.captured.iter().find(|captured| captured.name == index)
+        self.backup.captured.iter().find(|captured| captured.name == index)
     }
 }
 

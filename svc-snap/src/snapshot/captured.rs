@@ -93,13 +93,7 @@ pub(crate) struct Captured {
 
 impl Captured {
     /// Captures the live indices and data streams before a snapshot, and writes the state file.
-    pub(crate) fn before(
-        call: &Call,
-        server: &Server,
-        asked_for: String,
-        backup: Backup,
-        live: &Selected,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn of(call: &Call, server: &Server, asked_for: String, backup: Backup, live: &Selected) -> Result<Self, Failure> {
         let run_id = call.run_id().to_string();
         let mut captured = Self { run_id, asked_for, backup, sequences: BTreeMap::new(), compared: false };
         captured.backup.captured = captured.records(call, server, &live.indices)?;
