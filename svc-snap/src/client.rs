@@ -352,7 +352,6 @@ pub(crate) fn texts(value: &Value, pointer: &str) -> Vec<String> {
     list(value, pointer).filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// A number that is not negative.
 pub(crate) fn number(value: &Value, pointer: &str) -> Option<u64> {
     value.pointer(pointer).and_then(Value::as_u64)
 }

@@ -39,7 +39,6 @@ impl Index {
 }
 
 pub(crate) type Found = BTreeMap<String, Index>;
-/// How many documents indices hold.
 pub(crate) type Counts = BTreeMap<String, u64>;
 
 /// Gets the indices of these names; one that is not there is not in the answer, nor is what an alias of such a name leads to.

@@ -1,8 +1,5 @@
-//! A setting that is changed for the time of one step: a throttle, or which indices clients create.
-//!
-//! The value from before is recorded beside it, by the same request. A step holds the lock of the repository or of the cluster's indices
-//! meanwhile, so the lock says whether it still runs: the next call that finds the record of one that has ended puts the setting back
-//! ([`Left`]).
+//! A setting that is changed for the time of one step: a throttle, or which indices clients create. The value from before is recorded
+//! beside it by the same request. The step's lock says whether it still runs; if it has ended, the next call puts the value back.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};

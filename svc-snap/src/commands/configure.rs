@@ -16,7 +16,6 @@ use svc_step::file::{Existing, Previous};
 use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Lock, OsUser, StepResult, Stopped, file};
 
-/// A configuration file is not larger.
 const LARGEST: u64 = 4 * 1024 * 1024;
 /// Where the vendors' packages have it.
 const CONFIG_FILES: [&str; 2] = ["/etc/elasticsearch/elasticsearch.yml", "/etc/opensearch/opensearch.yml"];

@@ -109,7 +109,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         let mut deleted = pruned.snapshots.iter().filter(|one| one.outcome == Outcome::Deleted);
         deleted.try_for_each(|one| captured::check_deleted(&server, &pruned.repository, &one.item.uuid, &one.item.name))
     });
-    let ended = ended.and_then(|()| clean_up(call, &server, &pruned));
+    let ended = ended.and_then(|()| if pruned.deleted_count > 0 { clean_up(call, &server, &pruned) } else { Ok(()) });
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
     let ended = ended.map_err(|failure| continues_by_itself(call, failure, "what it was asked for"));
@@ -169,9 +169,6 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
 
 /// One at the end. If the server is busy, the next prune makes up for it.
 fn clean_up(call: &Call, server: &Server, pruned: &Pruned) -> Result<(), Failure> {
-    if pruned.deleted_count == 0 {
-        return Ok(());
-    }
     match repository::clean_up(call, server, &pruned.repository) {
         Err(failure) if is_busy(&failure) => {
             let hint = format!("svc-snap cleanup --repository {} does it later.", pruned.repository);

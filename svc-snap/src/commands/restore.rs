@@ -127,7 +127,9 @@ fn unfinished_swap(call: &Call, chosen: &Chosen) -> Result<Option<Swapped>, Fail
                 && swapped.snapshot_uuid.as_deref() == Some(&chosen.origin.snapshot_uuid) =>
         {
             let wanted: BTreeSet<&str> = chosen.names().into_iter().collect();
-            if swapped.restored_names() == wanted { Ok(Some(swapped)) } else { Err(record::in_use(call.run_id())) }
+            let items = swapped.with_source().map(|(item, _)| item.index.as_str());
+            let is_same = items.chain(swapped.direct.iter().map(|one| one.index.as_str())).collect::<BTreeSet<_>>() == wanted;
+            if is_same { Ok(Some(swapped)) } else { Err(record::in_use(call.run_id())) }
         }
         _ => Ok(None),
     }

@@ -92,7 +92,6 @@ pub(crate) fn marked(server: &Server) -> Result<BTreeSet<(String, String)>, Fail
     Ok(marked)
 }
 
-/// The run whose unfinished swap `alias` marks.
 pub(crate) fn marked_run(alias: &str) -> Option<&str> {
     MARKERS.iter().rev().find_map(|prefix| alias.strip_prefix(prefix))
 }

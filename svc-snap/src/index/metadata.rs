@@ -40,10 +40,8 @@ const HIDDEN: &str = "index.hidden";
 const AUTO_EXPAND: &str = "index.auto_expand_replicas";
 
 const BLOCK_PREFIX: &str = "index.blocks.";
-/// The block that forbids writes.
 pub(crate) const WRITE: &str = "write";
 
-/// The blocks, as a pattern for a restore that ignores them.
 pub(crate) const BLOCK_SETTINGS: &str = "index.blocks.*";
 
 /// The settings that are set last, lifecycle and blocks, as patterns for a restore that ignores them.
@@ -90,7 +88,6 @@ impl IndexMetadata {
         Self { hidden: true, blocks: BTreeSet::from([WRITE.to_owned()]), explicit, ..Self::default() }
     }
 
-    /// Whether it takes no writes, whatever its other blocks.
     pub(crate) fn write_block(&self) -> bool {
         self.blocks.contains(WRITE)
     }

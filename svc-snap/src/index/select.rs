@@ -1,7 +1,5 @@
-//! Which indices and data streams are meant: the scope (`SVC_INDICES`), and patterns (procedure, 2.3) of what is live or in a snapshot.
-//!
-//! The servers disagree about patterns on a restore, and all of them answer 404 to the procedure's `*,-.geoip_databases`
-//! where the snapshot holds no such index. So the names are found here, and only names are sent.
+//! Which indices and data streams are meant: the scope (`SVC_INDICES`), and patterns (procedure, 2.3). Only names are sent: the servers
+//! disagree about patterns, and answer 404 to the procedure's `*,-.geoip_databases` if the snapshot holds no such index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -115,7 +113,6 @@ impl Patterns {
     }
 }
 
-/// Whether an index of that name belongs to the server's own security.
 pub(crate) fn is_security(name: &str) -> bool {
     name == ".opendistro_security" || name.starts_with(".security") || name.starts_with(".opensearch-security")
 }

@@ -28,10 +28,10 @@ pub(super) fn swapped() -> Swapped {
         state: SwapState::Old,
         live_uuid: Some(format!("live {name}")),
         previous: Some(copies::previous(RUN, false, name)),
-        conflicts: Vec::new(),
         was: Some(IndexMetadata::default()),
         becomes: source.as_ref().map(|_| index("", &["all"]).metadata),
         source,
+        ..SwapIndex::default()
     };
     let indices = vec![item("a", Some(source("a"))), item("b", None)];
     Swapped { run: RUN.to_owned(), exact: true, indices, ..Swapped::default() }

@@ -156,7 +156,6 @@ pub(crate) fn in_use(run: &RunId) -> Failure {
         .hint(format!("Pass another --run-id. svc-snap discard --run {run} removes what that run has staged or cloned."))
 }
 
-/// The refusal of a staging or a clone that was interrupted.
 pub(crate) fn not_verified(run: &str) -> Failure {
     Failure::refused("not_verified", "What was staged or cloned was not verified to the end, so it must not become live.")
         .hint(format!("Do that again; svc-snap discard --run {run} removes what is left of it."))

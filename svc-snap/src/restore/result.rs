@@ -149,7 +149,6 @@ pub enum SwapState {
 }
 
 impl CopiedIndex {
-    /// One of which nothing is done yet.
     pub(crate) const fn planned(index: String, copy: String) -> Self {
         let state = CopyState::Planned;
         Self { index, copy, state, live_uuid: None, uuid: None, docs_count: None, docs_expected: None, metadata: None }
@@ -255,12 +254,6 @@ impl Swapped {
         self.indices.iter().map(|item| item.index.as_str()).collect()
     }
 
-    /// What of the backup it makes live.
-    pub(crate) fn restored_names(&self) -> BTreeSet<&str> {
-        let swapped = self.indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
-        swapped.chain(self.direct.iter().map(|one| &one.index)).map(String::as_str).collect()
-    }
-
     /// All names of which it speaks, except conflicting indices.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str)).collect()
@@ -281,7 +274,6 @@ impl Swapped {
         self.previous_names().filter(|name| self.is_marked(found, name)).collect()
     }
 
-    /// The name of the previous copy of the live `index`.
     pub(crate) fn previous_name(&self, index: &str) -> String {
         copies::previous(&self.run, self.back, index)
     }

@@ -38,7 +38,6 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The path of a request about the snapshot.
     pub(crate) fn path(&self, rest: &[&str]) -> String {
         path(&[&["_snapshot", &self.repository, &self.snapshot], rest].concat())
     }
@@ -126,12 +125,10 @@ impl Chosen {
         refuse_any("not_swappable", "Data streams cannot be staged", &self.streams, &hint)
     }
 
-    /// All that is restored: indices and data streams.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.indices.iter().chain(&self.streams).map(String::as_str).collect()
     }
 
-    /// The backing indices of a data stream in the snapshot.
     pub(crate) fn backing(&self, stream: &str) -> Vec<String> {
         self.backing.get(stream).cloned().unwrap_or_default()
     }

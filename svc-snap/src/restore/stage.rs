@@ -259,7 +259,6 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     failure
 }
 
-/// Removes indices; what is not there is passed over.
 fn remove<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<(), Failure> {
     for name in get_indices(server, names)?.keys() {
         server.change(call, "DELETE", &path(&[name]), None)?;

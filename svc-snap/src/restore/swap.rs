@@ -234,7 +234,6 @@ impl Swap<'_> {
         }
     }
 
-    /// The states, as far as the server answers.
     fn read_states(&self, swapped: &mut Swapped) {
         if let Ok(found) = get_indices(self.server, swapped.names()) {
             set_states(swapped, &found);

@@ -17,9 +17,7 @@ use crate::index::{Index, IndexMetadata, Selected, Stream, counts, get_indices, 
 use crate::repository::{RepositoryArg, repository_name};
 use crate::snapshot::{self, Snapshot, mark};
 
-/// Documents of one snapshot.
 const SCHEMAS: [&str; 3] = ["svc-snap.create/1", "svc-snap.wait/1", "svc-snap.show/1"];
-/// A state file is not larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
 /// These stay as they are in the name of a state file; a dot separates its three parts.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');

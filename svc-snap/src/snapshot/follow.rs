@@ -13,7 +13,6 @@ use crate::snapshot::{self, Snapshot};
 /// How long polls may fail while a snapshot is running: a server that is restarted takes minutes.
 const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// One snapshot that is polled.
 pub(crate) struct Follow<'a> {
     call: &'a Call,
     server: Server,
@@ -31,7 +30,6 @@ impl<'a> Follow<'a> {
         Self { call, server: server.interruptible(), repository, name, progress, begun: Instant::now(), unanswered: None }
     }
 
-    /// The pause before the next poll: short at first.
     pub(crate) fn pause(&self) -> Duration {
         pause_since(self.begun, SOON)
     }
@@ -62,7 +60,6 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Whether the server answered the last poll.
     pub(crate) fn is_answered(&self) -> bool {
         self.unanswered.is_none()
     }
