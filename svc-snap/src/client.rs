@@ -195,12 +195,12 @@ impl Client {
             if let Some(ended) = pending.ended(PAUSE) {
                 return ended;
             }
-            // It may have an effect all the same.
-            self.watch.check().map_err(RequestError::unknown)?;
             if begun.elapsed() > PROMPT {
                 let start = || Progress::start(&self.reporter, &format!("wait for {}", self.base), Items("s"));
                 shown.get_or_insert_with(start).set(begun.elapsed().as_secs(), 0, None);
             }
+            // It may have an effect all the same.
+            self.watch.check().map_err(RequestError::unknown)?;
         }
     }
 

@@ -121,6 +121,22 @@ fn copy_that_no_node_takes_is_undone_at_once() {
     }
 }
 
+/// What was live is not there any more, so the swap waits, but says why.
+#[test]
+fn clone_that_no_node_takes_after_exchange_is_told_and_awaited() {
+    let (sandbox, docs, created) = Sandbox::saved("awaited");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let require = |node: Value| Some(json!({"index.routing.allocation.require._name": node}));
+    sandbox.ask("PUT", &format!("/{}/_settings", sandbox.copies()[0]), require(json!("nobody")));
+    let gate = sandbox.gate();
+    let swap = sandbox.resuming(&["swap"], &staged).via(&gate).spawn();
+    let is_asked = || gate.asked().iter().any(|line| line.contains("/_cluster/allocation/explain"));
+    wait::until("the server to be asked why", wait::HANG, || is_asked().then_some(())).unwrap();
+    sandbox.ask("PUT", &format!("/{docs}/_settings"), require(Value::Null));
+    swap.wait().ok().changed().warns_of("indices_red", "nobody");
+    assert_eq!(sandbox.count(&docs), 10);
+}
+
 #[test]
 fn unused_clone_is_discarded_by_document_or_run_id() {
     let sandbox = Sandbox::new("clone-gone");

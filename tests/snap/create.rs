@@ -38,6 +38,19 @@ fn snapshot_with_missing_shards_is_refused() {
     sandbox.run(&["create", "rest", "--indices", &format!("*,-{lost}")]).ok();
 }
 
+/// The servers answer the count of each index in a list, in which the counts behind one that failed must not be another's.
+#[test]
+fn index_deleted_before_its_count_is_named() {
+    let sandbox = Sandbox::new("uncounted");
+    let [a, _b, _c] = [("a", 1), ("b", 2), ("c", 3)].map(|(suffix, docs)| sandbox.simple(suffix, docs));
+    let gate = sandbox.gate().close_before("POST /_msearch", 1);
+    let create = gate.hold(sandbox.tool(&["create", "s1"]));
+    sandbox.ask("DELETE", &format!("/{a}"), None);
+    gate.open();
+    create.wait().fails(4, "data_not_found").unchanged().error_has(&[&a]);
+    assert!(sandbox.snapshots().is_empty());
+}
+
 #[test]
 fn create_captures_counts_and_metadata_of_each_index() {
     let sandbox = Sandbox::new("captured");

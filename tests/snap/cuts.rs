@@ -225,6 +225,46 @@ fn swap_killed_after_exchange_is_undone_by_swap_back() {
     taken_back("back-late", 4..=8, &[5, 4, 6, 7, 8][..count]);
 }
 
+/// What a client removes of an interrupted swap before this is taken back.
+#[test]
+fn swap_back_survives_index_removed_by_client() {
+    let sandbox = Sandbox::new("back-lost");
+    let [a, b] = ["a", "b"].map(|suffix| sandbox.simple(suffix, 5));
+    let created = sandbox.create("s1");
+    let begin = |n: usize, at: &str, side: Side| {
+        sandbox.fill(&b, 5, 6 + n);
+        let staged = sandbox.from(&["stage", "--run-id", &run_id(n)], &created).ok();
+        sandbox.gate().close_on(at, side).kill(sandbox.resuming(&["swap"], &staged));
+    };
+    let back = |n: usize| sandbox.run(&["swap", "--run", &run_id(n), "--back"]);
+    let before = |n: usize, index: &str| format!("svc-before-{}-{index}", run_id(n));
+    // Before the exchange: the clone of it may be all that is left.
+    begin(1, "POST /_aliases", Side::Before);
+    sandbox.ask("DELETE", &format!("/{a}"), None);
+    let last = back(1).review("not_removed").changed().warns_of("not_removed", &before(1, &a));
+    last.warns_of("not_removed", &format!("svc-snap discard --run {}", run_id(1)));
+    assert_eq!((sandbox.count(&before(1, &a)), sandbox.count(&b), sandbox.blocks(&b)), (5, 7, Vec::new()));
+    back(1).ok().unchanged();
+    sandbox.run(&["discard", "--run", &run_id(1)]).ok().changed();
+    sandbox.simple("a", 5);
+    // After it, what becomes live is removed.
+    let upgraded = sandbox.content();
+    for (n, at) in [(2, format!("/_clone/{b}")), (3, format!("PUT /{a},{b}/_settings"))] {
+        begin(n, &at, Side::After);
+        sandbox.search.request("DELETE", &format!("/{a}?ignore_unavailable=true"), None).unwrap();
+        back(n).ok().changed();
+        assert_eq!((sandbox.content()[&a].clone(), sandbox.count(&b)), (upgraded[&a].clone(), 6 + n as u64), "{at}");
+        sandbox.run(&["discard", "--run", &run_id(n)]).ok().changed();
+        assert_eq!(sandbox.copies(), [""; 0], "{at}");
+    }
+    // And what was live before: there is no way back, but the way forward.
+    begin(4, "POST /_aliases", Side::After);
+    sandbox.ask("DELETE", &format!("/{}", before(4, &a)), None);
+    back(4).fails(4, "swap_not_found").unchanged().error_has(&[&a]);
+    sandbox.run(&["swap", "--run", &run_id(4)]).ok().changed();
+    assert_eq!([&a, &b].map(|index| sandbox.count(index)), [5, 5]);
+}
+
 #[test]
 fn failed_swap_back_names_resume_command() {
     let (sandbox, live, _, staged) = staged_docs("fail-back");

@@ -73,3 +73,17 @@ fn terminal_shows_progress_of_stage_and_restore() {
     assert!(seen.split('\r').any(|line| line.contains("clone: 0/1")), "{seen}");
     says_json(sandbox.tool(&["stage"]).args(from));
 }
+
+/// It accepts connections and answers nothing.
+#[test]
+fn frozen_server_is_shown_as_awaited() {
+    let sandbox = Sandbox::new("frozen");
+    let gate = sandbox.gate();
+    gate.rule(|_| true, Act::Hold, 0, usize::MAX);
+    let list = || sandbox.tool(&["list", "--timeout", "4s"]).via(&gate);
+    let told = list().args(["--progress", "plain"]).talks().run();
+    assert!(told.status == 6 && told.stderr.starts_with(&format!("wait for {}: ", gate.url())), "{told}");
+    // Without a terminal it says nothing that was not asked for.
+    let silent = list().run().fails(6, "timeout");
+    assert!(!silent.stderr.contains("wait for"), "{silent}");
+}

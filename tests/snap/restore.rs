@@ -78,6 +78,20 @@ fn killed_direct_restore_is_finished_by_same_command() {
     }
 }
 
+#[test]
+fn swap_opens_no_direct_index_outside_its_scope() {
+    let sandbox = Sandbox::new("direct-scope");
+    let docs = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    let run = run_id(1);
+    sandbox.gate().close_on("/_settings", Side::Before).kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
+    sandbox.tool(&["swap", "--run", &run]).env("SVC_INDICES", "other-*").run().refused("options_invalid").unchanged();
+    assert_eq!(sandbox.blocks(&docs), ["write"]);
+    sandbox.run(&["swap", "--run", &run]).ok().changed();
+    assert_eq!((sandbox.blocks(&docs), sandbox.count(&docs)), (Vec::new(), 10));
+}
+
 /// A restore of one index that is not live, held when the server has restored it and the tool has not heard so.
 fn held_direct(sandbox: &Sandbox) -> (String, Gate, Spawned) {
     let docs = sandbox.simple("docs", 10);

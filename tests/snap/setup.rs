@@ -230,6 +230,14 @@ fn path_repo_is_added_without_changing_file_rights() {
 }
 
 #[test]
+fn health_that_waits_ends_with_refusal_alone() {
+    let sandbox = Sandbox::new("refused");
+    let gate = sandbox.gate().refusing("GET /", 1, (401, "security_exception", "missing credentials"));
+    let refused = sandbox.tool(&["health", "--wait"]).via(&gate).run().refused("access_denied");
+    assert_eq!(refused.doc()["error"]["causes"], json!(["HTTP 401 security_exception", "missing credentials"]), "{refused}");
+}
+
+#[test]
 fn health_that_waits_asks_again_only_for_what_is_cheap() {
     let sandbox = Sandbox::new("waits");
     let lost = sandbox.red("lost");
