@@ -181,7 +181,8 @@ fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() 
 fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
     let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
     let message = "Another client has removed or replaced these meanwhile";
-    refuse_any("name_in_use", message, &changed, "What else is live is as it was; run the same command again.")
+    let hint = "What else is live is as it was. Run the same command again; a swap that was begun before can only be taken back (--back).";
+    refuse_any("name_in_use", message, &changed, hint)
 }
 
 /// What has to be undone of it, by what the server shows.
