@@ -2,7 +2,6 @@
 //! one has its header, its last comment, the key of `\restrict` repeated by `\unrestrict`, and ends between two statements.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 
@@ -127,11 +126,9 @@ impl Examiner {
         if self.seen.start.len() < 8 {
             self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
         }
-        let seen = &mut self.seen;
-        let Ok(()) = self.units.feed(bytes, &mut |unit| {
-            seen.unit(&unit);
-            take(&unit);
-            Ok::<(), Infallible>(())
+        self.units.feed(bytes, &mut |unit| {
+            self.seen.unit(unit);
+            take(unit);
         });
     }
 
