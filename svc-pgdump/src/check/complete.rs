@@ -113,6 +113,9 @@ pub fn major(version: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
+/// How a dump in pg_dump's custom format begins.
+const CUSTOM: &[u8] = b"PGDMP";
+
 #[derive(Debug, Default)]
 pub struct Examiner {
     units: Units,
@@ -123,9 +126,7 @@ impl Examiner {
     /// `take` is given the units too.
     pub fn feed(&mut self, bytes: &[u8], take: &mut impl FnMut(&Unit<'_>)) {
         self.seen.dump.size_bytes += bytes.len() as u64;
-        if self.seen.start.len() < 8 {
-            self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
-        }
+        self.seen.start.extend(bytes.iter().take(CUSTOM.len() - self.seen.start.len()));
         self.units.feed(bytes, &mut |unit| {
             self.seen.unit(unit);
             take(unit);
@@ -264,7 +265,7 @@ impl Seen {
     fn reason(&self, ended: Ended) -> Option<String> {
         let reason = match () {
             _ if self.start.is_empty() => "it is empty",
-            _ if self.start.starts_with(b"PGDMP") => "it is in pg_dump's custom format, not plain SQL",
+            _ if self.start == CUSTOM => "it is in pg_dump's custom format, not plain SQL",
             _ if !self.header => "it does not start as a plain dump of one database by pg_dump does",
             _ if ended.reason.is_some() => return ended.reason.map(|reason| format!("{reason} (begun at {})", ended.at)),
             () if self.unexpected.is_some() => return self.unexpected.map(str::to_owned),
