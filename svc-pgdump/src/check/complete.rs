@@ -73,6 +73,8 @@ pub struct Dump {
     /// The tables of its INSERT statements (`--inserts`), quoted for SQL, whose rows are not counted; `None` if it has no such statement.
     pub inserted: Option<BTreeSet<String>>,
     pub has_subscriptions: bool,
+    /// In which its tables and indexes are to lie, besides the database's own.
+    pub tablespaces: BTreeSet<String>,
     /// The encoding that it names first.
     pub encoding: Option<String>,
 }
@@ -238,6 +240,8 @@ impl Seen {
             let named = tokens::client_encoding(&tokens::tokens(text)).map(str::to_owned);
             self.encoding = named.as_deref().map(Text::named).unwrap_or_default();
             self.dump.encoding = self.dump.encoding.take().or(named);
+        } else if starts("SET default_tablespace") {
+            self.dump.tablespaces.extend(tokens::tokens(text).get(3).and_then(Token::name).map(str::to_owned));
         } else if starts("CREATE SUBSCRIPTION ") {
             self.dump.has_subscriptions = true;
         } else if tokens::starts_with_word(text, "COPY") {
