@@ -15,7 +15,7 @@ use svc_step::file::{self, Existing, WholeFile};
 use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::work::joined;
-use svc_step::{Call, Failure, Status, StepResult, deadline};
+use svc_step::{Call, Failure, Status, StepResult, deadline, settings};
 
 use crate::check::{Dump, Examiner};
 use crate::compression::Compression;
@@ -54,9 +54,6 @@ pub struct DumpArgs {
     pub(crate) dry: DryRun,
     #[command(flatten)]
     database: DatabaseArgs,
-    /// `SVC_DB_USER`.
-    #[arg(long, value_name = "ROLE", env = "SVC_DB_USER", help_heading = "Connection options")]
-    db_user: Option<String>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -65,7 +62,8 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let database = args.database.name(None)?;
     let path = output(args.output.as_deref(), &database, args.compress)?;
     existing(&path, args.force)?;
-    let target = args.connection.resolve(call, Some(&args.database.owner(args.db_user.as_deref())))?;
+    let owner = args.database.owner(settings::variable("SVC_DB_USER").as_deref());
+    let target = args.connection.resolve(call, Some(&owner))?;
     let mut client = target.connect(call, &database)?;
     client.batch_execute(pg::BEFORE_DUMP).map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
     let server = identify(&mut client)?;

@@ -113,8 +113,8 @@ impl Target {
         }
     }
 
-    /// Connects to a database of the server; a missing password is asked for on the terminal, if that is allowed and there is one. A
-    /// signal or the time limit ends the wait.
+    /// Connects to a database of the server; a missing password is asked for on the terminal, if there is one. A signal or the time
+    /// limit ends the wait.
     ///
     /// # Errors
     /// The server does not answer, or is busy (5); it does not let this user in (3); the database does not exist (4).
