@@ -180,7 +180,7 @@ fn command(args: &RestoreArgs, prepared: &Prepared, call: &Call) -> String {
     let mut options =
         ["svc-pgrestore", "--in-place", "--dbname", &staged.database, "--owner", &staged.owner].map(str::to_owned).to_vec();
     options.extend(args.admin.options(&prepared.admin.target).into_iter().chain(call.state_dir_option()));
-    options.extend(args.input.ignore_disk_space.then(|| "--ignore-disk-space".to_owned()));
+    options.extend(args.ignore_disk_space.then(|| "--ignore-disk-space".to_owned()));
     // Absolute, so it cannot begin with a dash.
     options.push(staged.dump.path.clone());
     shell_quoted(&options)
