@@ -18,13 +18,12 @@ use svc_step::work::joined;
 use svc_step::{Call, Failure, Status, StepResult, deadline, settings};
 
 use crate::check::{Dump, Examiner};
-use crate::compression::Compression;
+use crate::compression::{CompressingWriter, Compression};
 use crate::document::{DumpFacts, Dumped};
 use crate::pg::{self, ConnectionArgs, DatabaseArgs, Target, identify};
 use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
 use crate::space;
-use crate::writer;
 
 /// A file system's 255 bytes, less what the tools append to the name of a dump while they write beside it.
 const LONGEST_NAME: usize = 255 - ".saved.properties.json.partial".len();
@@ -170,7 +169,12 @@ fn write(
     let (send, pieces) = sync_channel(WAITING);
     let file = partial.file();
     let (running, written) = thread::scope(|scope| {
-        let writer = scope.spawn(move || writer::write(pieces, file, args.compress));
+        // It has its own thread, so that pg_dump waits neither for it nor for the check of the SQL.
+        let writer = scope.spawn(move || {
+            let mut writer = CompressingWriter::new(args.compress, file);
+            pieces.into_iter().try_for_each(|piece: Vec<u8>| writer.write(&piece))?;
+            writer.finish()
+        });
         let passed = running.pieces(call, |piece| {
             examiner.feed(&piece, &mut |_| ());
             send.send(piece).map_err(|_| Failure::fault("The dump's file takes no more."))?;

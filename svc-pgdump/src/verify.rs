@@ -29,9 +29,8 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let own = beside.filter(|properties| dump.is_complete() && properties.belong(call, &dump, &path));
     let properties_path =
         recorded.as_ref().map(|(_, properties)| properties.clone()).or_else(|| own.map(|_| Properties::path_of(&path)));
-    let compared = recorded.map(|(document, properties)| {
-        document.check(&dump, &path).and_then(|()| document.check_properties(&properties))
-    });
+    let compared =
+        recorded.map(|(document, properties)| document.check(&dump, &path).and_then(|()| document.check_properties(&properties)));
     let verified = Verified {
         dump: DumpFacts::of(&dump, &path),
         complete: dump.is_complete(),
