@@ -125,7 +125,7 @@ fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Fail
 }
 
 fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
-    // The last moment at which a signal finds the live database.
+    // Until here a signal leaves the live database.
     call.check()?;
     let database = prepared.staged.database.clone();
     let saved = saved_properties(prepared.input.dump.path());
