@@ -96,7 +96,7 @@ fn stage_or_swap_recovers_after_server_crash() {
 
     // A swap that was answered, on a server that commits without waiting for its disk, and that loses what is not there.
     let writer = case.stopped("backend_type = 'walwriter'");
-    by_run("swap", run).run().ok().changed();
+    case.tool().args(["swap", "--from"]).arg(case.keep("staged.json", &staged)).run().ok().changed();
     crash_of(&host, &own, || drop(writer));
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200", "the swap is lost");
     by_run("discard", run).run().ok().changed();
@@ -108,7 +108,7 @@ fn stage_or_swap_recovers_after_server_crash() {
 fn stopped_before_the_drop(case: &Case, dump: &Path) {
     let live = case.oid(&case.database);
     let creates = "query LIKE 'CREATE DATABASE%' AND wait_event_type = 'Lock'";
-    for (status, code) in [(143, "interrupted"), (5, "server_busy")] {
+    for (status, code) in [(143, "interrupted"), (5, "postgres_unreachable")] {
         let held = case.hold("postgres", "LOCK TABLE pg_catalog.pg_database IN SHARE MODE");
         let spawned = case.tool().arg("--in-place").arg(dump).spawn();
         case.wait_for("the creation", creates);
