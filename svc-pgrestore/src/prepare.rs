@@ -265,6 +265,7 @@ fn warn(call: &Call, dump: &Dump, creation: &Creation) {
     if dump.inserted.is_some() {
         call.warn("not_verified", "The dump has its rows as INSERT statements, which are not counted and compared.");
     }
+    creation.properties.iter().for_each(|properties| properties.warn_if_closed(call));
     if let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner)
         && *before != creation.owner
     {

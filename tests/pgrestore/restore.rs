@@ -419,6 +419,9 @@ fn interrupted_in_place_load_leaves_database_closed() {
     let other = case.write("other.sql", fs::read(&dump).unwrap());
     let ran = case.tool().arg(&other).run().refused("not_swappable");
     assert!(ran.hint().contains(&format!("ALTER DATABASE {}", identifier(&case.database))), "{ran}");
+    // A backup of what is left is told apart, and its restore.
+    case.dumper().args(["--as", "postgres", "--output", "closed.sql"]).run().review("not_verified");
+    case.tool().args(["stage", "--dry-run"]).arg(case.path("closed.sql")).run().review("not_verified");
     // The same name again, with the cause fixed; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
     let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("not_restored");
