@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::ValueEnum;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -66,24 +67,29 @@ const ZSTD_LEVEL: i32 = 3;
 /// Less than its default, since it is the slow one of the two anyway, and pg_dump is not to wait for it.
 const GZIP_LEVEL: u32 = 3;
 
-/// Hashes SQL, and writes it into `out`: as it is, or compressed.
-pub(crate) struct CompressingWriter<W> {
-    out: W,
+/// After so many bytes their way to the disk begins.
+const WRITE_BACK: u64 = 8 << 20;
+
+/// Hashes SQL, and writes it into a file: as it is, or compressed.
+pub(crate) struct CompressingWriter<'a> {
+    file: &'a File,
     compression: Option<Compression>,
     text_hash: Sha256,
     text: Vec<u8>,
     hash: Sha256,
     size: u64,
+    /// What of it is on its way to the disk.
+    begun: u64,
 }
 
-impl<W: Write> CompressingWriter<W> {
-    pub(crate) fn new(compression: Option<Compression>, out: W) -> Self {
-        Self { out, compression, text_hash: Sha256::new(), text: Vec::new(), hash: Sha256::new(), size: 0 }
+impl<'a> CompressingWriter<'a> {
+    pub(crate) fn new(compression: Option<Compression>, file: &'a File) -> Self {
+        Self { file, compression, text_hash: Sha256::new(), text: Vec::new(), hash: Sha256::new(), size: 0, begun: 0 }
     }
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.text_hash.update(bytes);
-        let Some(compression) = self.compression else { return self.out.write_all(bytes) };
+        let Some(compression) = self.compression else { return self.put(bytes) };
         let mut rest = bytes;
         while !rest.is_empty() {
             let (taken, after) = rest.split_at_checked(FRAME - self.text.len()).unwrap_or((rest, &[]));
@@ -123,8 +129,20 @@ impl<W: Write> CompressingWriter<W> {
         };
         self.text.clear();
         self.hash.update(&frame);
-        self.size += frame.len() as u64;
-        self.out.write_all(&frame)
+        self.put(&frame)
+    }
+
+    /// Lets the system write to the disk while more is coming, so that little is left for the sync at the end, which reports every
+    /// fault.
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.size += bytes.len() as u64;
+        if let (true, Ok(at)) = (self.size - self.begun >= WRITE_BACK, i64::try_from(self.begun)) {
+            // The system begins to write what the advice names (to the end of the file), and drops only what was written long ago.
+            let _ = posix_fadvise(self.file, at, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+            self.begun = self.size;
+        }
+        Ok(())
     }
 }
 

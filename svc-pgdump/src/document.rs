@@ -69,6 +69,27 @@ pub struct Dumped {
     pub plan: Vec<Action>,
 }
 
+impl Dumped {
+    /// Refuses (7) a file that is not the dump of this document.
+    pub fn check(&self, dump: &Dump, path: &Path) -> Result<(), Failure> {
+        same(path, dump.file_sha256(), self.dump.sha256.as_deref())
+    }
+
+    /// The same of the properties.
+    pub fn check_properties(&self, path: &Path) -> Result<(), Failure> {
+        same(path, &file::digest(path)?.1, self.properties_sha256.as_deref())
+    }
+}
+
+fn same(path: &Path, sha256: &str, wanted: Option<&str>) -> Result<(), Failure> {
+    if wanted == Some(sha256) {
+        return Ok(());
+    }
+    Err(Failure::invalid("dump_invalid", format!("{} is not that of the document.", path.display()))
+        .hint("Use an intact copy of it, or take a new dump. Properties that you have changed yourself: svc-pgrestore FILE, without the document.")
+        .cause(format!("its SHA-256 is {sha256}, the document says {}", wanted.unwrap_or("nothing"))))
+}
+
 /// What a dump is and needs.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Verified {

@@ -15,16 +15,15 @@ use svc_step::file::{self, Existing, WholeFile};
 use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::work::joined;
-use svc_step::{Call, Failure, Status, StepResult, deadline};
+use svc_step::{Call, Failure, Status, StepResult, deadline, settings};
 
 use crate::check::{Dump, Examiner};
-use crate::compression::Compression;
+use crate::compression::{CompressingWriter, Compression};
 use crate::document::{DumpFacts, Dumped};
 use crate::pg::{self, ConnectionArgs, DatabaseArgs, Target, identify};
 use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
 use crate::space;
-use crate::writer;
 
 /// A file system's 255 bytes, less what the tools append to the name of a dump while they write beside it.
 const LONGEST_NAME: usize = 255 - ".saved.properties.json.partial".len();
@@ -54,9 +53,6 @@ pub struct DumpArgs {
     pub(crate) dry: DryRun,
     #[command(flatten)]
     database: DatabaseArgs,
-    /// `SVC_DB_USER`.
-    #[arg(long, value_name = "ROLE", env = "SVC_DB_USER", help_heading = "Connection options")]
-    db_user: Option<String>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
@@ -65,11 +61,13 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let database = args.database.name(None)?;
     let path = output(args.output.as_deref(), &database, args.compress)?;
     existing(&path, args.force)?;
-    let target = args.connection.resolve(call, Some(&args.database.owner(args.db_user.as_deref())))?;
+    let owner = args.database.owner(settings::variable("SVC_DB_USER").as_deref());
+    let target = args.connection.resolve(call, Some(&owner))?;
     let mut client = target.connect(call, &database)?;
     client.batch_execute(pg::BEFORE_DUMP).map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
     let server = identify(&mut client)?;
     let mut properties = Properties::read(&mut client)?;
+    properties.warn_if_closed(call);
     let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;
     let estimate = space::estimate(&mut client, &path, args.compress)?;
     drop(client);
@@ -172,7 +170,12 @@ fn write(
     let (send, pieces) = sync_channel(WAITING);
     let file = partial.file();
     let (running, written) = thread::scope(|scope| {
-        let writer = scope.spawn(move || writer::write(pieces, file, args.compress));
+        // It has its own thread, so that pg_dump waits neither for it nor for the check of the SQL.
+        let writer = scope.spawn(move || {
+            let mut writer = CompressingWriter::new(args.compress, file);
+            pieces.into_iter().try_for_each(|piece: Vec<u8>| writer.write(&piece))?;
+            writer.finish()
+        });
         let passed = running.pieces(call, |piece| {
             examiner.feed(&piece, &mut |_| ());
             send.send(piece).map_err(|_| Failure::fault("The dump's file takes no more."))?;

@@ -13,7 +13,6 @@ mod pg_dump;
 pub mod properties;
 mod space;
 mod verify;
-mod writer;
 
 use clap::{ArgAction, Parser, Subcommand};
 use svc_step::call::{Call, Finished};

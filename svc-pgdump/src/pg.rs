@@ -12,6 +12,6 @@ pub use self::args::{ConnectionArgs, DatabaseArgs, given};
 pub use self::connection::{
     BEFORE_DUMP, BEFORE_RESTORE, CONNECTION_CHECKS, LOAD, Listener, Server, Target, VERIFY, identify, reset,
 };
-pub use self::error::{ENDED, MAINTENANCE, chain, describe, of_query, timed};
+pub use self::error::{ENDED, MAINTENANCE, chain, describe, is_interruption, of_query, timed};
 pub use self::redact::{ServerMessage, severity};
 pub use postgres_protocol::escape::{escape_identifier, escape_literal};

@@ -122,12 +122,15 @@ impl PgDump {
         target: &Target,
         database: &str,
         encoding: Option<&str>,
-        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+        mut take: impl FnMut(&[u8]),
     ) -> Result<(), Failure> {
         let mut command = self.command(Duration::from_secs(60), target, database);
         command.arg("--schema-only").args(encoding.map(|name| format!("--encoding={name}")));
         let mut running = child::Running::start(&mut command)?;
-        running.pieces(call, |piece| take(&piece))?;
+        running.pieces(call, |piece| {
+            take(&piece);
+            Ok(())
+        })?;
         let ended = running.wait(call)?;
         if ended.status.success() { Ok(()) } else { Err(failure(call, &ended, target, database)) }
     }

@@ -98,6 +98,14 @@ impl Properties {
         Ok(properties)
     }
 
+    /// Warns (9) of a database that takes nobody but superusers.
+    pub fn warn_if_closed(&self, call: &Call) {
+        if self.connection_limit == 0 {
+            let message = "is or was closed (CONNECTION LIMIT 0), as a failed svc-pgrestore --in-place leaves it: it may be incomplete, and its restore is closed too.";
+            call.review("not_verified", format!("The database {} {message}", self.database));
+        }
+    }
+
     /// Whether they were written with that dump, with a warning if not: a kill or a copy may leave those of another one beside it.
     pub fn belong(&self, call: &Call, dump: &Dump, path: &Path) -> bool {
         let belong = self.text_sha256.as_ref() == Some(&dump.sha256);

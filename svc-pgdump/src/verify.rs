@@ -1,11 +1,9 @@
 //! `verify`: is a dump complete, is it what its document says, and what does it need?
 
-use std::path::Path;
-
-use svc_step::{Call, Failure, StepResult, Stopped, file};
+use svc_step::{Call, StepResult, Stopped};
 
 use crate::check::incomplete;
-use crate::document::{DumpArg, DumpFacts, Dumped, Verified};
+use crate::document::{DumpArg, DumpFacts, Verified};
 use crate::dump_file::DumpFile;
 use crate::properties::Properties;
 
@@ -31,33 +29,19 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let own = beside.filter(|properties| dump.is_complete() && properties.belong(call, &dump, &path));
     let properties_path =
         recorded.as_ref().map(|(_, properties)| properties.clone()).or_else(|| own.map(|_| Properties::path_of(&path)));
-    let mut verified = Verified {
+    let compared =
+        recorded.map(|(document, properties)| document.check(&dump, &path).and_then(|()| document.check_properties(&properties)));
+    let verified = Verified {
         dump: DumpFacts::of(&dump, &path),
         complete: dump.is_complete(),
-        as_documented: None,
+        as_documented: compared.as_ref().map(Result::is_ok),
         contents: dump.contents,
         commands: dump.commands,
         properties_path: properties_path.map(|path| path.display().to_string()),
     };
-    if let Some(reason) = dump.reason {
-        return Err(Stopped::with(incomplete(&path, &reason), verified));
-    }
-    let Some((document, properties)) = recorded else { return Ok(verified) };
-    let difference = difference(&verified, &document, &properties)?;
-    verified.as_documented = Some(difference.is_none());
-    let Some(difference) = difference else { return Ok(verified) };
-    let failure = Failure::invalid("dump_invalid", format!("{} is not the dump of its document.", path.display()))
-        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.");
-    Err(Stopped::with(failure.cause(difference), verified))
-}
-
-/// How a dump and its properties differ from what their document says.
-fn difference(found: &Verified, document: &Dumped, properties: &Path) -> Result<Option<String>, Failure> {
-    let own = (Path::new(&found.dump.path), found.dump.sha256.clone(), &document.dump.sha256);
-    let files = [own, (properties, Some(file::digest(properties)?.1), &document.properties_sha256)];
-    let said = |sha256: &Option<String>| sha256.clone().unwrap_or_else(|| "nothing".to_owned());
-    let other = files.into_iter().find(|(_, sha256, wanted)| *wanted != sha256);
-    Ok(other.map(|(path, sha256, wanted)| {
-        format!("the SHA-256 of {} is {}, the document says {}", path.display(), said(&sha256), said(wanted))
-    }))
+    let ended = match dump.reason {
+        Some(reason) => Err(incomplete(&path, &reason)),
+        None => compared.unwrap_or(Ok(())),
+    };
+    Stopped::ended(ended, verified)
 }

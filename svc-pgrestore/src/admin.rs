@@ -17,7 +17,7 @@ use svc_step::{Call, Failure, Status};
 use crate::args::AdminArgs;
 use crate::create::Creation;
 use crate::document::Named;
-use crate::names::drop_if_exists;
+use crate::names::drop_statement;
 
 /// How often signals and the time limit are polled while the server works.
 const POLL: Duration = Duration::from_millis(50);
@@ -110,7 +110,7 @@ impl Admin {
 
     /// Drops what this call has created, if it is there.
     pub(crate) fn take_back(&mut self, database: &str) -> Result<(), Failure> {
-        let sql = drop_if_exists(database);
+        let sql = drop_statement(database);
         let drop = |client: &mut Client| {
             client.batch_execute(&sql).map_err(|error| pg::of_query(&error, &format!("drop the unfinished {database}")))
         };
@@ -124,13 +124,14 @@ impl Admin {
         }
     }
 
-    /// Executes what changes the server, and records the effect.
+    /// Executes what changes the server, and records the effect. A statement that the server has interrupted may have had one: half of
+    /// a `DROP DATABASE` is no way back.
     pub(crate) fn alter(&mut self, call: &Call, sql: &str, action: &str) -> Result<(), Failure> {
         let attempt = call.effects().attempt();
         let executed = self.client.batch_execute(sql);
         match &executed {
             Ok(()) => attempt.happened(),
-            Err(error) if error.as_db_error().is_some() => attempt.refused(),
+            Err(error) if error.code().is_some_and(|code| !pg::is_interruption(code)) => attempt.refused(),
             Err(_) => {}
         }
         executed.map_err(|error| pg::of_query(&error, action))
@@ -154,11 +155,10 @@ impl Admin {
         Ok(())
     }
 
-    fn end(&mut self, call: &Call, pids: &[i32]) -> bool {
-        if self.client.is_closed()
-            && let Ok(client) = self.target.connect(call, MAINTENANCE)
-        {
-            self.client = client;
+    fn end(&mut self, pids: &[i32]) -> bool {
+        if self.client.is_closed() {
+            // It says below whether it connects.
+            let _ = self.reconnect();
         }
         self.client.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::int4[]) pid", &[&pids]).is_ok()
     }
@@ -184,7 +184,7 @@ impl Admin {
                     stopped = call.check().err();
                 }
                 if due.is_some_and(|due| Instant::now() >= due) && (stopped.is_some() || failed()) {
-                    due = if self.end(call, pids) { None } else { Some(Instant::now() + RETRY) };
+                    due = if self.end(pids) { None } else { Some(Instant::now() + RETRY) };
                 }
             }
             let result = joined(worker);

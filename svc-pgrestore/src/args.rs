@@ -9,9 +9,9 @@ use svc_step::from::OtherServer;
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure, file};
 
-/// Which dump.
-#[derive(Debug, Clone, clap::Args)]
-pub struct InputArgs {
+/// What staging and restoring need to know.
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
     #[command(flatten)]
     pub(crate) dump: DumpArg,
     #[command(flatten)]
@@ -19,13 +19,6 @@ pub struct InputArgs {
     /// Try although the disk has too little space for a second copy
     #[arg(long)]
     pub(crate) ignore_disk_space: bool,
-}
-
-/// What staging and restoring need to know.
-#[derive(Debug, Args)]
-pub struct RestoreArgs {
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
     /// The database's owner; default: SVC_DB_USER, else NAME

@@ -10,7 +10,7 @@ use svc_step::progress::Unit;
 use svc_step::reporter::bytes;
 use svc_step::{Call, Failure, StepResult, swaps};
 
-use crate::admin::{Admin, databases, oid_of, query_one, session_pid, sessions};
+use crate::admin::{Admin, Live, databases, live, oid_of, query_one, session_pid, sessions};
 use crate::args::AdminArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Cloned, Named};
@@ -140,9 +140,10 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned)
     let create = || maker.batch_execute(&creation.copy_of(&clone.database).sql).map_err(|error| failed(&error, &clone.database));
     if let Err(mut failure) = admin.supervised(call, &[pid], &|| false, create) {
         if failure.code == "server_busy"
-            && let Ok(Some(live)) = oid_of(&mut admin.client, &clone.database)
+            && let Ok(Some(Live { oid: Some(oid), prepared, .. })) = live(&mut admin.client, &clone.database)
         {
-            failure.causes.extend(sessions(&mut admin.client, &[live]));
+            failure.causes.extend(prepared.iter().map(|gid| format!("prepared transaction {gid}")));
+            failure.causes.extend(sessions(&mut admin.client, &[oid]));
         }
         return Err(failure);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use svc_step::action::Action;
 
-use crate::names::drop_if_exists;
+use crate::names::drop_statement;
 use svc_pgdump::pg::{escape_identifier, escape_literal};
 use svc_pgdump::properties::{LocaleProvider, Properties, Setting};
 
@@ -146,7 +146,7 @@ impl Creation {
     pub(crate) fn tried_as(&self, name: &str) -> Vec<Action> {
         let empty = Self { name: name.to_owned(), ..self.clone() };
         let created = std::iter::once(empty.create()).chain(empty.before_load());
-        created.map(|statement| statement.action()).chain([Action::statement(drop_if_exists(name))]).collect()
+        created.map(|statement| statement.action()).chain([Action::statement(drop_statement(name))]).collect()
     }
 
     fn alter(&self, what: &str) -> Statement {

@@ -31,10 +31,6 @@ pub(crate) fn of_the_service(database: &str) -> Result<(), Failure> {
 
 /// The statement that drops a database and ends its sessions.
 pub(crate) fn drop_statement(database: &str) -> String {
-    format!("DROP DATABASE {} WITH (FORCE)", escape_identifier(database))
-}
-
-pub(crate) fn drop_if_exists(database: &str) -> String {
     format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", escape_identifier(database))
 }
 

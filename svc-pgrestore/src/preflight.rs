@@ -1,8 +1,5 @@
 //! What must be so before anything is changed.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-
 use svc_pgdump::pg::{self, escape_identifier, escape_literal};
 use svc_pgdump::{Dump, TableRows};
 use svc_step::reporter::bytes;
@@ -12,7 +9,7 @@ use crate::admin::{Admin, Live, files, missing_extensions, missing_roles, names,
 use crate::document::DiskSpace;
 use crate::verify::Objects;
 
-/// The server is not older than that of the dump, and has its roles and extensions.
+/// The server is not older than that of the dump, and has its roles, tablespaces and extensions.
 pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), Failure> {
     let refused = |message: String, hint: String| Err(Failure::refused("version_unsupported", message).hint(hint));
     let (server, major) = (&admin.server, dump.server_major().unwrap_or_default());
@@ -34,6 +31,12 @@ pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), F
     if let Some(first) = missing.first() {
         let message = format!("The dump needs roles that the server does not have: {}.", missing.join(", "));
         return refused(message, format!("Create them first: CREATE ROLE {};", escape_identifier(first)));
+    }
+    for name in &dump.tablespaces {
+        if tablespace(&mut admin.client, name)?.is_none() {
+            let message = format!("The dump needs the tablespace {name}, which the server does not have.");
+            return refused(message, format!("Create it first: CREATE TABLESPACE {} LOCATION '…';", escape_identifier(name)));
+        }
     }
     let missing = missing_extensions(&mut admin.client, &dump.contents.extensions)?;
     let message = format!("The dump needs extensions that are not installed on the server's host: {}.", missing.join(", "));
@@ -95,8 +98,8 @@ pub(crate) fn disk_space(
     let live = files(&mut admin.client, database)?;
     let mut released = 0;
     if in_place && let Some((location, size_bytes)) = &live {
-        let location = if location.is_empty() { admin.data_directory.as_ref() } else { Some(location) };
-        if !location.is_some_and(|location| are_on_two_disks(Path::new(location), Path::new(folder))) {
+        // What is dropped in another directory may lie on another disk.
+        if Some(folder) == if location.is_empty() { admin.data_directory.as_deref() } else { Some(location.as_str()) } {
             let Some(size_bytes) = size_bytes else { return Ok(None) };
             released = *size_bytes;
         }
@@ -117,11 +120,6 @@ pub(crate) fn disk_space(
     let message = format!("The copy needs about {} at {folder}: {} are free{frees}.", bytes(needed_bytes), bytes(free_bytes));
     let hint = format!("Free disk space; --ignore-disk-space if the estimate is wrong; {hint}");
     Err(Failure::refused("out_of_space", message).hint(hint))
-}
-
-fn are_on_two_disks(one: &Path, other: &Path) -> bool {
-    let disk = |folder: &Path| std::fs::metadata(folder).ok().map(|meta| meta.dev());
-    disk(one).zip(disk(other)).is_some_and(|(one, other)| one != other)
 }
 
 /// How many tables are named.

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use svc_pgdump::check::lexer::Unit;
 use svc_pgdump::pg::escape_identifier;
-use svc_pgdump::{Dump, DumpFacts, DumpFile, Dumped, Properties};
+use svc_pgdump::{Dump, DumpArg, DumpFacts, DumpFile, Dumped, Properties};
 use svc_step::action::Action;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, file};
 
 use crate::admin::{self, Admin};
-use crate::args::{InputArgs, RestoreArgs};
+use crate::args::RestoreArgs;
 use crate::create::{Creation, Statement};
 use crate::document::{Named, PropertiesFrom, Staged};
 use crate::load::{self, Plan, Planner};
@@ -34,12 +34,14 @@ pub(crate) fn saved_properties(dump: &Path) -> PathBuf {
 }
 
 impl Input {
-    fn open(args: &InputArgs, call: &Call) -> Result<Self, Failure> {
-        let (path, documented) = args.dump.read(call)?;
+    fn open(args: &DumpArg, call: &Call) -> Result<Self, Failure> {
+        let (path, documented) = args.read(call)?;
         let dump = DumpFile::open(&path)?;
         let (recorded, properties) = match documented {
             Some((dumped, properties)) => {
-                check_properties(&dumped, &properties)?;
+                if properties.exists() {
+                    dumped.check_properties(&properties)?;
+                }
                 (Some(dumped), properties)
             }
             None => (None, Properties::path_of(&path)),
@@ -58,7 +60,7 @@ impl Input {
         };
         let dump = self.dump.examine(call, &mut take)?.require_complete(path)?;
         match &self.recorded {
-            Some(recorded) => check_dump(path, recorded, &dump)?,
+            Some(recorded) => recorded.check(&dump, path)?,
             None => self.properties = self.properties.take().filter(|properties| properties.belong(call, &dump, path)),
         }
         if let Some(command) = dump.commands.first() {
@@ -68,27 +70,6 @@ impl Input {
         self.dump.require_frames()?;
         Ok((dump, planner.finish(), objects))
     }
-}
-
-/// Whether the file of the properties is that of the document, if it still exists.
-fn check_properties(dump: &Dumped, path: &Path) -> Result<(), Failure> {
-    let Some(wanted) = dump.properties_sha256.as_ref().filter(|_| path.exists()) else { return Ok(()) };
-    let (_, sha256) = file::digest(path)?;
-    if *wanted == sha256 {
-        return Ok(());
-    }
-    Err(Failure::invalid("dump_invalid", format!("{} is not what the document says.", path.display()))
-        .hint("Put the original file back; or restore by the name of the dump alone: svc-pgrestore FILE."))
-}
-
-fn check_dump(path: &Path, recorded: &Dumped, dump: &Dump) -> Result<(), Failure> {
-    let (sha256, recorded) = (dump.file_sha256(), &recorded.dump);
-    if recorded.sha256.as_deref() == Some(sha256) && recorded.size_bytes == Some(dump.file_size_bytes()) {
-        return Ok(());
-    }
-    Err(Failure::invalid("dump_invalid", format!("{} is not the dump of the document.", path.display()))
-        .hint("Use the dump of the document; another copy of it may be intact.")
-        .cause(format!("the document says {}, the file has {sha256}", recorded.sha256.as_deref().unwrap_or("nothing"))))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +123,7 @@ impl Prepared {
 }
 
 pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) -> Result<Prepared, Failure> {
-    let mut input = Input::open(&args.input, call)?;
+    let mut input = Input::open(&args.dump, call)?;
     let database = args.database.name(input.recorded.as_ref().map(|recorded| recorded.database.as_str()))?;
     names::of_the_service(&database)?;
     if input.recorded.is_none() && args.database.named().is_none() {
@@ -150,7 +131,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     }
     let mut admin = Admin::connect(&args.admin, call)?;
     if let Some(identifier) = input.recorded.as_ref().and_then(|recorded| recorded.system_identifier.as_deref()) {
-        admin.check_server(args.input.other, identifier)?;
+        admin.check_server(args.other, identifier)?;
     }
     let lock = admin.lock(call, &database, dry_run)?;
     let (dump, plan, objects) = input.examine(call)?;
@@ -162,7 +143,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     input.saved = input.saved.filter(is_dropped);
     let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
     let folder = preflight::folder(&mut admin, properties.as_ref().map(|properties| properties.tablespace.as_str()))?;
-    let disk_space = match args.input.ignore_disk_space {
+    let disk_space = match args.ignore_disk_space {
         true => None,
         false => preflight::disk_space(&mut admin, &dump, folder.as_deref(), aim == Aim::Place, &database)?,
     };
@@ -284,6 +265,7 @@ fn warn(call: &Call, dump: &Dump, creation: &Creation) {
     if dump.inserted.is_some() {
         call.warn("not_verified", "The dump has its rows as INSERT statements, which are not counted and compared.");
     }
+    creation.properties.iter().for_each(|properties| properties.warn_if_closed(call));
     if let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner)
         && *before != creation.owner
     {

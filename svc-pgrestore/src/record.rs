@@ -94,22 +94,19 @@ impl Admin {
         for received in swaps::all(call, &[STAGE, CLONE]) {
             let Ok(left) = Recorded::of(&received) else { continue };
             let is_ours = left.database == database && left.system_identifier == self.system_identifier;
-            if is_ours && !left.verified && left.copy.name != database {
-                self.remove_unfinished_copy(call, &left)?;
+            let copy = &left.copy.name;
+            if !is_ours || left.verified || copy == database {
+                continue;
             }
+            // It was recorded when no database had that name, so the name is enough.
+            if oid_of(&mut self.client, copy)?.is_some() {
+                self.alter(call, &drop_statement(copy), &format!("drop {copy}, which a killed call left"))?;
+                call.warn("run_recovered", format!("The unfinished copy {copy} of an earlier run was removed."));
+            }
+            swaps::remove(call, &left.run)?;
         }
         call.effects().stays();
         Ok(())
-    }
-
-    fn remove_unfinished_copy(&mut self, call: &Call, left: &Recorded) -> Result<(), Failure> {
-        let copy = &left.copy.name;
-        // It was recorded when no database had that name, so the name is enough.
-        if oid_of(&mut self.client, copy)?.is_some() {
-            self.alter(call, &drop_statement(copy), &format!("drop {copy}, which a killed call left"))?;
-            call.warn("run_recovered", format!("The unfinished copy {copy} of an earlier run was removed."));
-        }
-        swaps::remove(call, &left.run)
     }
 
     /// Drops a copy that failed; if that fails too, the document says what is left.

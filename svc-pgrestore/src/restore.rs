@@ -14,7 +14,7 @@ use crate::admin::{self, Live, databases, oid_of};
 use crate::args::RestoreArgs;
 use crate::create::Creation;
 use crate::document::{Named, PropertiesFrom, Restored, Staged, Swapped};
-use crate::names::{copy_name, drop_if_exists};
+use crate::names::{copy_name, drop_statement};
 use crate::prepare::{Aim, Prepared, prepare, saved_properties};
 use crate::record::SCHEMAS;
 use crate::stage::{fill, try_properties};
@@ -90,9 +90,7 @@ fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restor
     if dry_run {
         return Ok(restored(&prepared.staged, true, None));
     }
-    call.check()?;
-    check_can_be_created(&mut prepared, call)?;
-    let replaced = replace(args, &mut prepared, call);
+    let replaced = check_can_be_created(&mut prepared, call).and_then(|()| replace(args, &mut prepared, call));
     Stopped::ended(replaced, restored(&prepared.staged, true, None))
 }
 
@@ -117,9 +115,7 @@ fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Fail
     let accepted = if created.is_ok() { try_properties(admin, call, &empty, &place) } else { Ok(()) };
     match admin.take_back(&name) {
         Ok(()) => {
-            if created.is_ok() {
-                call.effects().undone();
-            }
+            call.effects().undone();
             swaps::remove(call, call.run_id())?;
         }
         Err(error) => call.warn("not_removed", format!("The empty database {name} could not be dropped: {}", error.message)),
@@ -129,6 +125,8 @@ fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Fail
 }
 
 fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(), Failure> {
+    // Until here a signal leaves the live database.
+    call.check()?;
     let database = prepared.staged.database.clone();
     let saved = saved_properties(prepared.input.dump.path());
     // The live database's properties would be lost with it if the load failed. Their file is not that of `svc-pgdump`, whose hash its
@@ -143,17 +141,27 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
         }
         file::write_whole(&saved, properties.to_text()?.as_bytes(), 0o600, Existing::Replace)?;
     }
-    if let Err(failure) = prepared.admin.alter(call, &drop_if_exists(&database), &format!("drop the database {database}")) {
-        // One that still exists has its properties itself; if the server does not tell, the next call compares the OID.
-        if live.is_some() && matches!(admin::live(&mut prepared.admin.client, &database), Ok(Some(Live { oid: Some(_), .. }))) {
-            remove_saved(&saved, call);
-        }
-        return Err(failure);
-    }
-    fill(prepared, call).map_err(|failure| {
+    let is_saved = live.is_some();
+    let incomplete = |failure: Failure, prepared: &Prepared| {
         let again = command(args, prepared, call);
         failure.further_hint(format!("The database {database} is incomplete. When the cause is fixed, restore it again: {again}"))
-    })?;
+    };
+    if let Err(failure) = prepared.admin.alter(call, &drop_statement(&database), &format!("drop the database {database}")) {
+        return Err(match admin::live(&mut prepared.admin.client, &database) {
+            Ok(Some(Live { oid: None, .. })) => {
+                call.effects().happened();
+                incomplete(failure, prepared)
+            }
+            // One that still exists has its properties itself.
+            Ok(Some(_)) if is_saved => {
+                remove_saved(&saved, call);
+                failure
+            }
+            // If the server does not tell, the next call compares the OID.
+            _ => failure,
+        });
+    }
+    fill(prepared, call).map_err(|failure| incomplete(failure, prepared))?;
     remove_saved(&saved, call);
     Ok(())
 }
@@ -172,7 +180,7 @@ fn command(args: &RestoreArgs, prepared: &Prepared, call: &Call) -> String {
     let mut options =
         ["svc-pgrestore", "--in-place", "--dbname", &staged.database, "--owner", &staged.owner].map(str::to_owned).to_vec();
     options.extend(args.admin.options(&prepared.admin.target).into_iter().chain(call.state_dir_option()));
-    options.extend(args.input.ignore_disk_space.then(|| "--ignore-disk-space".to_owned()));
+    options.extend(args.ignore_disk_space.then(|| "--ignore-disk-space".to_owned()));
     // Absolute, so it cannot begin with a dash.
     options.push(staged.dump.path.clone());
     shell_quoted(&options)

@@ -56,8 +56,8 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
     }
     let record = |staged: &Staged| record::write(call, call.run_id(), "stage", &staged.database, staged);
     record(&prepared.staged)?;
-    fill(prepared, call).map_err(|failure| prepared.admin.undo(call, &name, failure))?;
-    record(&prepared.staged)?;
+    let filled = fill(prepared, call).and_then(|()| record(&prepared.staged));
+    filled.map_err(|failure| prepared.admin.undo(call, &name, failure))?;
     Ok(prepared.staged.clone())
 }
 

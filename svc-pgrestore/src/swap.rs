@@ -152,7 +152,7 @@ fn recorded_previous(call: &Call, swap: &Swapped) -> Option<u32> {
 }
 
 /// What is recorded of the swap of a run.
-pub(crate) fn recorded(call: &Call, run: &str) -> Result<Option<Swapped>, Failure> {
+fn recorded(call: &Call, run: &str) -> Result<Option<Swapped>, Failure> {
     let received = swaps::find(call, &run_of(run)?, &SCHEMAS)?;
     Ok(received.map(|received| Recorded::of(&received)).transpose()?.and_then(|recorded| recorded.swapped))
 }

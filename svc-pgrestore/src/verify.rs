@@ -187,10 +187,7 @@ impl Objects {
         };
         let (mut units, mut found) = (Units::default(), Self::default());
         program.schema(call, target, copy, dump.encoding.as_deref(), |bytes| {
-            units.feed(bytes, &mut |unit| {
-                found.unit(&unit);
-                Ok(())
-            })
+            units.feed(bytes, &mut |unit| found.unit(unit));
         })?;
         let missing = self.missing(found);
         let count = u64::try_from(self.headings.len()).unwrap_or(u64::MAX);
@@ -232,13 +229,7 @@ mod tests {
 
     fn objects(dump: &str) -> Objects {
         let (mut units, mut objects) = (Units::default(), Objects::default());
-        for chunk in dump.as_bytes().chunks(7) {
-            let mut take = |unit: Unit<'_>| {
-                objects.unit(&unit);
-                Ok::<(), ()>(())
-            };
-            units.feed(chunk, &mut take).unwrap();
-        }
+        dump.as_bytes().chunks(7).for_each(|chunk| units.feed(chunk, &mut |unit| objects.unit(unit)));
         objects
     }
 

@@ -2,23 +2,31 @@
 //! the new one, the document says how to continue, and the next call leaves nothing else.
 
 use std::fs;
+use std::path::Path;
 
 use nix::sys::signal::Signal;
 use svc_tests::host::{Host, OwnPostgres};
 use svc_tests::pg_case::{Case, SOON};
+use svc_tests::postgres::identifier;
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::random::{self, Random};
 use svc_tests::tool::{Ran, Spawned};
 use svc_tests::witness::Witness;
 use svc_tests::{os, wait};
 
-/// Stops a server at once, as a crash does, and starts it again when the tool has ended.
-fn crash(host: &Host, own: &OwnPostgres, spawned: Spawned) -> Ran {
+/// Stops a server at once, as a crash does, and starts it again when `meanwhile` is over.
+fn crash_of<T>(host: &Host, own: &OwnPostgres, meanwhile: impl FnOnce() -> T) -> T {
     let mut stop = os::command_as(svc_tests::postgres::ADMINISTRATOR, own.server_dir.join("pg_ctl"));
     os::run(stop.args(["stop", "--mode=immediate", "--no-wait", "-D"]).arg(&own.data_dir)).unwrap();
-    let ran = spawned.wait();
+    let over = meanwhile();
     assert!(wait::gone(SOON, || !host.systemd.is_active(&own.unit)), "the server did not stop");
     host.systemd.start(&own.unit).unwrap();
+    over
+}
+
+/// The same when the tool has ended.
+fn crash(host: &Host, own: &OwnPostgres, spawned: Spawned) -> Ran {
+    let ran = crash_of(host, own, || spawned.wait());
     assert_eq!(ran.status, 5, "{ran}");
     ran
 }
@@ -85,7 +93,51 @@ fn stage_or_swap_recovers_after_server_crash() {
     assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
     go_back_without_an_answer(&case, run);
     witness.is_let_in("after the way back");
+
+    // A swap that was answered, on a server that commits without waiting for its disk, and that loses what is not there.
+    let writer = case.stopped("backend_type = 'walwriter'");
+    case.tool().args(["swap", "--from"]).arg(case.keep("staged.json", &staged)).run().ok().changed();
+    crash_of(&host, &own, || drop(writer));
+    assert_eq!(case.sql("SELECT count(*) FROM notes"), "200", "the swap is lost");
     by_run("discard", run).run().ok().changed();
+    stopped_before_the_drop(&case, &dump);
+    interrupted_in_the_drop(&case, &dump);
+}
+
+/// A restore in place that ends while it tries what it is to create has dropped nothing.
+fn stopped_before_the_drop(case: &Case, dump: &Path) {
+    let live = case.oid(&case.database);
+    let creates = "query LIKE 'CREATE DATABASE%' AND wait_event_type = 'Lock'";
+    for status in [143, 5] {
+        let held = case.hold("postgres", "LOCK TABLE pg_catalog.pg_database IN SHARE MODE");
+        let spawned = case.tool().arg("--in-place").arg(dump).spawn();
+        case.wait_for("the creation", creates);
+        if status == 5 {
+            case.end(creates)
+        } else {
+            spawned.signal(Signal::SIGTERM)
+        }
+        drop(held);
+        let ran = spawned.wait().unchanged();
+        assert_eq!((ran.status, case.oid(&case.database), case.copies().as_str()), (status, live.clone(), ""), "{ran}");
+    }
+}
+
+/// What `DROP DATABASE` has begun is a change that nobody undoes, whatever the server says of the statement.
+fn interrupted_in_the_drop(case: &Case, dump: &Path) {
+    let blocker = case.blocker();
+    let spawned = case.tool().arg("--in-place").arg(dump).spawn();
+    let drops = format!("query LIKE 'DROP DATABASE%{}%'", identifier(&case.database));
+    case.wait_for("the drop", &format!("{drops} AND wait_event_type = 'Lock'"));
+    let checkpointer = case.stopped("backend_type = 'checkpointer'");
+    drop(blocker);
+    case.wait_for("its checkpoint", &format!("{drops} AND wait_event LIKE 'Checkpoint%'"));
+    case.admin(&format!("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE {drops}"));
+    drop(checkpointer);
+    let ran = spawned.wait().fails(1, "server_refused").changed();
+    assert!(ran.hint().contains("svc-pgrestore --in-place --dbname"), "{ran}");
+    case.tool().arg("--in-place").arg(dump).run().ok().changed();
+    assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
 }
 
 /// The way back, with the connections cut while the server still waits for a standby that is not there: nobody sees the names yet,

@@ -4,8 +4,7 @@
 use std::path::PathBuf;
 use std::thread;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use svc_tests::pg_case::{Case, SOON};
 use svc_tests::proxy::{Mode, Proxy};
 use svc_tests::tool::{Ran, Spawned, Tool};
@@ -107,25 +106,6 @@ fn stage_in_its_verification(name: &str, statement: &'static str) {
     witness.assert_unchanged("after a verification without an answer");
 }
 
-/// Processes of a server that are stopped until this is dropped, also by a test that fails.
-struct Stopped(Vec<Pid>);
-
-impl Stopped {
-    fn of(pids: &str) -> Self {
-        let stopped = Self(pids.lines().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect());
-        stopped.0.iter().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
-        stopped
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        for pid in &self.0 {
-            let _ = kill(*pid, Signal::SIGCONT);
-        }
-    }
-}
-
 /// Only the processes of the load are stopped, over the socket: the rest of the server answers.
 fn stage_in_its_rows() {
     let (case, dump) = Case::filled("pgz_rows");
@@ -135,7 +115,7 @@ fn stage_in_its_rows() {
     let spawned = case.tool().arg("stage").arg(case.dump_with(&dump, rows)).spawn();
     let at_it = format!("datname LIKE '{}_staged_%' AND application_name = 'svc-tools'", case.database);
     case.wait_for("the rows", &format!("{at_it} AND wait_event = 'PgSleep'"));
-    let stopped = Stopped::of(&case.admin(&format!("SELECT pid FROM pg_stat_activity WHERE {at_it}")));
+    let stopped = case.stopped(&at_it);
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait();
     let left = case.copies();

@@ -45,6 +45,7 @@ fn dump_with_unmet_needs_or_server_statements_is_refused() {
     for (text, more, (status, code), word) in [
         (with("GRANT SELECT ON TABLE public.items TO \"nobody else\";"), &[][..], lacks, "nobody else"),
         (with("CREATE EXTENSION IF NOT EXISTS no_such_thing;"), &[], lacks, "no_such_thing"),
+        (with("SET default_tablespace = \"no such place\";"), &[], lacks, "no such place"),
         (newer, &[], lacks, "version 9"),
         (text, &["--owner", "nobody else"], lacks, "--owner"),
         (with("\n\\connect postgres"), &[], (3, "dump_invalid"), "connect"),
@@ -118,6 +119,9 @@ fn database_with_slot_or_subscription_is_not_replaced() {
             case.tool().args(how).arg(&dump).run().refused("not_swappable").error_has(&[word]);
         }
         by_run("swap", before).refused("not_swappable");
+        if made.contains("PREPARE") {
+            case.tool().arg("clone").run().fails(5, "server_busy").unchanged().error_has(&[name]);
+        }
         // A copy beside it is in nobody's way.
         stage(beside).warns("not_swappable");
         by_run("discard", beside).ok().changed();

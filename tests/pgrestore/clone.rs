@@ -119,6 +119,13 @@ fn clone_of_busy_database_fails_without_ending_sessions() {
 }
 
 #[test]
+fn clone_with_another_collation_version_fails_with_the_servers_reason() {
+    let (case, _) = Case::filled("pga_collation");
+    case.admin(&format!("UPDATE pg_database SET datcollversion = '1' WHERE datname = {}", literal(&case.database)));
+    clone(&case).run().fails(1, "server_refused").unchanged().error_has(&["collation version"]);
+}
+
+#[test]
 fn term_while_a_clone_is_made_leaves_nothing() {
     let (case, _) = Case::filled("pga_term");
     let before = (case.text(), case.oid(&case.database));

@@ -187,6 +187,19 @@ fn repeated_stage_succeeds_only_until_copy_is_live() {
 }
 
 #[test]
+fn stage_that_cannot_be_recorded_leaves_nothing() {
+    let (case, dump) = Case::filled("pgr_unrecorded");
+    let run = "20300101t000000z-unrecorded";
+    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(4);");
+    let spawned = case.tool().args(["stage", "--run-id", run]).arg(slow).spawn();
+    case.wait_for("the load", &case.sleeping_loads());
+    let record = case.path(&format!("state/swaps/{run}.svc-pgrestore.json"));
+    fs::remove_file(&record).and_then(|()| fs::create_dir(&record)).unwrap();
+    let ran = spawned.wait().unchanged();
+    assert!(ran.status != 0 && case.copies().is_empty(), "{ran}");
+}
+
+#[test]
 fn restore_killed_at_swap_resumes_without_second_stage() {
     let (case, dump) = Case::filled("pgr_resumes");
     let restore = || case.tool().args(["--run-id", "20300101t000000z-resumes"]).arg(&dump);
@@ -406,6 +419,9 @@ fn interrupted_in_place_load_leaves_database_closed() {
     let other = case.write("other.sql", fs::read(&dump).unwrap());
     let ran = case.tool().arg(&other).run().refused("not_swappable");
     assert!(ran.hint().contains(&format!("ALTER DATABASE {}", identifier(&case.database))), "{ran}");
+    // A backup of what is left is told apart, and its restore.
+    case.dumper().args(["--as", "postgres", "--output", "closed.sql"]).run().review("not_verified");
+    case.tool().args(["stage", "--dry-run"]).arg(case.path("closed.sql")).run().review("not_verified");
     // The same name again, with the cause fixed; the properties of the database that is gone are not lost with it.
     fs::copy(&dump, &slow).unwrap();
     let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("not_restored");
@@ -471,6 +487,9 @@ fn properties_of_dropped_database_survive_failed_restore() {
     assert!(!kept.exists() && !properties.exists());
 }
 
+/// A setting that no server knows.
+const REJECTED: &str = r#""settings": [{"role": null, "name": "no_such_setting", "value": "on"}]"#;
+
 #[test]
 fn in_place_restore_that_cannot_drop_saves_no_properties() {
     let (case, dump) = Case::filled("pgr_account");
@@ -479,14 +498,18 @@ fn in_place_restore_that_cannot_drop_saves_no_properties() {
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
     assert_ne!(case.copies(), "");
+    let place = || case.tool().arg("--in-place").arg(case.path("backup.sql"));
+    // What the first call has removed is in its document, though it is refused.
+    let properties = fs::read_to_string(case.path("backup.sql.properties.json")).unwrap();
+    case.write("backup.sql.properties.json", properties.replace("\"settings\": []", REJECTED));
+    let first = place().run().fails(1, "server_refused").changed().warns("run_recovered");
+    assert_eq!(first.result()["in_place"], true, "{first}");
     fs::remove_file(case.path("backup.sql.properties.json")).unwrap();
-    // The server does not drop a template. What the first call has removed stays in its document.
+    // The server does not drop a template.
     let template = |is: bool| case.admin(&format!("ALTER DATABASE {} IS_TEMPLATE {is}", case.database));
     template(true);
-    let place = || case.tool().arg("--in-place").arg(case.path("backup.sql"));
-    let (first, second) = (place().run(), place().run());
+    let second = place().run();
     template(false);
-    first.fails(1, "server_refused").changed().warns("run_recovered");
     second.fails(1, "server_refused").unchanged();
     // Nor that of another role for an administrator who is no superuser.
     let maker = case.role("maker", "CREATEDB");

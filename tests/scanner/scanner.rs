@@ -8,14 +8,13 @@ use svc_pgdump::check::lexer::{Kind, Unit, Units};
 /// Where our reader ends statements; `None` if it refuses the text or finds a command for psql, which the server knows nothing of.
 fn ours(text: &str, chunk: usize) -> Option<Vec<usize>> {
     let (mut units, mut ends, mut is_sql) = (Units::default(), Vec::new(), true);
-    let mut take = |unit: Unit<'_>| {
+    let mut take = |unit: &Unit<'_>| {
         is_sql &= matches!(unit.kind, Kind::Statement | Kind::Comment);
         if unit.kind == Kind::Statement {
             ends.push(usize::try_from(unit.at.byte + unit.size).unwrap() - 1);
         }
-        Ok::<(), ()>(())
     };
-    text.as_bytes().chunks(chunk).for_each(|piece| units.feed(piece, &mut take).unwrap());
+    text.as_bytes().chunks(chunk).for_each(|piece| units.feed(piece, &mut take));
     let reason = units.finish().reason;
     let is_read = reason.is_none_or(|reason| ["it ends inside a statement", "it ends inside a comment"].contains(&reason));
     (is_sql && is_read).then_some(ends)

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use std::{fs, process};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::content::{postgres_bytes, postgres_dump};
@@ -236,9 +238,29 @@ impl Case {
         self.wait_for("the rename", &format!("query LIKE {like} AND wait_event_type = 'Lock'"));
     }
 
+    /// The server's processes that a condition names, stopped.
+    pub fn stopped(&self, condition: &str) -> Stopped {
+        let pids = self.admin(&format!("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND {condition}"));
+        let stopped = Stopped(pids.lines().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect());
+        stopped.0.iter().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
+        stopped
+    }
+
     pub fn session(&self, database: &str, sql: &str) -> Child {
         let mut psql = self.pg.administrator("psql");
         psql.args(["-XAtq", "-d", database, "-c", sql]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+}
+
+/// Processes of a server that are stopped until this is dropped, also by a test that fails.
+#[derive(Debug)]
+pub struct Stopped(Vec<Pid>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = kill(*pid, Signal::SIGCONT);
+        }
     }
 }
 

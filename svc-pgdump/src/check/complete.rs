@@ -2,7 +2,6 @@
 //! one has its header, its last comment, the key of `\restrict` repeated by `\unrestrict`, and ends between two statements.
 
 use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::fmt;
 use std::path::Path;
 
@@ -74,6 +73,8 @@ pub struct Dump {
     /// The tables of its INSERT statements (`--inserts`), quoted for SQL, whose rows are not counted; `None` if it has no such statement.
     pub inserted: Option<BTreeSet<String>>,
     pub has_subscriptions: bool,
+    /// In which its tables and indexes are to lie, besides the database's own.
+    pub tablespaces: BTreeSet<String>,
     /// The encoding that it names first.
     pub encoding: Option<String>,
 }
@@ -114,6 +115,9 @@ pub fn major(version: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
+/// How a dump in pg_dump's custom format begins.
+const CUSTOM: &[u8] = b"PGDMP";
+
 #[derive(Debug, Default)]
 pub struct Examiner {
     units: Units,
@@ -124,14 +128,10 @@ impl Examiner {
     /// `take` is given the units too.
     pub fn feed(&mut self, bytes: &[u8], take: &mut impl FnMut(&Unit<'_>)) {
         self.seen.dump.size_bytes += bytes.len() as u64;
-        if self.seen.start.len() < 8 {
-            self.seen.start.extend(bytes.iter().take(8 - self.seen.start.len()));
-        }
-        let seen = &mut self.seen;
-        let Ok(()) = self.units.feed(bytes, &mut |unit| {
-            seen.unit(&unit);
-            take(&unit);
-            Ok::<(), Infallible>(())
+        self.seen.start.extend(bytes.iter().take(CUSTOM.len() - self.seen.start.len()));
+        self.units.feed(bytes, &mut |unit| {
+            self.seen.unit(unit);
+            take(unit);
         });
     }
 
@@ -240,6 +240,8 @@ impl Seen {
             let named = tokens::client_encoding(&tokens::tokens(text)).map(str::to_owned);
             self.encoding = named.as_deref().map(Text::named).unwrap_or_default();
             self.dump.encoding = self.dump.encoding.take().or(named);
+        } else if starts("SET default_tablespace") {
+            self.dump.tablespaces.extend(tokens::tokens(text).get(3).and_then(Token::name).map(str::to_owned));
         } else if starts("CREATE SUBSCRIPTION ") {
             self.dump.has_subscriptions = true;
         } else if tokens::starts_with_word(text, "COPY") {
@@ -267,7 +269,7 @@ impl Seen {
     fn reason(&self, ended: Ended) -> Option<String> {
         let reason = match () {
             _ if self.start.is_empty() => "it is empty",
-            _ if self.start.starts_with(b"PGDMP") => "it is in pg_dump's custom format, not plain SQL",
+            _ if self.start == CUSTOM => "it is in pg_dump's custom format, not plain SQL",
             _ if !self.header => "it does not start as a plain dump of one database by pg_dump does",
             _ if ended.reason.is_some() => return ended.reason.map(|reason| format!("{reason} (begun at {})", ended.at)),
             () if self.unexpected.is_some() => return self.unexpected.map(str::to_owned),

@@ -6,7 +6,6 @@
 //! Bytes are pushed in as they come ([`Lexer::feed`]) and handed on as pieces of units; memory does not grow with the dump.
 //! The pieces, joined, are the input.
 
-use std::convert::Infallible;
 use std::fmt;
 
 use memchr::memmem;
@@ -89,36 +88,33 @@ pub struct Units {
 
 impl Units {
     /// Reads on; `take` is given the units.
-    pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Unit<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn feed(&mut self, input: &[u8], take: &mut impl FnMut(&Unit<'_>)) {
         let Self { lexer, bytes, begun } = self;
         lexer.feed(input, &mut |piece| {
             let Piece { kind, at, lines, .. } = piece;
             let size = piece.bytes.len() as u64;
             match kind {
-                Kind::Space | Kind::Unread => return Ok(()),
-                Kind::Rows | Kind::RowsEnd => return take(Unit { kind, bytes: piece.bytes, at, size, lines }),
+                Kind::Space | Kind::Unread => return,
+                Kind::Rows | Kind::RowsEnd => return take(&Unit { kind, bytes: piece.bytes, at, size, lines }),
                 Kind::Statement | Kind::Comment | Kind::Command => {}
             }
             let free = piece.bytes.get(..LONGEST_UNIT - bytes.len()).unwrap_or(piece.bytes);
             if piece.last && begun.is_none() {
-                return take(Unit { kind, bytes: free, at, size, lines });
+                return take(&Unit { kind, bytes: free, at, size, lines });
             }
             bytes.extend_from_slice(free);
             let start = *begun.get_or_insert(at);
-            if !piece.last {
-                return Ok(());
+            if piece.last {
+                let end = at.behind(size, lines);
+                take(&Unit { kind, bytes, at: start, size: end.byte - start.byte, lines: end.line - start.line });
+                (*begun, *bytes) = (None, Vec::new());
             }
-            let end = at.behind(size, lines);
-            let taken = take(Unit { kind, bytes, at: start, size: end.byte - start.byte, lines: end.line - start.line });
-            (*begun, *bytes) = (None, Vec::new());
-            taken
-        })
+        });
     }
 
     /// The input has ended; a unit that has not is not given.
     pub fn finish(self) -> Ended {
-        let Ok(ended) = self.lexer.finish(&mut |_| Ok::<(), Infallible>(()));
-        ended
+        self.lexer.finish(&mut |_| ())
     }
 }
 
@@ -192,7 +188,7 @@ impl Default for Lexer {
 
 impl Lexer {
     /// Reads on; `take` is given the pieces.
-    pub fn feed<E>(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn feed(&mut self, input: &[u8], take: &mut impl FnMut(Piece<'_>)) {
         // Nothing that PostgreSQL writes holds a zero; psql leaves out what follows it on its line.
         let (input, from_zero) = input.split_at(memchr::memchr(0, input).unwrap_or(input.len()));
         let mut joined = std::mem::take(&mut self.held);
@@ -208,21 +204,20 @@ impl Lexer {
             };
             let (bytes, after) = rest.split_at_checked(size).unwrap_or((rest, &[]));
             if !bytes.is_empty() {
-                take(self.piece(kind, bytes, last))?;
+                take(self.piece(kind, bytes, last));
             }
             rest = after;
         }
         if from_zero.is_empty() {
-            return Ok(());
+            return;
         }
         if !matches!(self.state, State::Stopped(_)) {
             self.state = State::Stopped(ZERO);
         }
         let held = std::mem::take(&mut self.held);
         for bytes in [&held, from_zero].into_iter().filter(|bytes| !bytes.is_empty()) {
-            take(self.piece(Kind::Unread, bytes, false))?;
+            take(self.piece(Kind::Unread, bytes, false));
         }
-        Ok(())
     }
 
     fn piece<'a>(&mut self, kind: Kind, bytes: &'a [u8], last: bool) -> Piece<'a> {
@@ -240,10 +235,10 @@ impl Lexer {
     }
 
     /// The input has ended; what was held back is given out.
-    pub fn finish<E>(mut self, take: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<Ended, E> {
+    pub fn finish(mut self, take: &mut impl FnMut(Piece<'_>)) -> Ended {
         let held = std::mem::take(&mut self.held);
         let (reason, kind) = match self.state {
-            State::Between | State::SetLineEnd if held.is_empty() => return Ok(Ended { reason: None, at: self.at }),
+            State::Between | State::SetLineEnd if held.is_empty() => return Ended { reason: None, at: self.at },
             State::Between | State::SetLineEnd | State::Statement => (IN_STATEMENT, Kind::Statement),
             State::Comment => (IN_COMMENT, Kind::Comment),
             State::Command => (IN_COMMAND, Kind::Command),
@@ -251,9 +246,9 @@ impl Lexer {
             State::Stopped(reason) => (reason, Kind::Unread),
         };
         if !held.is_empty() {
-            take(self.piece(kind, &held, false))?;
+            take(self.piece(kind, &held, false));
         }
-        Ok(Ended { reason: Some(reason), at: self.begun })
+        Ended { reason: Some(reason), at: self.begun }
     }
 
     /// One step; `None` if more input decides.

@@ -14,15 +14,8 @@ impl Token {
         matches!(self, Self::Word(own) if own == word)
     }
 
-    pub fn text(&self) -> Option<&str> {
-        match self {
-            Self::Text(text) => Some(text),
-            Self::Word(_) | Self::Name(_) | Self::Mark(_) => None,
-        }
-    }
-
     fn name_or_text(&self) -> Option<&str> {
-        self.name().or(self.text())
+        if let Self::Text(text) = self { Some(text) } else { self.name() }
     }
 
     pub fn name(&self) -> Option<&str> {

@@ -12,8 +12,8 @@ fn text(size: usize) -> Vec<u8> {
 }
 
 fn compressed(compression: Compression, text: &[u8]) -> std::fs::File {
-    let mut file = tempfile::tempfile().unwrap();
-    let mut writer = CompressingWriter::new(Some(compression), &mut file);
+    let file = tempfile::tempfile().unwrap();
+    let mut writer = CompressingWriter::new(Some(compression), &file);
     // In pieces that meet the end of no frame.
     text.chunks(100_003).for_each(|piece| writer.write(piece).unwrap());
     let compressed_file = writer.finish().unwrap().1.unwrap();

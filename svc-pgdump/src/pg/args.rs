@@ -97,9 +97,6 @@ pub struct ConnectionArgs {
     /// Ask for the password on the terminal
     #[arg(short = 'W', long, conflicts_with = "password_file")]
     pub password: bool,
-    /// Never ask for a password
-    #[arg(short = 'w', long, conflicts_with = "password")]
-    pub no_password: bool,
 }
 
 impl ConnectionArgs {
@@ -119,10 +116,7 @@ impl ConnectionArgs {
         }
         let port = match self.port {
             Some(port) => port,
-            None => match env.value("SVC_DB_PORT")? {
-                Some(port) => port,
-                None => env.value("PGPORT")?.unwrap_or(PORT),
-            },
+            None => env.value("SVC_DB_PORT")?.or(env.value("PGPORT")?).unwrap_or(PORT),
         };
         let user = self.user(env, os_user.as_ref(), owner)?;
         // Not by clap, for which --password and a setting of the environment would be in conflict.
@@ -130,7 +124,7 @@ impl ConnectionArgs {
         let passwords = match self.password_file.clone().or_else(set) {
             Some(file) => Passwords::fixed(Secret::from_file("password", &file)?),
             None if self.password => Passwords::fixed(ask_on_terminal(call)?),
-            None => Passwords::of_libpq(env, os_user.as_ref(), !self.no_password, call)?,
+            None => Passwords::of_libpq(env, os_user.as_ref(), call)?,
         };
         let tls = if is_folder(&host) { Tls::disabled() } else { Tls::from_environment(env)? };
         let connect_timeout = env.value("PGCONNECT_TIMEOUT")?.filter(|seconds| *seconds > 0).unwrap_or(5).min(LONGEST_CONNECT);

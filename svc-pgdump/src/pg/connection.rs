@@ -30,11 +30,12 @@ const CLEANUP: Duration = Duration::from_secs(5);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// For every session, whatever the server, the database or the role has as its defaults. No name leads to a function of the database's
-/// owner, who would have it called by a superuser. The session may work for long, be idle for long, and writes. What only newer
-/// servers know is set if it is known.
+/// owner, who would have it called by a superuser. The session may work for long, be idle for long, and writes; what it is told to be
+/// committed is on the disk. What only newer servers know is set if it is known.
 const SESSION_SETTINGS: &str = "SELECT pg_catalog.set_config('search_path', '', false); \
     SET role TO none; SET statement_timeout = 0; SET lock_timeout = 0; \
     SET default_transaction_read_only = off; SET default_transaction_isolation = 'read committed'; \
+    SELECT pg_catalog.set_config(name, 'local', false) FROM pg_catalog.pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'; \
     SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
     WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
 /// Then, for what is asked of the live database before a step: nothing there is to wait for others.
@@ -112,8 +113,8 @@ impl Target {
         }
     }
 
-    /// Connects to a database of the server; a missing password is asked for on the terminal, if that is allowed and there is one. A
-    /// signal or the time limit ends the wait.
+    /// Connects to a database of the server; a missing password is asked for on the terminal, if there is one. A signal or the time
+    /// limit ends the wait.
     ///
     /// # Errors
     /// The server does not answer, or is busy (5); it does not let this user in (3); the database does not exist (4).

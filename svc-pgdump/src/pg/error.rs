@@ -111,6 +111,11 @@ fn unreachable(place: &str) -> Failure {
 /// another server says it, and the session stays.
 pub const ENDED: [&str; 7] = ["25P03", "25P04", "57P01", "57P02", "57P03", "57P04", "57P05"];
 
+/// Whether a statement that the server had begun was ended by somebody, or with its session.
+pub fn is_interruption(code: &SqlState) -> bool {
+    *code == SqlState::QUERY_CANCELED || ENDED.contains(&code.code())
+}
+
 fn is_busy(code: &SqlState) -> bool {
     *code == SqlState::TOO_MANY_CONNECTIONS || ENDED.contains(&code.code())
 }

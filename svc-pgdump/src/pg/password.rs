@@ -26,19 +26,17 @@ const LONGEST: u64 = 1024 * 1024;
 pub(super) struct Passwords {
     fixed: OnceLock<Secret>,
     entries: Vec<Entry>,
-    may_ask: bool,
 }
 
 impl Passwords {
     pub(super) fn fixed(secret: Secret) -> Self {
-        Self { fixed: OnceLock::from(secret), entries: Vec::new(), may_ask: false }
+        Self { fixed: OnceLock::from(secret), entries: Vec::new() }
     }
 
-    /// Those of libpq's own places (`PGPASSWORD`, `PGPASSFILE`, `~/.pgpass`). If the server requires one that is in none of them, the
-    /// terminal, if that is allowed and there is one.
-    pub(super) fn of_libpq(env: &Environment, os_user: Option<&OsUser>, may_ask: bool, call: &Call) -> Result<Self, Failure> {
+    /// Those of libpq's own places (`PGPASSWORD`, `PGPASSFILE`, `~/.pgpass`).
+    pub(super) fn of_libpq(env: &Environment, os_user: Option<&OsUser>, call: &Call) -> Result<Self, Failure> {
         if let Some(password) = env.text("PGPASSWORD").filter(|_| os_user.is_none()) {
-            return Ok(Self { may_ask, ..Self::fixed(Secret::new(password)) });
+            return Ok(Self::fixed(Secret::new(password)));
         }
         let entries = match (os_user, env.path("PGPASSFILE"), env.home()) {
             (Some(user), ..) => user.act_as(|| read_entries(&user.home.join(".pgpass"), false, call))?,
@@ -46,7 +44,7 @@ impl Passwords {
             (None, None, Some(home)) => read_entries(&home.join(".pgpass"), false, call)?,
             (None, None, None) => Vec::new(),
         };
-        Ok(Self { fixed: OnceLock::new(), entries, may_ask })
+        Ok(Self { fixed: OnceLock::new(), entries })
     }
 
     /// The one for a host (or the directory of a socket), port, database and user.
@@ -54,9 +52,9 @@ impl Passwords {
         self.fixed.get().cloned().or_else(|| lookup(&self.entries, wanted))
     }
 
-    /// Asks on the terminal, once, where that is allowed and there is one.
+    /// Asks on the terminal, once, if there is one.
     pub(super) fn ask(&self, call: &Call) -> Result<Option<Secret>, Failure> {
-        if !self.may_ask || self.fixed.get().is_some() || open_terminal().is_none() {
+        if self.fixed.get().is_some() || open_terminal().is_none() {
             return Ok(None);
         }
         let secret = ask_on_terminal(call)?;

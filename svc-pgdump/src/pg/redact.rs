@@ -39,15 +39,15 @@ impl From<&DbError> for ServerMessage {
     }
 }
 
-/// Classes of errors that quote a value, a row, a part of the statement, or what a function of the database chose to say; and the code of
-/// a warning that has no other, as those of functions in PL/Python and PL/Perl.
-const OF_VALUES: [&str; 9] = ["01000", "21", "22", "23", "2F", "38", "39", "44", "P0"];
-/// The same, of other classes: a statement's own text, and whatever an extension says without a code.
-const QUOTING: [&str; 2] = ["42601", "XX000"];
+/// Classes of errors that quote a value, a row, a part of the statement, or what a function of the database chose to say; and the codes of
+/// warnings and errors that have no other, as those of functions in PL/Python and PL/Perl, and of extensions.
+const OF_VALUES: [&str; 10] = ["01000", "21", "22", "23", "2F", "38", "39", "44", "P0", "XX000"];
+/// A syntax error quotes the statement's own text.
+const SYNTAX: &str = "42601";
 /// Of a class that quotes values, and yet only of columns.
 const HARMLESS: [&str; 1] = ["22P04"];
-/// Where the server checks settings, definitions and versions of collations: a name or a setting is quoted then, and never what stands in
-/// a row.
+/// Where the server checks settings, definitions and versions of collations (of a database that is cloned, without a code): a name or a
+/// setting is quoted then, and never what stands in a row.
 const DEFINITIONS: &str = "dbcommands.c define.c foreigncmds.c guc.c option.c pg_locale.c postinit.c reloptions.c seclabel.c";
 /// What says the words of `RAISE`, whatever their code.
 const RAISED: &str = "exec_stmt_raise";
@@ -75,7 +75,7 @@ impl ServerMessage {
     fn quotes(&self) -> bool {
         let code = self.code.as_str();
         let of_values = OF_VALUES.iter().any(|class| code.starts_with(class)) && !HARMLESS.contains(&code);
-        (of_values && !DEFINITIONS.split(' ').any(|file| file == self.file)) || QUOTING.contains(&code) || self.routine == RAISED
+        (of_values && !DEFINITIONS.split(' ').any(|file| file == self.file)) || code == SYNTAX || self.routine == RAISED
     }
 
     /// The message, or in its place what kind of error it is.
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(extension.message(), "internal error of the server or an extension, said by lwpgerror");
         let python = ServerMessage { routine: "PLy_output".to_owned(), ..said("01000", "hunter2") };
         assert_eq!(python.message(), "a warning, said by PLy_output");
-        for (file, code) in [("guc.c", "22023"), ("pg_locale.c", "01000")] {
+        for (file, code) in [("guc.c", "22023"), ("pg_locale.c", "01000"), ("dbcommands.c", "XX000")] {
             let definition = ServerMessage { file: file.to_owned(), ..said(code, "the setting or collation \"x\"") };
             assert_eq!(definition.message(), definition.message);
         }

@@ -2,7 +2,7 @@
 //! language of the server.
 
 use postgres::Error;
-use postgres::error::{DbError, ErrorPosition, SqlState};
+use postgres::error::{DbError, ErrorPosition};
 use svc_pgdump::check::lexer::Position;
 use svc_pgdump::pg::{self, ServerMessage};
 use svc_step::Failure;
@@ -54,11 +54,6 @@ pub(crate) fn of_statement(error: &Error, sql: &str, at: Position) -> Failure {
 pub(crate) fn of_rows(error: &Error, at: Position) -> Failure {
     let row = error.as_db_error().and_then(|said| ServerMessage::from(said).row());
     failure(error, row.map_or(at.line, |(_, line)| at.line + line - 1))
-}
-
-/// Two sessions waited for each other, and this one was chosen to give way: once more, it may get through.
-pub(crate) fn gave_way(error: &Error) -> bool {
-    error.code().is_some_and(|code| *code == SqlState::T_R_DEADLOCK_DETECTED)
 }
 
 fn failure(error: &Error, line: u64) -> Failure {

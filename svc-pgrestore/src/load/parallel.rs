@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use postgres::error::Severity;
+use postgres::error::{Severity, SqlState};
 use postgres::{Client, CopyInWriter, Error};
 use svc_pgdump::check::major;
 use svc_pgdump::pg::{self, Listener, ServerMessage, escape_literal};
@@ -315,7 +315,8 @@ fn build(work: &Work<'_>, client: &mut Client, build: &Build) -> Result<(), Fail
     work.at(&shown(&sql));
     let mut tries = 1;
     while let Err(error) = client.batch_execute(&sql) {
-        if !errors::gave_way(&error) || tries == TRIES {
+        // Two sessions waited for each other, and this one was chosen to give way: once more, it may get through.
+        if error.code() != Some(&SqlState::T_R_DEADLOCK_DETECTED) || tries == TRIES {
             return Err(errors::of_statement(&error, &sql, build.statement.at));
         }
         tries += 1;

@@ -12,13 +12,10 @@ fn units(input: &[u8], chunk: usize) -> (Vec<(Kind, String)>, Option<&'static st
             _ => units.push((piece.kind, piece.bytes.to_vec())),
         }
         open = !piece.last;
-        Ok::<(), ()>(())
     };
     let mut lexer = Lexer::default();
-    for piece in input.chunks(chunk) {
-        lexer.feed(piece, &mut take).unwrap();
-    }
-    let Ended { reason, .. } = lexer.finish(&mut take).unwrap();
+    input.chunks(chunk).for_each(|piece| lexer.feed(piece, &mut take));
+    let Ended { reason, .. } = lexer.finish(&mut take);
     (units.into_iter().map(|(kind, bytes)| (kind, String::from_utf8_lossy(&bytes).into_owned())).collect(), reason)
 }
 
@@ -202,19 +199,18 @@ fn pieces_and_end_carry_line_and_byte_positions() {
             let at = usize::try_from(piece.at.byte).unwrap();
             assert_eq!(dump.as_bytes().get(at..at + piece.bytes.len()), Some(piece.bytes));
             open = !piece.last && piece.kind != Kind::Space;
-            Ok::<(), ()>(())
         };
         let mut lexer = Lexer::default();
-        dump.as_bytes().chunks(chunk).for_each(|part| lexer.feed(part, &mut take).unwrap());
-        let ended = lexer.finish(&mut take).unwrap();
+        dump.as_bytes().chunks(chunk).for_each(|part| lexer.feed(part, &mut take));
+        let ended = lexer.finish(&mut take);
         let wanted = [(Kind::Comment, 1), (Kind::Statement, 2), (Kind::Statement, 4), (Kind::Rows, 5), (Kind::Statement, 9)];
         assert_eq!(starts, wanted);
         assert_eq!((ended.reason, ended.at.line, ended.at.byte), (Some(IN_STATEMENT), 9, 46));
     }
     let begun = |text: &str| {
         let mut lexer = Lexer::default();
-        lexer.feed(text.as_bytes(), &mut |_| Ok::<(), ()>(())).unwrap();
-        let ended = lexer.finish(&mut |_| Ok::<(), ()>(())).unwrap();
+        lexer.feed(text.as_bytes(), &mut |_| ());
+        let ended = lexer.finish(&mut |_| ());
         (ended.reason, ended.at.line)
     };
     // Of a COPY block, the statement is what began.
@@ -257,9 +253,9 @@ proptest! {
     fn pieces_rejoin_to_input_for_any_chunk_size(input in nasty(), chunk in 1_usize..9) {
         let mut joined = Vec::new();
         let mut lexer = Lexer::default();
-        let mut take = |piece: Piece<'_>| { joined.extend_from_slice(piece.bytes); Ok::<(), ()>(()) };
-        input.chunks(chunk).for_each(|piece| lexer.feed(piece, &mut take).unwrap());
-        lexer.finish(&mut take).unwrap();
+        let mut take = |piece: Piece<'_>| joined.extend_from_slice(piece.bytes);
+        input.chunks(chunk).for_each(|piece| lexer.feed(piece, &mut take));
+        lexer.finish(&mut take);
         prop_assert_eq!(&joined, &input);
         prop_assert_eq!(units(&input, chunk), units(&input, usize::MAX));
     }

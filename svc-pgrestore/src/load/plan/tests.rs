@@ -4,15 +4,8 @@ use svc_pgdump::check::lexer::Units;
 use super::*;
 
 fn plan(dump: &str) -> Plan {
-    let mut planner = Planner::default();
-    let mut units = Units::default();
-    let mut take = |unit: Unit<'_>| {
-        planner.unit(&unit);
-        Ok::<(), ()>(())
-    };
-    for chunk in dump.as_bytes().chunks(7) {
-        units.feed(chunk, &mut take).unwrap();
-    }
+    let (mut planner, mut units) = (Planner::default(), Units::default());
+    dump.as_bytes().chunks(7).for_each(|chunk| units.feed(chunk, &mut |unit| planner.unit(unit)));
     planner.finish()
 }
 
@@ -192,15 +185,12 @@ proptest! {
         }
         prop_assert!(end <= dump.len() as u64);
         // Whole statements, and none left out: the same as one by one.
-        let mut wanted = Vec::new();
-        let mut units = Units::default();
-        let mut take = |unit: Unit<'_>| {
+        let (mut wanted, mut units) = (Vec::new(), Units::default());
+        units.feed(dump.as_bytes(), &mut |unit| {
             if unit.kind == Kind::Statement {
                 wanted.push(unit.at.byte + unit.size);
             }
-            Ok::<(), ()>(())
-        };
-        units.feed(dump.as_bytes(), &mut take).unwrap();
+        });
         let whole = units.finish().reason.is_none();
         let inside = |end: &&u64| spans.iter().any(|span| span.at.byte < **end && **end <= span.at.byte + span.size);
         if whole {
