@@ -178,11 +178,7 @@ pub fn needed(call: &Call) -> BTreeMap<String, Journal> {
     let this = Journal::of(call.state_dir(), call.run_id().as_str());
     let others = journal::runs(call.state_dir()).into_iter().filter(|run| !this.is_within(run.id()) && !run.is_ok());
     let open = others.filter(|run| run.is_running() || run.has_changed_the_service() && run.replaced_by().is_none());
-    let point = |run: &Journal| {
-        let path = PathBuf::from(run.notes().facts.get("restore_point")?.as_str()?);
-        Some(path.file_name()?.to_string_lossy().into_owned())
-    };
-    open.filter_map(|run| Some((point(&run)?, run))).collect()
+    open.filter_map(|run| Some((run.restore_point()?, run))).collect()
 }
 
 fn unreadable(dir: &Path, error: &std::io::Error) -> Failure {

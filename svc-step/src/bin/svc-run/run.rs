@@ -26,14 +26,11 @@ pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much later than its tools the run may notice a signal to the whole process group.
 const ECHO: Duration = Duration::from_millis(50);
 
-/// Why a run does not end well.
-#[derive(Debug, Clone, Default)]
+/// Why a run does not end well, and the step that it is of.
+#[derive(Debug, Clone)]
 pub struct Failed {
-    pub status: i32,
     pub step: Option<String>,
-    pub code: String,
-    pub message: String,
-    pub hint: Option<String>,
+    pub failure: Failure,
 }
 
 /// The caller's environment, which commands that are not ours get: without what the settings file and the scripts add.
@@ -255,18 +252,13 @@ impl Run {
             ("SVC_RUN_ID".into(), self.id.clone().into()),
             ("SVC_SUPERVISOR".into(), std::process::id().to_string().into()),
         ];
-        if self.dry_run {
-            own.push(("SVC_DRY_RUN".into(), "1".into()));
-        }
-        if self.verbose {
-            own.push(("SVC_VERBOSE".into(), "1".into()));
-        }
-        if self.attached {
-            own.push(("SVC_ATTACHED".into(), "1".into()));
-        }
-        if self.resumed {
-            own.push(("SVC_RESUMED".into(), "1".into()));
-        }
+        let flags = [
+            ("SVC_DRY_RUN", self.dry_run),
+            ("SVC_VERBOSE", self.verbose),
+            ("SVC_ATTACHED", self.attached),
+            ("SVC_RESUMED", self.resumed),
+        ];
+        own.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name.into(), "1".into())));
         if let Some(fd) = self.lock_fd {
             own.push(("SVC_LOCK_FD".into(), fd.to_string().into()));
         }
@@ -428,13 +420,7 @@ pub fn disk_space_hint(folder: &Path) -> String {
 
 impl From<&Failure> for Failed {
     fn from(failure: &Failure) -> Self {
-        Self {
-            status: i32::from(failure.exit_code()),
-            step: None,
-            code: failure.code.clone(),
-            message: failure.message.clone(),
-            hint: failure.hint.clone(),
-        }
+        Self { step: None, failure: failure.clone() }
     }
 }
 

@@ -3,7 +3,6 @@
 mod runs;
 mod show;
 
-use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -113,27 +112,14 @@ pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, F
     let runs = Runs::of(state_dir);
     let script = arguments.script.as_deref();
     let found = arguments.run.as_deref().map_or_else(|| runs.to_show(script), |run| journal::named(state_dir, run));
-    found.map(|run| runs.status(&run)).ok_or_else(|| not_found(state_dir, arguments))
-}
-
-/// Where this user may not look for runs.
-pub fn unreadable(state_dir: &Path) -> Option<Failure> {
-    let folder = state_dir.join("runs");
-    let error = fs::read_dir(&folder).err().filter(|error| error.kind() == std::io::ErrorKind::PermissionDenied)?;
-    let failure = Failure::refused("permission_denied", format!("The directory {} cannot be read.", folder.display()));
-    Some(failure.hint("Run the command as root.").cause(error.to_string()))
-}
-
-fn not_found(state_dir: &Path, arguments: &Arguments) -> Failure {
-    if let Some(failure) = unreadable(state_dir) {
-        return failure;
-    }
-    let run = match (&arguments.run, &arguments.script) {
-        (Some(run), _) => format!(" {run}"),
-        (None, Some(script)) => format!(" of {script}"),
-        (None, None) => String::new(),
-    };
-    query::not_found(state_dir, &run)
+    found.map(|run| runs.status(&run)).ok_or_else(|| {
+        let which = match (&arguments.run, script) {
+            (Some(run), _) => format!(" {run}"),
+            (None, Some(script)) => format!(" of {script}"),
+            (None, None) => String::new(),
+        };
+        query::not_found(state_dir, &which)
+    })
 }
 
 /// The rollback of an upgrade that has begun to change the service.

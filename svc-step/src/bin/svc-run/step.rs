@@ -79,17 +79,17 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
 }
 
 fn failed(step: &str, failure: &Failure) -> Failed {
-    let mut failed = Failed::from(failure);
-    failed.step = Some(step.to_owned());
-    failed.message = format!("The step {step} failed: {}", failure.message);
-    failed
+    of_step(step, failure, "")
 }
 
 /// The same of a step that ends the run; after a deferred one, and after a check, the run has continued.
 fn ending(step: &str, failure: &Failure) -> Failed {
-    let mut failed = failed(step, failure);
-    failed.message = format!("The step {step} failed, and the run stopped there: {}", failure.message);
-    failed
+    of_step(step, failure, ", and the run stopped there")
+}
+
+fn of_step(step: &str, failure: &Failure, and_then: &str) -> Failed {
+    let message = format!("The step {step} failed{and_then}: {}", failure.message);
+    Failed { step: Some(step.to_owned()), failure: Failure { message, ..failure.clone() } }
 }
 
 fn check(run: &Run, name: &str, verdict: Verdict, message: String) {
@@ -379,7 +379,10 @@ mod tests {
     #[test]
     fn failed_step_message_says_if_run_stopped() {
         let failure = Failure::failed("out_of_space", "The disk is full.");
-        assert_eq!(failed("hook-1", &failure).message, "The step hook-1 failed: The disk is full.");
-        assert_eq!(ending("dump", &failure).message, "The step dump failed, and the run stopped there: The disk is full.");
+        assert_eq!(failed("hook-1", &failure).failure.message, "The step hook-1 failed: The disk is full.");
+        assert_eq!(
+            ending("dump", &failure).failure.message,
+            "The step dump failed, and the run stopped there: The disk is full."
+        );
     }
 }

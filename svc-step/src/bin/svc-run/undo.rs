@@ -79,9 +79,10 @@ pub struct RolledBack {
     pub run: String,
 }
 
-/// That, or the hint of a rollback that failed, for the last hint.
+/// That, or the hint of a rollback that failed, for the last hint: of this call, not of an earlier one of the same run.
 pub fn rolled_back(run: &Run) -> Option<Result<RolledBack, Option<String>>> {
-    let document: Document<serde_json::Value> = run.journal().attempt(steps::ROLLBACK)?.document?;
+    let attempt = run.journal().attempt(steps::ROLLBACK).filter(|one| !run.earlier.contains(&one.files))?;
+    let document: Document<serde_json::Value> = attempt.document?;
     Some(if document.ok {
         Ok(RolledBack { version: document.text("/version")?, run: document.run_id })
     } else {
