@@ -70,7 +70,7 @@ common_argument() {
   esac
 }
 usage_error() {
-  [[ ${SVC_SUPERVISOR-} != "$PPID" ]] || fail 2 options_invalid "$1" $'Its options:\n  '"$script --help"
+  [[ ${SVC_SUPERVISOR-} != "$PPID" ]] || fail -- 2 options_invalid "$1" $'Its options:\n  '"$script --help"
   printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2 && exit 2
 }
 

@@ -129,18 +129,20 @@ fn resume_refuses_options_of_original_command() {
 
 #[test]
 fn rollback_is_resumed_by_what_it_was_called_with() {
-    let resume = |arguments: &[&str]| {
+    let resume = |script: &str, arguments: &[&str]| {
         let bare = Bare::default();
-        let plan = json!({"script": "svc-rollback", "arguments": arguments});
-        bare.run_left("20260101t000000z-rollback", &[("plan.json", plan), ("notes.json", json!({"commit": "back"}))]);
-        bare.tool("svc-rollback", &["--resume"]).env_remove("SVC_UNINSTALL").run()
+        let plan = json!({"script": script, "arguments": arguments});
+        bare.run_left("20260101t000000z-x", &[("plan.json", plan), ("notes.json", json!({"commit": "back"}))]);
+        bare.tool(script, &["--resume"]).env_remove("SVC_UNINSTALL").run()
     };
     // It comes as far as to the restore point, of which there is none here.
-    resume(&["--no-uninstall"]).fails(4, "point_not_found");
-    resume(&["--uninstall", "true"]).fails(4, "point_not_found");
+    resume("svc-rollback", &["--no-uninstall"]).fails(4, "point_not_found");
+    resume("svc-rollback", &["--uninstall", "true"]).fails(4, "point_not_found");
     // A secret was in it.
-    let lost = resume(&["--uninstall", "<redacted>"]).fails(2, "options_invalid");
-    lost.error_has(&["pass --uninstall COMMAND", "svc-rollback --resume 20260101t000000z-rollback"]);
+    let lost = resume("svc-rollback", &["--uninstall", "<redacted>"]).fails(2, "options_invalid");
+    lost.error_has(&["pass --uninstall COMMAND", "svc-rollback --resume 20260101t000000z-x"]);
+    let lost = resume("svc-upgrade", &["--auto-rollback", "--uninstall", "<redacted>", "a.run"]).fails(2, "options_invalid");
+    lost.error_has(&["--auto-rollback needs to know", "svc-upgrade --resume 20260101t000000z-x"]);
 }
 
 /// The document of a step that has changed something.

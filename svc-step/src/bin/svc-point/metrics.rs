@@ -1,5 +1,8 @@
 //! `metrics`: what a monitoring system watches, in Prometheus's text format, for node_exporter's textfile collector.
 
+// Inexact only for petabytes, and after a quarter of a million years.
+#![allow(clippy::cast_precision_loss)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -98,8 +101,6 @@ impl Exposition {
         all.add_offsite(copy);
         let downtime = last::upgrade_downtime(call.state_dir()).map(seconds);
         all.single("svc_upgrade_downtime_seconds", "How long the service was down in the last upgrade.", downtime);
-        // There are never so many that this would be inexact.
-        #[allow(clippy::cast_precision_loss)]
         let unfinished = last::unfinished(call.state_dir()) as f64;
         let help = "Runs that did not end well and are to be resumed, undone or repaired.";
         all.single("svc_unfinished_runs", help, Some(unfinished));
@@ -119,8 +120,6 @@ impl Exposition {
         };
         let help = "When the newest valid restore point was made, by kind and whether the service was stopped meanwhile.";
         add("svc_restore_point_timestamp_seconds", help, &|point| timestamp(point.made));
-        // A size as large as to be inexact is petabytes.
-        #[allow(clippy::cast_precision_loss)]
         add("svc_restore_point_size_bytes", "The size of the newest valid restore point.", &|point| point.size_bytes as f64);
     }
 
@@ -171,15 +170,11 @@ fn escaped(text: &str) -> String {
 }
 
 /// The seconds of that many milliseconds.
-// Inexact only after a quarter of a million years.
-#[allow(clippy::cast_precision_loss)]
 fn seconds(millis: u64) -> f64 {
     millis as f64 / 1000.0
 }
 
 /// Seconds since 1970.
-// As above.
-#[allow(clippy::cast_precision_loss)]
 fn timestamp(time: Timestamp) -> f64 {
     time.as_second() as f64
 }

@@ -34,6 +34,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use command_line::here;
 use protocol::{Reply, Request};
 use serde_json::json;
+use svc_step::document::Document;
 use svc_step::schema::Schemas;
 use svc_step::{Failure, Status, settings};
 
@@ -185,7 +186,8 @@ fn show_status(args: &status::Arguments) -> ExitCode {
     let started = jiff::Timestamp::now();
     match status::status(&query::state_dir(), args) {
         Ok(found) if args.json => {
-            let document = status::document(started, found);
+            let envelope = Document::new("svc-run", "status", &found.run, started);
+            let document = Document { result: Some(found), ..envelope };
             console::lines(&[serde_json::to_string(&document).unwrap_or_default()])
         }
         Ok(found) => console::lines(&[status::text(&found).trim_end().to_owned()]),

@@ -124,9 +124,6 @@ fn address(folder: &File) -> PathBuf {
 }
 
 /// Opens the socket of a run.
-///
-/// # Errors
-/// The directory does not take it.
 pub fn listen(run: &Path) -> Result<UnixListener, Failure> {
     let fault = |error: std::io::Error| Failure::io("open the socket of the run", &run.join(SOCKET), &error);
     let folder = File::open(run).map_err(fault)?;
@@ -157,9 +154,6 @@ fn gone(error: &dyn Display) -> Failure {
 }
 
 /// Asks the supervisor of a run.
-///
-/// # Errors
-/// As [`connect`].
 pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     let mut stream = connect(run)?;
     send(&mut stream, request).map_err(|error| gone(&error))?;

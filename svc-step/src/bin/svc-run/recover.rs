@@ -45,9 +45,6 @@ impl Recovered {
 }
 
 /// Undoes what killed runs have left, and what others could not undo, the newest first. The caller holds the service's lock.
-///
-/// # Errors
-/// A journal cannot be written (1).
 pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Recovered) -> Result<(), Failure> {
     for journal in journal::runs(state_dir) {
         external::remove_unredacted(&journal);

@@ -36,8 +36,9 @@ pub struct Resumed {
 pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -> Result<Resumed, Failure> {
     if !args.resumable {
         let again = shell_quoted(&[command_line::program(&args.script)]);
-        return Err(Failure::usage("not_resumable", format!("{script} has nothing to resume."))
-            .hint(format!("Run it again:\n  {again}")));
+        return Err(
+            Failure::usage("not_resumable", format!("{script} has nothing to resume.")).hint(format!("Run it again:\n  {again}"))
+        );
     }
     let journal = find(script, asked, state_dir)?;
     let id = journal.id();

@@ -316,9 +316,6 @@ impl Run {
     }
 
     /// Registers an undo; of one name there is one.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn register_undo(&self, undo: Undo) -> Result<(), Failure> {
         self.note(|state| {
             // A resumed script comes by its earlier undos again: before the point of no return, which is behind it, none holds any more.
@@ -339,9 +336,6 @@ impl Run {
 
     /// The script has come to the point of no return. What ends the run before the next step begins has changed nothing, so that step passes
     /// it; a resumed run has passed it.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
         self.state().pending_commit = Some((hint.to_owned(), Vec::new()));
         if self.committed().is_some() { self.pass_commit() } else { Ok(()) }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
-use svc_step::document::{Document, Time};
+use svc_step::document::Time;
 use svc_step::journal::{self, Attempt, Journal};
 use svc_step::line_secrets::words_without_secrets;
 use svc_step::reporter::shell_quoted;
@@ -125,12 +125,6 @@ pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, F
 /// The rollback of an upgrade that has begun to change the service.
 pub fn rolled_back_by(state_dir: &Path, upgrade: &Journal) -> Option<Journal> {
     Runs::of(state_dir).rolled_back_by(upgrade)
-}
-
-/// The answer as a document, `svc-run.status/1`.
-pub fn document(started: Timestamp, result: StatusResult) -> Document<StatusResult> {
-    let envelope = Document::new("svc-run", "status", &result.run, started);
-    Document { result: Some(result), ..envelope }
 }
 
 /// What would be undone first, the last registered first.

@@ -37,9 +37,6 @@ const POLL: Duration = Duration::from_secs(1);
 const SCRIPTS: [&str; 5] = ["svc-backup", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
 /// Runs a step of the script, and checks it as its options say. The error ends the run.
-///
-/// # Errors
-/// The step failed.
 pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
     let failure = match perform(run, step) {
         Ok(()) => {
@@ -105,9 +102,6 @@ fn checked(run: &Run, step: &Step) {
 }
 
 /// Runs a step, or passes over it.
-///
-/// # Errors
-/// Its document says why it failed, or it left none.
 pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let options = &step.options;
     let reads = options.reads || options.preflight;
@@ -169,9 +163,6 @@ pub fn with_documents<T: Clone + AsRef<OsStr> + From<String>>(run: &Run, command
 
 /// A line of the plan of a dry run, which can be typed in any directory, where the documents are `<step>.json`. A check whose document it
 /// needs comes first of all.
-///
-/// # Errors
-/// As [`with_documents`].
 fn plan(run: &Run, step: &Step) -> Result<(), Failure> {
     let mut command = if step.options.external { step.command.clone() } else { with_documents(run, &step.command)? };
     for word in &mut command {

@@ -138,7 +138,8 @@ fn failed_run_has_error_with_its_causes() {
     let failure = Failure::unavailable("server_busy", "No.").hint("Wait.").cause("why");
     let outcome = Outcome { status: 5, failure: Some(failure), script: "svc-upgrade".to_owned(), ..Outcome::default() };
     let document = ended(&made, &Notes::default(), &outcome);
-    let error = json!({"code": "server_busy", "message": "No. The dump is kept.", "hint": "Wait.", "retryable": true, "causes": ["why"]});
+    let error =
+        json!({"code": "server_busy", "message": "No. The dump is kept.", "hint": "Wait.", "retryable": true, "causes": ["why"]});
     assert_eq!(json!(document.error), error);
     assert_eq!((document.schema.as_str(), document.ok), ("svc-upgrade.run/1", false));
     assert_eq!(document.warnings, [Warning { code: "slow".to_owned(), message: "dump: It is slow.".to_owned() }]);
@@ -149,7 +150,9 @@ fn failed_run_has_error_with_its_causes() {
 #[test]
 fn warning_of_earlier_attempt_that_changed_nothing_is_left_out() {
     let made = Made::new("svc-setup-snapshots");
-    let warns = |step: &str, changed: bool| made.step(step, "step", &json!({"changed": changed, "warnings": [{"code": step, "message": "It is."}]}));
+    let warns = |step: &str, changed: bool| {
+        made.step(step, "step", &json!({"changed": changed, "warnings": [{"code": step, "message": "It is."}]}))
+    };
     for (step, changed) in [("01-health", false), ("02-swap", true), ("03-stop", false)] {
         warns(step, changed);
     }
