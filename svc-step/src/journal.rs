@@ -20,7 +20,7 @@ use crate::steps;
 const LARGEST: u64 = 256 * 1024 * 1024;
 
 /// A run, by its directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Journal {
     dir: PathBuf,
 }

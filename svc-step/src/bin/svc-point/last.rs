@@ -54,16 +54,6 @@ pub enum Verdict {
 impl Verdict {
     /// Every verdict.
     pub const ALL: [Self; 4] = [Self::Verified, Self::NotVerified, Self::Failed, Self::Interrupted];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Verified => "verified",
-            Self::NotVerified => "not_verified",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        }
-    }
 }
 
 /// The last off-site copy of a restore point.

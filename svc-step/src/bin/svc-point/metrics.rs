@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use svc_step::call::{Call, Finished};
 use svc_step::file::{self, Existing};
 use svc_step::{Failure, StepResult};
 
-use crate::last::{self, LastRehearsal, OffsiteCopy, Verdict};
+use crate::last::{self, LastRehearsal, Verdict};
 use crate::point::{self, BackupDir, Point, State};
 
 /// Whoever may read the directory of the collector may read them.
@@ -98,7 +99,8 @@ impl Exposition {
             call.review(&failure.code, failure.message);
             None
         });
-        all.add_offsite(copy);
+        let help = "When the restore point of the last off-site copy was made.";
+        all.single("svc_offsite_copy_timestamp_seconds", help, copy.map(|copy| timestamp(copy.made_at)));
         let downtime = last::upgrade_downtime(call.state_dir()).map(seconds);
         all.single("svc_upgrade_downtime_seconds", "How long the service was down in the last upgrade.", downtime);
         let unfinished = last::unfinished(call.state_dir()) as f64;
@@ -129,15 +131,10 @@ impl Exposition {
         self.single("svc_rehearsal_timestamp_seconds", "When the last rehearsal of a rollback began.", begun);
         self.single("svc_rehearsal_duration_seconds", "How long the last rehearsal took.", duration);
         let help = "What the last rehearsal has found: 1 for that verdict, 0 for the others.";
-        let of_verdict =
-            |verdict: Verdict, found| (vec![("verdict", verdict.name().to_owned())], f64::from(u8::from(verdict == found)));
+        let name = |verdict: Verdict| json!(verdict).as_str().unwrap_or_default().to_owned();
+        let of_verdict = |verdict, found| (vec![("verdict", name(verdict))], f64::from(u8::from(verdict == found)));
         let samples = last.iter().flat_map(|last| Verdict::ALL.map(|verdict| of_verdict(verdict, last.verdict))).collect();
         self.families.push(Family { name: "svc_rehearsal_verdict", help, samples });
-    }
-
-    fn add_offsite(&mut self, copy: Option<OffsiteCopy>) {
-        let help = "When the restore point of the last off-site copy was made.";
-        self.single("svc_offsite_copy_timestamp_seconds", help, copy.map(|copy| timestamp(copy.made_at)));
     }
 
     fn single(&mut self, name: &'static str, help: &'static str, value: Option<f64>) {

@@ -22,6 +22,8 @@ pub const ABOUT: &str = "restore-point.json";
 pub const SUMS: &str = "SHA256SUMS";
 /// The schema of `restore-point.json`.
 pub const SCHEMA: &str = "svc-restore-point/1";
+/// What a restore point is for: made by an upgrade, every night, or by hand.
+pub const KINDS: [&str; 3] = ["upgrade", "nightly", "manual"];
 /// Both of these files are larger only where they are none of ours.
 const LARGEST: u64 = 1024 * 1024;
 
@@ -277,7 +279,7 @@ pub fn kind(about: Option<&About>, id: &str) -> Option<String> {
 fn kind_of(id: &str) -> Option<String> {
     let name = id.parse::<RunId>().ok()?.as_str().get(17..)?.to_owned();
     let name = name.strip_prefix("backup-").unwrap_or(&name);
-    ["manual", "nightly", "upgrade"].into_iter().find(|kind| name.starts_with(kind)).map(str::to_owned)
+    KINDS.into_iter().find(|kind| name.starts_with(kind)).map(str::to_owned)
 }
 
 fn size(folder: &Path) -> u64 {

@@ -34,7 +34,7 @@ pub struct Failed {
 }
 
 /// The caller's environment, which commands that are not ours get: without what the settings file and the scripts add.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Caller {
     pub environment: Vec<(OsString, OsString)>,
 }
@@ -72,6 +72,7 @@ impl Caller {
 }
 
 /// The run. It is shared by the threads that serve the script.
+#[derive(Default)]
 pub struct Run {
     pub script: String,
     pub id: String,
@@ -174,19 +175,10 @@ impl Run {
             id: journal.id().to_owned(),
             journal,
             state_dir,
-            dry_run: false,
-            verbose: false,
-            attached: false,
-            resumed: false,
-            rerun_installer: false,
-            private: Vec::new(),
-            private_lost: false,
             caller,
-            lock_fd: None,
             earlier: attempts.into_iter().map(|one| one.files).collect(),
-            expected: None,
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            ..Self::default()
         }
     }
 
@@ -429,8 +421,7 @@ mod tests {
     #[test]
     fn step_registered_after_termination_gets_sigterm() {
         let made = Made::new("svc-upgrade");
-        let caller = Caller { environment: Vec::new() };
-        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller);
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
         for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
             run.state().started.insert(step.to_owned(), None);
             run.terminate(told.as_ref().map(<[String; 1]>::as_slice));

@@ -32,7 +32,8 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     name_previous(&mut result, &attempts, !outcome.is_ok() && notes.commit.is_none());
     result.plan.clone_from(&outcome.plan);
     let own = notes.warnings.iter().cloned();
-    let counts = |one: &&Attempt| !is_outdated(one, &attempts);
+    // What a person must read is not left out.
+    let counts = |one: &&Attempt| notes.review || !is_outdated(one, &attempts);
     Document {
         ok: outcome.is_ok(),
         changed: changed(&attempts, &result, outcome),

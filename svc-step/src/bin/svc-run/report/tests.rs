@@ -159,8 +159,11 @@ fn warning_of_earlier_attempt_that_changed_nothing_is_left_out() {
     made.step("01-health.2", "check", &json!({}));
     made.step("02-swap.2", "step", &json!({}));
     made.started("03-stop.2", "step");
-    let warnings = ended(&made, &Notes::default(), &Outcome::default()).warnings;
-    assert_eq!(warnings.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["02-swap", "03-stop"]);
+    for (review, wanted) in [(false, &["02-swap", "03-stop"][..]), (true, &["01-health", "02-swap", "03-stop"])] {
+        let notes = Notes { review, ..Notes::default() };
+        let warnings = ended(&made, &notes, &Outcome::default()).warnings;
+        assert_eq!(warnings.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), wanted);
+    }
 }
 
 #[test]
