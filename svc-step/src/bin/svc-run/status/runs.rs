@@ -43,10 +43,12 @@ impl<'a> Runs<'a> {
         if !newest.is_ok() && !is_nothing {
             return Some(newest.clone());
         }
-        // A hop that ended well is only a part of a run, and hooks that were run alone finish no other run.
+        // A hop that ended well is only a part of a run, and hooks that were run alone finish no other run; one that was told that it is
+        // repaired closes those before.
+        let since = self.runs.iter().take_while(|run| !(run.ignores_unfinished() && run.is_ok()));
         let unfinished = self.unfinished_outer(newest).or_else(|| {
-            let before = self.runs.iter().filter(chosen).find(|run| is_committed(run))?;
-            (!is_committed(newest) && !before.is_ok() && before.replaced_by().is_none()).then(|| before.clone())
+            let before = since.filter(chosen).find(|run| is_committed(run))?;
+            (!is_committed(newest) && !before.is_ok()).then(|| before.clone())
         });
         unfinished.or_else(|| Some(newest.clone()))
     }
