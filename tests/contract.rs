@@ -217,7 +217,7 @@ fn environment_wins_over_settings_file_in_every_tool() {
 
 /// A step of each tool that can be run without a server, and fails.
 const FAILING: [(&str, &[&str], i32); 7] = [
-    ("svc-point", &["choose", "--backup-dir", "/nonexistent", "--state-dir", "/nonexistent"], 4),
+    ("svc-point", &["create", "/proc/nowhere/point"], 3),
     ("svc-version", &["current", "--install-dir", "/nonexistent"], 4),
     ("svc-unit", &["status"], 5),
     ("svc-confsave", &["save", "--install-dir", "/nonexistent"], 4),
