@@ -25,25 +25,25 @@ pub enum Status {
     Review = 9,
 }
 
-/// Every status but the death by a signal: its name on the pages, and what it means, for `--help`.
-const TABLE: [(Status, &str, &str); 10] = [
-    (Status::Ok, "ok", "done, or already so"),
-    (Status::Failed, "failed", "anything not below"),
-    (Status::Usage, "usage", "bad command line, or a bad --from document"),
-    (Status::Refused, "refused", "a safety rule refuses it; nothing was changed"),
-    (Status::NotFound, "not_found", "the snapshot, dump, unit, file or database is not there"),
-    (Status::Unavailable, "unavailable", "a server cannot be reached, or is busy; try again later"),
-    (Status::Timeout, "timeout", "gave up waiting; the work may still be running: ask for its status"),
-    (Status::Invalid, "invalid", "exists but is invalid"),
-    (Status::Locked, "locked", "another run holds the lock"),
-    (Status::Review, "review", "done, and a person must read the warnings"),
+/// Every status but the death by a signal, with its name on the pages, and what it means, for `--help`.
+const TABLE: [(&str, Status, &str); 10] = [
+    ("ok", Status::Ok, "done, or already so"),
+    ("failed", Status::Failed, "anything not below"),
+    ("usage", Status::Usage, "bad command line, or a bad --from document"),
+    ("refused", Status::Refused, "a safety rule refuses it; nothing was changed"),
+    ("not_found", Status::NotFound, "the snapshot, dump, unit, file or database is not there"),
+    ("unavailable", Status::Unavailable, "a server cannot be reached, or is busy; try again later"),
+    ("timeout", Status::Timeout, "gave up waiting; the work may still be running: ask for its status"),
+    ("invalid", Status::Invalid, "exists but is invalid"),
+    ("locked", Status::Locked, "another run holds the lock"),
+    ("review", Status::Review, "done, and a person must read the warnings"),
 ];
 
 impl Status {
     /// That of a call that failed with this number; `Failed` where it is none of the table's.
     #[must_use]
     pub fn of_failure(code: i32) -> Self {
-        let statuses = TABLE.into_iter().map(|(status, ..)| status);
+        let statuses = TABLE.into_iter().map(|(_, status, _)| status);
         statuses.skip(1).find(|status| i32::from(status.code()) == code).unwrap_or(Self::Failed)
     }
 
@@ -57,7 +57,7 @@ impl Status {
     #[must_use]
     pub fn table() -> String {
         let mut table = String::from("Exit status:\n");
-        for (status, name, meaning) in TABLE {
+        for (name, status, meaning) in TABLE {
             table.push_str(&format!("  {:<5} {name:<12} {meaning}\n", status.code()));
         }
         table.push_str("  128+n              ended by signal n, after the document was printed");
