@@ -159,8 +159,22 @@ fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
+fn every_step_of_restore_points_has_help_with_example() {
+    let help = |words: &[&str]| os::run(Command::new(bin_dir().join("svc-point")).args(words).arg("--help")).unwrap();
+    let whole = help(&[]);
+    assert!(whole.contains("Exit status:") && whole.contains("Example"), "{whole}");
+    let list = whole.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let steps: Vec<&str> = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
+    let steps: Vec<&str> = steps.into_iter().filter(|step| !["", "help"].contains(step)).collect();
+    assert!(steps.len() > 10, "{whole}");
+    for step in steps {
+        assert!(help(&[step]).contains("Example"), "svc-point {step} --help lacks an example");
+    }
+}
+
+#[test]
 fn help_exits_0_but_unknown_option_exits_2() {
-    for (tool, _) in tools() {
+    for tool in tools().iter().map(|(tool, _)| *tool).chain(["svc-run", "svc-point"]) {
         for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 2)] {
             let ran = Tool::new(tool).arg(arg).run();
             assert_eq!(ran.status, status, "{tool} {arg}");
@@ -202,7 +216,8 @@ fn environment_wins_over_settings_file_in_every_tool() {
 }
 
 /// A step of each tool that can be run without a server, and fails.
-const FAILING: [(&str, &[&str], i32); 6] = [
+const FAILING: [(&str, &[&str], i32); 7] = [
+    ("svc-point", &["create", "/proc/nowhere/point"], 3),
     ("svc-version", &["current", "--install-dir", "/nonexistent"], 4),
     ("svc-unit", &["status"], 5),
     ("svc-confsave", &["save", "--install-dir", "/nonexistent"], 4),

@@ -29,7 +29,7 @@ begin_restore_point() { # KIND: what need not wait for the stop
 }
 warm_snapshot() { # REASON: snapshots are incremental, so what is stored now need not be stored while the service is down
   undo --always drop-warm-snapshot -- svc-snap delete "$(svc-run snapshot-name warm)" --cancel
-  step warm-snapshot -- svc-snap create "$(svc-run snapshot-name warm)" --kind warm --taken-because "$1"
+  step warm-snapshot -- svc-snap create "$(svc-run snapshot-name warm)" --kind warm "--taken-because=$1"
 }
 stop_service() { # until `start` or `commit` it is started again before anything else is undone, unless somebody has stopped it before
   step unit-before -- svc-unit status

@@ -7,7 +7,7 @@ set -euo pipefail
 shopt -s inherit_errexit nullglob
 script=$(basename -- "$0") lib=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
 export PATH=$PATH:${lib%/*}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-arguments=("$@") common=() passed=() flags=() named=() options=() operands=0 hooks=''
+arguments=("$@") common=() passed=() flags=() named=() options=() table=() operands=0 hooks=''
 
 check() { svc-run step --reads "$@"; }         # reads only; --dry-run makes it too
 preflight() { svc-run step --preflight "$@"; } # likewise; what fails is told by `verdict`
@@ -45,10 +45,13 @@ parse() {
     shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
   done
   # A resumed run knows all but what is of this call.
-  if [[ -n $known && -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; then usage_error "--resume takes no \`$known\`: the run knows it."; fi
+  if [[ -n $known ]] && resumes; then usage_error "--resume takes no \`$known\`: the run knows it."; fi
   ((${#named[@]} <= operands)) || usage_error "\`${named[operands]}\` is one argument too many."
+  # What svc-point lists is a table on a terminal, or the document with --json.
+  if [[ -t 1 && " ${common[*]} " != *' --json '* ]]; then table=(--table); fi
 }
 given() { [[ " ${passed[*]} " == *" $1 "* ]]; }
+resumes() { [[ -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; } # the call that resumes a run, not yet that run itself
 common_argument() {
   case $1 in
     --status) exec svc-run status --script "$script" "${@:2}" ;;
@@ -66,7 +69,10 @@ common_argument() {
     *) named+=("$1") ;;
   esac
 }
-usage_error() { printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2 && exit 2; }
+usage_error() {
+  [[ ${SVC_SUPERVISOR-} != "$PPID" ]] || fail -- 2 options_invalid "$1" $'Its options:\n  '"$script --help"
+  printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2 && exit 2
+}
 
 # in_run OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals.
 in_run() {
@@ -75,6 +81,8 @@ in_run() {
 
 # run_hooks VERSION [OPTION OF svc-run step...]: those in $hooks, in their order.
 run_hooks() {
-  local name hook
-  while read -r name hook; do [[ -z $hook ]] || external "${@:2}" "$name" -- env "SVC_VERSION=$1" "$hook"; done <<<"$hooks"
+  local hook
+  while IFS= read -r hook; do
+    [[ -z $hook ]] || external "${@:2}" "${hook%% *}" -- env "SVC_VERSION=$1" "${hook#* }"
+  done <<<"$hooks"
 }

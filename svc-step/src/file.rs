@@ -123,9 +123,7 @@ impl WholeFile {
         self.published = true;
         sync_folder_of(&self.path)
     }
-}
 
-impl WholeFile {
     fn publish_by_link(&self) -> Result<(), Failure> {
         fs::hard_link(&self.partial, &self.path).and_then(|()| fs::remove_file(&self.partial)).map_err(|error| {
             match error.kind() {

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -19,7 +20,7 @@ use crate::steps;
 const LARGEST: u64 = 256 * 1024 * 1024;
 
 /// A run, by its directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Journal {
     dir: PathBuf,
 }
@@ -81,20 +82,25 @@ impl Notes {
 }
 
 /// An undo of a run: the command that takes back one of its steps.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct Undo {
-    /// The step that it is when it is run.
+    /// The step that it is when it is run
     pub name: String,
-    /// The command and its arguments.
+    /// Not where this step is ok
+    #[arg(long, value_name = "STEP")]
+    pub until: Option<String>,
+    /// However the run ends, also after the point of no return
+    #[arg(long)]
+    pub always: bool,
+    /// Not where a signal or a kill ended the run; so it is not kept in the journal
+    #[arg(long)]
+    pub unless_interrupted: bool,
+    /// The command and its arguments
+    #[arg(last = true, required = true)]
     pub command: Vec<String>,
     /// Its working directory.
+    #[arg(skip)]
     pub directory: PathBuf,
-    /// It is not needed where that step is ok.
-    pub until: Option<String>,
-    /// It is run however the run ends, also after the point of no return.
-    pub always: bool,
-    /// It is not run where a signal or a kill ended the run; so it is not kept in the journal.
-    pub unless_interrupted: bool,
 }
 
 /// How a run has ended, without the tree of its result.
@@ -305,6 +311,19 @@ impl Journal {
             let committed = stops_committed || self.has_begun(steps::INSTALLER) || self.has_begun(steps::UNINSTALL);
             Notes { commit: committed.then(String::new), ..Notes::default() }
         })
+    }
+
+    /// The ID of the restore point that it has made or restored, in whatever directory that was then.
+    #[must_use]
+    pub fn restore_point(&self) -> Option<String> {
+        let path = PathBuf::from(self.notes().facts.get("restore_point")?.as_str()?);
+        path.file_name().map(|name| name.to_string_lossy().into_owned())
+    }
+
+    /// The run after which the data is named that it replaced and left in place.
+    #[must_use]
+    pub fn previous_run(&self) -> Option<String> {
+        Some(self.notes().facts.get("previous")?.get("run")?.as_str()?.to_owned())
     }
 
     /// What helps where it has passed its point of no return: to resume it, or to go back.

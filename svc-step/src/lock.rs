@@ -50,15 +50,7 @@ impl Lock {
         let _ = file.set_len(0).and_then(|()| file.write_all(note.as_bytes()));
         Ok(Self { _file: file })
     }
-}
 
-/// The name of the lock, of the kind `repository`, that whoever writes to a snapshot repository of a cluster holds, and whoever copies it.
-#[must_use]
-pub fn repository(cluster_uuid: &str, name: &str) -> String {
-    format!("{cluster_uuid}.{name}")
-}
-
-impl Lock {
     /// The lock, but none in a dry run, which touches nothing: the directory of locks included.
     ///
     /// # Errors
@@ -66,9 +58,7 @@ impl Lock {
     pub fn unless_dry(call: &Call, kind: &str, name: &str, dry_run: bool) -> Result<Option<Self>, Failure> {
         if dry_run { Ok(None) } else { Self::take(call, kind, name).map(Some) }
     }
-}
 
-impl Lock {
     /// Who holds the lock of one thing, as `RUN (process ID)`; `None` where nobody does.
     #[must_use]
     pub fn holder(call: &Call, kind: &str, name: &str) -> Option<String> {
@@ -76,6 +66,12 @@ impl Lock {
         // Shared: two who ask at once must not take each other for the holder.
         matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| read_holder(&mut file))
     }
+}
+
+/// The name of the lock, of the kind `repository`, that whoever writes to a snapshot repository of a cluster holds, and whoever copies it.
+#[must_use]
+pub fn repository(cluster_uuid: &str, name: &str) -> String {
+    format!("{cluster_uuid}.{name}")
 }
 
 /// Takes the lock of a file that another process may still hold for a moment; whether it was had in that time.

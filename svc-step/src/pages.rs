@@ -18,18 +18,11 @@ pub fn asked(command: &Command, schemas: impl FnOnce() -> Schemas) -> Option<Exi
     let mut arguments = std::env::args_os().skip(1);
     let (first, second) = (arguments.next()?, arguments.next());
     let (what, written) = match (first.to_str()?, second) {
-        ("schema", None) => ("schema", io::stdout().write_all(schema::text(&schemas().whole()).as_bytes())),
-        ("generate-pages", Some(folder)) => ("pages", write(command.clone(), Path::new(&folder))),
+        ("schema", None) => ("its schema", io::stdout().write_all(schema::text(&schemas().whole()).as_bytes())),
+        ("generate-pages", Some(folder)) => ("its pages", write(command.clone(), Path::new(&folder))),
         _ => return None,
     };
-    Some(match written {
-        // A reader that has gone (`| head`) is no failure.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            reporter::write_line(&format!("{}: its {what} could not be written: {error}", command.get_name()));
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
-    })
+    Some(if reporter::is_printed(command.get_name(), what, written) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn write(mut command: Command, folder: &Path) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! The only writer to stderr.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use crate::common::{Common, ProgressMode};
 use crate::failure::Failure;
@@ -93,6 +93,18 @@ impl Reporter {
 
     fn line(&self, text: &str) {
         write_line(&format!("{}: {text}", self.tool));
+    }
+}
+
+/// Whether stdout has taken what a program printed. A reader that has gone (`| head`) is no failure; anything else is told.
+#[must_use]
+pub fn is_printed(program: &str, what: &str, printed: std::io::Result<()>) -> bool {
+    match printed {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            write_line(&format!("{program}: {what} could not be written: {error}"));
+            false
+        }
+        _ => true,
     }
 }
 

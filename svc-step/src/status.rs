@@ -25,25 +25,26 @@ pub enum Status {
     Review = 9,
 }
 
-impl Status {
-    /// Every status, in the order of its number.
-    pub const ALL: [Self; 10] = [
-        Self::Ok,
-        Self::Failed,
-        Self::Usage,
-        Self::Refused,
-        Self::NotFound,
-        Self::Unavailable,
-        Self::Timeout,
-        Self::Invalid,
-        Self::Locked,
-        Self::Review,
-    ];
+/// Every status but the death by a signal, with its name on the pages, and what it means, for `--help`.
+const TABLE: [(&str, Status, &str); 10] = [
+    ("ok", Status::Ok, "done, or already so"),
+    ("failed", Status::Failed, "anything not below"),
+    ("usage", Status::Usage, "bad command line, or a bad --from document"),
+    ("refused", Status::Refused, "a safety rule refuses it; nothing was changed"),
+    ("not_found", Status::NotFound, "the snapshot, dump, unit, file or database is not there"),
+    ("unavailable", Status::Unavailable, "a server cannot be reached, or is busy; try again later"),
+    ("timeout", Status::Timeout, "gave up waiting; the work may still be running: ask for its status"),
+    ("invalid", Status::Invalid, "exists but is invalid"),
+    ("locked", Status::Locked, "another run holds the lock"),
+    ("review", Status::Review, "done, and a person must read the warnings"),
+];
 
+impl Status {
     /// That of a call that failed with this number; `Failed` where it is none of the table's.
     #[must_use]
     pub fn of_failure(code: i32) -> Self {
-        Self::ALL.into_iter().skip(1).find(|status| i32::from(status.code()) == code).unwrap_or(Self::Failed)
+        let statuses = TABLE.into_iter().map(|(_, status, _)| status);
+        statuses.skip(1).find(|status| i32::from(status.code()) == code).unwrap_or(Self::Failed)
     }
 
     /// The number that the process ends with.
@@ -52,46 +53,12 @@ impl Status {
         self as u8
     }
 
-    /// The name that the pages use.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::Refused => "refused",
-            Self::NotFound => "not_found",
-            Self::Unavailable => "unavailable",
-            Self::Timeout => "timeout",
-            Self::Invalid => "invalid",
-            Self::Locked => "locked",
-            Self::Review => "review",
-        }
-    }
-
-    /// What it means, for `--help`.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::Ok => "done, or already so",
-            Self::Failed => "anything not below",
-            Self::Usage => "bad command line, or a bad --from document",
-            Self::Refused => "a safety rule refuses it; nothing was changed",
-            Self::NotFound => "the snapshot, dump, unit, file or database is not there",
-            Self::Unavailable => "a server cannot be reached, or is busy; try again later",
-            Self::Timeout => "gave up waiting; the work may still be running: ask for its status",
-            Self::Invalid => "exists but is invalid",
-            Self::Locked => "another run holds the lock",
-            Self::Review => "done, and a person must read the warnings",
-        }
-    }
-
     /// The table that ends every tool's long help.
     #[must_use]
     pub fn table() -> String {
         let mut table = String::from("Exit status:\n");
-        for status in Self::ALL {
-            table.push_str(&format!("  {:<5} {:<12} {}\n", status.code(), status.name(), status.meaning()));
+        for (name, status, meaning) in TABLE {
+            table.push_str(&format!("  {:<5} {name:<12} {meaning}\n", status.code()));
         }
         table.push_str("  128+n              ended by signal n, after the document was printed");
         table

@@ -12,7 +12,7 @@ use crate::clean::{clean, clean_lines};
 use crate::reporter::{self, bytes};
 
 /// What every table fits into.
-pub const WIDTH: usize = 80;
+const WIDTH: usize = 80;
 /// A cell is cut to this width.
 const CELL: usize = 40;
 /// The first cell of a row is its name.

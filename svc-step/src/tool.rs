@@ -127,14 +127,8 @@ pub fn main<T: Tool>() -> ExitCode {
             signals::die_of(signal);
         }
     }
-    match printed {
-        // A reader that has gone (`| head`) is no failure; a document that could not be written otherwise is one.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            reporter::write_line(&format!("{}: the document could not be written: {error}", T::NAME));
-            ExitCode::from(Status::Failed.code())
-        }
-        _ => ExitCode::from(finished.exit_code),
-    }
+    let is_printed = reporter::is_printed(T::NAME, "the document", printed);
+    ExitCode::from(if is_printed { finished.exit_code } else { Status::Failed.code() })
 }
 
 /// Which setting has the value that clap refuses, and where it stands: clap names the flag alone.

@@ -127,6 +127,24 @@ fn resume_refuses_options_of_original_command() {
         .fails(4, "file_not_found");
 }
 
+#[test]
+fn rollback_is_resumed_by_what_it_was_called_with() {
+    let resume = |script: &str, arguments: &[&str]| {
+        let bare = Bare::default();
+        let plan = json!({"script": script, "arguments": arguments});
+        bare.run_left("20260101t000000z-x", &[("plan.json", plan), ("notes.json", json!({"commit": "back"}))]);
+        bare.tool(script, &["--resume"]).env_remove("SVC_UNINSTALL").run()
+    };
+    // It comes as far as to the restore point, of which there is none here.
+    resume("svc-rollback", &["--no-uninstall"]).fails(4, "point_not_found");
+    resume("svc-rollback", &["--uninstall", "true"]).fails(4, "point_not_found");
+    // A secret was in it.
+    let lost = resume("svc-rollback", &["--uninstall", "<redacted>"]).fails(2, "options_invalid");
+    lost.error_has(&["pass --uninstall COMMAND", "svc-rollback --resume 20260101t000000z-x"]);
+    let lost = resume("svc-upgrade", &["--auto-rollback", "--uninstall", "<redacted>", "a.run"]).fails(2, "options_invalid");
+    lost.error_has(&["--auto-rollback needs to know", "svc-upgrade --resume 20260101t000000z-x"]);
+}
+
 /// The document of a step that has changed something.
 fn changed() -> Value {
     json!({"schema": "mine.make/1", "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
@@ -189,6 +207,15 @@ fn own_script_refers_to_step_documents_by_step_name() {
     for wrong in ["finish dump\n", "step a/b -- true\n", "step a.2 -- true\n"] {
         bare.own_script(wrong).run().fails(2, "options_invalid");
     }
+}
+
+#[test]
+fn hook_whose_name_ends_in_a_blank_is_run() {
+    let bare = Bare::default();
+    let hook = bare.path("a hook ");
+    svc_tests::os::write_program(&hook, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
+    bare.own_script(&format!("hooks='hook-a {}'\nrun_hooks 2.0.1\n", hook.display())).run().ok();
+    assert!(bare.path("a hook .ran").exists());
 }
 
 #[test]
@@ -703,7 +730,8 @@ fn snapshot_setup_and_preflight_without_disk_space() {
     // Whether the service is active is not known where there is no unit of it.
     setup().run().fails(3, "settings_invalid");
     assert_eq!(process(), first);
-    setup().arg("--restart").run().ok().changed();
+    let done = setup().arg("--restart").run().ok().changed();
+    assert_eq!(done.doc()["warnings"], json!([]), "what it has put right\n{done}");
     assert_ne!(process(), first, "the server was not restarted, so it cannot know the path");
     let second = process();
     setup().run().ok().unchanged();

@@ -51,10 +51,15 @@ fn assert_silent(ran: &Ran) {
 fn service_runs_again_after_quiesced_night() {
     let product = running("offquiet");
     let (process, stub) = (product.process(), product.path("stub"));
-    let ran = quiesced_night(&product).stub(&stub, "svc-point", "case $* in space*) exit 1 ;; esac").run();
-    assert!(ran.status == 9 && product.process() == process && ran.stderr.contains("svc-nightly: warning: "), "{ran}");
-    let warm = document_of(&product, "-backup-nightly");
-    assert_eq!((&warm["ok"], &warm["warnings"][0]["code"]), (&json!(true), &json!("not_quiesced")), "{warm}");
+    let no_space = quiesced_night(&product).stub(&stub, "svc-point", "case $* in space*) exit 1 ;; esac");
+    // By that it could not be started again.
+    let no_ready = quiesced_night(&product).env("SVC_READY_URL", "https://127.0.0.1:9").env("SVC_READY_CA", "/nonexistent");
+    for night in [no_space, no_ready] {
+        let ran = night.run();
+        assert!(ran.status == 9 && product.process() == process && ran.stderr.contains("svc-nightly: warning: "), "{ran}");
+        let warm = document_of(&product, "-backup-nightly");
+        assert_eq!((&warm["ok"], &warm["warnings"][0]["code"]), (&json!(true), &json!("not_quiesced")), "{warm}");
+    }
 
     assert_silent(&quiesced_night(&product).run());
     let backup = document_of(&product, "-backup-nightly");
@@ -64,8 +69,8 @@ fn service_runs_again_after_quiesced_night() {
     assert!(product.is_active());
     let list = product.tool("svc-backup").arg("--list").run().ok();
     let points = list.result()["points"].as_array().unwrap();
-    assert!(points.len() == 2 && points[1]["state"] == "valid" && points[1]["quiesced"] == true, "{list}");
-    assert_eq!(product.snapshots().len(), 2, "the warm snapshot is to go");
+    assert!(points.len() == 3 && points[2]["state"] == "valid" && points[2]["quiesced"] == true, "{list}");
+    assert_eq!(product.snapshots().len(), 3, "the warm snapshot is to go");
     // Every check and the warm snapshot come before the stop, the rest of the verification after the start; in between nothing may take
     // for ever.
     let steps: Vec<&str> =
@@ -81,7 +86,7 @@ fn service_runs_again_after_quiesced_night() {
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_NIGHTLY_QUIESCE is `true`"), "{wrong}");
 
     // As good as an upgrade's: a rollback takes it without being asked twice.
-    product.tool("svc-rollback").arg(points[1]["id"].as_str().unwrap()).run().ok().changed();
+    product.tool("svc-rollback").arg(points[2]["id"].as_str().unwrap()).run().ok().changed();
     let quiesced = |ran: &Ran| json_of(point_of(ran).join("restore-point.json"))["quiesced"].clone();
     // Whoever starts it meanwhile is told of.
     let starts = format!("case $* in *--dry-run*) ;; *) systemctl --user start '{}' ;; esac", product.unit());

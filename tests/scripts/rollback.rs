@@ -44,6 +44,8 @@ fn failed_installer_is_rerun_by_option_or_rolled_back() {
     // A restore point of what it has left would be none to go back to.
     product.upgrade().run().refused("run_unfinished");
 
+    // Without the unit nothing is asked of what its start is to wait for.
+    product.tool("svc-rollback").env("SVC_READY_TCP", "nobody:0").arg("--dry-run").talks().run().ok().unchanged();
     // Hooks that are run alone finish nothing of it.
     product.tool("svc-upgrade").arg("--hooks-only").run().ok();
     let status = || product.tool("svc-upgrade").arg("--status").run();
@@ -387,7 +389,10 @@ fn unparsable_yaml_is_restored_byte_for_byte() {
     product.upgrade().run().ok();
     // The configuration that is restored has the port at which the service says that it is ready.
     let url = format!("http://127.0.0.1:{port}/");
-    let ran = product.tool("svc-rollback").env("SVC_READY_URL", &url).run().ok().changed();
+    let rollback = || product.tool("svc-rollback").env("SVC_READY_URL", &url);
+    // It could not be started otherwise.
+    rollback().env("SVC_READY_CA", "/nonexistent").run().fails(4, "file_not_found").unchanged();
+    let ran = rollback().run().ok().changed();
     assert!(fs::read_to_string(ran.run_dir().join("log")).unwrap().contains(&format!("svc-unit start --ready-url {url}")));
     let meta = fs::metadata(&yaml).unwrap();
     assert_eq!(String::from_utf8_lossy(&fs::read(&yaml).unwrap()), String::from_utf8_lossy(&mine));

@@ -157,13 +157,18 @@ fn run_survives_end_of_login_session() {
     let installer = product.installer_that(&format!("{waits}\nexec {}", quoted(&product.installer("2.0.1"))));
 
     let session = "session-termscope.scope";
-    let typed = format!("svc-upgrade {}", quoted(&installer));
+    let typed = format!("svc-upgrade --installer-arg \"$LICENCE\" {}", quoted(&installer));
     let within = format!("{} --user --scope --quiet --collect --slice=user.slice --unit={session} script -qefc", real.trim());
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec {within} \"$1\" /dev/null"), "sh", &typed]);
     let settings = settings.display().to_string();
-    let mut terminal = player(&mut shell, &product, &[("SVC_ENVIRONMENT_FILE", &settings)], &[product.path("stubs")]);
+    let settings = [("SVC_ENVIRONMENT_FILE", settings.as_str()), ("LICENCE", "t0psecret")];
+    let mut terminal = player(&mut shell, &product, &settings, &[product.path("stubs")]);
     wait::until("the installer to be running", A_WHILE, || begun.exists().then_some(())).unwrap();
+    // How systemd names a scope, it writes into its log.
+    let scopes = ["list-units", "--type=scope", "--plain", "--no-legend", "--full"];
+    let scopes = svc_tests::os::run(product.host.systemd.systemctl().args(scopes)).unwrap();
+    assert!(scopes.contains(" svc-upgrade") && !scopes.contains("t0psecret"), "{scopes}");
     product.host.systemd.kill(session).unwrap();
     terminal.wait().unwrap();
     fs::write(&go, "").unwrap();
@@ -183,5 +188,10 @@ fn table_verdict_is_coloured_unless_no_color_is_set() {
         let screen = terminal.shows();
         assert!(screen.contains(said), "{no_color}: {screen:?}");
         assert_eq!(screen.matches("\u{1b}[").count(), if no_color.is_empty() { 2 } else { 0 }, "{screen:?}");
+    }
+    for (typed, said) in [("svc-backup --list", "svc-point list: ok"), ("svc-backup --list --json", "\"points\": []")] {
+        let mut terminal = Terminal::open(&product, typed, &[("NO_COLOR", "1")]);
+        terminal.wait();
+        assert!(terminal.shows().contains(said), "{typed}: {}", terminal.shows());
     }
 }

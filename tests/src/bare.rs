@@ -42,7 +42,7 @@ impl Bare {
     pub fn own_script(&self, does: &str) -> Tool {
         self.has_version("1.15.5");
         let (script, lib) = (self.path("own scripts/mine"), root().join("scripts/lib/script.sh"));
-        let text = format!("#!/bin/bash\n. '{}'\nin_run --kind mine --resumable committed\n{does}", lib.display());
+        let text = format!("#!/bin/bash\n. '{}'\nin_run --kind mine --resumable\n{does}", lib.display());
         os::write_program(&script, text).expect("a script can be written");
         self.with(Tool::program(script))
     }

@@ -5,7 +5,6 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
@@ -15,7 +14,7 @@ use svc_step::file::{self, Existing};
 use svc_step::from::{Accept, Received};
 use svc_step::{Call, Failure, StepResult};
 
-use crate::point::{ABOUT, About, SCHEMA, SUMS, dump_of};
+use crate::point::{ABOUT, About, KINDS, SCHEMA, SUMS, dump_of};
 
 /// The document of a service that was stopped for its backup.
 const STOP: &str = "svc-unit.stop/1";
@@ -40,35 +39,13 @@ pub struct FinalizeArgs {
     #[arg(required = true)]
     documents: Vec<PathBuf>,
     /// What it is for
-    #[arg(long, value_enum)]
-    kind: Kind,
+    #[arg(long, value_parser = KINDS)]
+    kind: String,
     /// A document of svc-unit status or stop, from before and from after the backup (repeatable)
     #[arg(long = "unit", value_name = "FILE", required = true)]
     units: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) dry: DryRun,
-}
-
-/// What a restore point is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// Made by an upgrade, of the stopped service.
-    Upgrade,
-    /// Made every night.
-    Nightly,
-    /// Made by hand.
-    Manual,
-}
-
-impl Kind {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Upgrade => "upgrade",
-            Self::Nightly => "nightly",
-            Self::Manual => "manual",
-        }
-    }
 }
 
 /// A restore point.
@@ -121,7 +98,7 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     }
     let message = "The service was started while its databases were being backed up, so the restore point is not quiesced.";
     // What the installer changes has only this restore point to go back to. Of another one somebody is told.
-    if args.kind == Kind::Upgrade && !quiesced {
+    if args.kind == "upgrade" && !quiesced {
         let hint = "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management) and \
                     prevent that, then run the same command again.";
         return Err(Failure::failed("not_quiesced", message).hint(hint).into());
@@ -184,7 +161,7 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
     let about = About {
         schema: SCHEMA.to_owned(),
         id: id_of(dir),
-        kind: Some(args.kind.name().to_owned()),
+        kind: Some(args.kind.clone()),
         made_at: Some(Time::from(jiff::Timestamp::now()).as_str().to_owned()),
         version: version(dir),
         database: dump.database.clone(),
@@ -247,7 +224,7 @@ fn of(about: About, args: &FinalizeArgs, dir: &Path, plan: Vec<Action>) -> Final
     Finalized {
         id: about.id,
         path: dir.display().to_string(),
-        kind: about.kind.unwrap_or_else(|| args.kind.name().to_owned()),
+        kind: about.kind.unwrap_or_else(|| args.kind.clone()),
         version: about.version,
         database: about.database,
         quiesced: about.quiesced,

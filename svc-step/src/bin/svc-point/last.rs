@@ -5,8 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use svc_step::document::{Document, Time};
+use svc_step::document::Time;
 use svc_step::journal::{self, Journal};
 use svc_step::steps;
 use svc_step::{Failure, Status, file};
@@ -55,16 +54,6 @@ pub enum Verdict {
 impl Verdict {
     /// Every verdict.
     pub const ALL: [Self; 4] = [Self::Verified, Self::NotVerified, Self::Failed, Self::Interrupted];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Verified => "verified",
-            Self::NotVerified => "not_verified",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        }
-    }
 }
 
 /// The last off-site copy of a restore point.
@@ -107,28 +96,26 @@ pub fn rehearsal(state_dir: &Path) -> Option<LastRehearsal> {
 fn of_rehearsal(run: &Journal) -> Option<LastRehearsal> {
     let begun = svc_step::run_id::time(run.id())?;
     let document = run.last_document();
-    let age = millis(begun);
-    let (verdict, error, duration_ms) = match &document {
-        Some(document) if document.ok => {
-            (by_counts(document.result.as_ref()?.get("rehearsal")), None, Some(document.duration_ms))
-        }
-        Some(document) => failed(document),
-        None if run.is_running() => return None,
-        None => (Verdict::Interrupted, None, None),
+    if document.is_none() && run.is_running() {
+        return None;
+    }
+    let error = document.as_ref().and_then(|document| Some(document.error.as_ref()?.code.clone()));
+    let counts_verified = document.as_ref().and_then(|document| document.at("/rehearsal/counts_verified")?.as_bool());
+    let verdict = match (&document, error.as_deref()) {
+        (None, _) | (_, Some("interrupted")) => Verdict::Interrupted,
+        (Some(document), _) if !document.ok => Verdict::Failed,
+        _ if counts_verified == Some(true) => Verdict::Verified,
+        _ => Verdict::NotVerified,
     };
-    Some(LastRehearsal { run_id: run.id().to_owned(), begun_at: begun.into(), age_ms: age, duration_ms, verdict, error, begun })
-}
-
-fn failed(document: &Document<Value>) -> (Verdict, Option<String>, Option<u64>) {
-    let code = document.error.as_ref().map(|error| error.code.clone());
-    let was_interrupted = code.as_deref() == Some("interrupted");
-    let verdict = if was_interrupted { Verdict::Interrupted } else { Verdict::Failed };
-    (verdict, code, Some(document.duration_ms))
-}
-
-fn by_counts(rehearsal: Option<&Value>) -> Verdict {
-    let verified = rehearsal.and_then(|found| found.get("counts_verified")?.as_bool()) == Some(true);
-    if verified { Verdict::Verified } else { Verdict::NotVerified }
+    Some(LastRehearsal {
+        run_id: run.id().to_owned(),
+        begun_at: begun.into(),
+        age_ms: millis(begun),
+        duration_ms: document.map(|document| document.duration_ms),
+        verdict,
+        error,
+        begun,
+    })
 }
 
 /// The downtime of the last upgrade that has told one, in milliseconds.

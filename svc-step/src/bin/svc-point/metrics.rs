@@ -1,5 +1,8 @@
 //! `metrics`: what a monitoring system watches, in Prometheus's text format, for node_exporter's textfile collector.
 
+// Inexact only for petabytes, and after a quarter of a million years.
+#![allow(clippy::cast_precision_loss)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,11 +10,12 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use svc_step::call::{Call, Finished};
 use svc_step::file::{self, Existing};
 use svc_step::{Failure, StepResult};
 
-use crate::last::{self, LastRehearsal, OffsiteCopy, Verdict};
+use crate::last::{self, LastRehearsal, Verdict};
 use crate::point::{self, BackupDir, Point, State};
 
 /// Whoever may read the directory of the collector may read them.
@@ -95,11 +99,10 @@ impl Exposition {
             call.review(&failure.code, failure.message);
             None
         });
-        all.add_offsite(copy);
+        let help = "When the restore point of the last off-site copy was made.";
+        all.single("svc_offsite_copy_timestamp_seconds", help, copy.map(|copy| timestamp(copy.made_at)));
         let downtime = last::upgrade_downtime(call.state_dir()).map(seconds);
         all.single("svc_upgrade_downtime_seconds", "How long the service was down in the last upgrade.", downtime);
-        // There are never so many that this would be inexact.
-        #[allow(clippy::cast_precision_loss)]
         let unfinished = last::unfinished(call.state_dir()) as f64;
         let help = "Runs that did not end well and are to be resumed, undone or repaired.";
         all.single("svc_unfinished_runs", help, Some(unfinished));
@@ -119,8 +122,6 @@ impl Exposition {
         };
         let help = "When the newest valid restore point was made, by kind and whether the service was stopped meanwhile.";
         add("svc_restore_point_timestamp_seconds", help, &|point| timestamp(point.made));
-        // A size as large as to be inexact is petabytes.
-        #[allow(clippy::cast_precision_loss)]
         add("svc_restore_point_size_bytes", "The size of the newest valid restore point.", &|point| point.size_bytes as f64);
     }
 
@@ -130,15 +131,10 @@ impl Exposition {
         self.single("svc_rehearsal_timestamp_seconds", "When the last rehearsal of a rollback began.", begun);
         self.single("svc_rehearsal_duration_seconds", "How long the last rehearsal took.", duration);
         let help = "What the last rehearsal has found: 1 for that verdict, 0 for the others.";
-        let of_verdict =
-            |verdict: Verdict, found| (vec![("verdict", verdict.name().to_owned())], f64::from(u8::from(verdict == found)));
+        let name = |verdict: Verdict| json!(verdict).as_str().unwrap_or_default().to_owned();
+        let of_verdict = |verdict, found| (vec![("verdict", name(verdict))], f64::from(u8::from(verdict == found)));
         let samples = last.iter().flat_map(|last| Verdict::ALL.map(|verdict| of_verdict(verdict, last.verdict))).collect();
         self.families.push(Family { name: "svc_rehearsal_verdict", help, samples });
-    }
-
-    fn add_offsite(&mut self, copy: Option<OffsiteCopy>) {
-        let help = "When the restore point of the last off-site copy was made.";
-        self.single("svc_offsite_copy_timestamp_seconds", help, copy.map(|copy| timestamp(copy.made_at)));
     }
 
     fn single(&mut self, name: &'static str, help: &'static str, value: Option<f64>) {
@@ -171,15 +167,11 @@ fn escaped(text: &str) -> String {
 }
 
 /// The seconds of that many milliseconds.
-// Inexact only after a quarter of a million years.
-#[allow(clippy::cast_precision_loss)]
 fn seconds(millis: u64) -> f64 {
     millis as f64 / 1000.0
 }
 
 /// Seconds since 1970.
-// As above.
-#[allow(clippy::cast_precision_loss)]
 fn timestamp(time: Timestamp) -> f64 {
     time.as_second() as f64
 }

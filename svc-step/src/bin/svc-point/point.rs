@@ -22,6 +22,8 @@ pub const ABOUT: &str = "restore-point.json";
 pub const SUMS: &str = "SHA256SUMS";
 /// The schema of `restore-point.json`.
 pub const SCHEMA: &str = "svc-restore-point/1";
+/// What a restore point is for: made by an upgrade, every night, or by hand.
+pub const KINDS: [&str; 3] = ["upgrade", "nightly", "manual"];
 /// Both of these files are larger only where they are none of ours.
 const LARGEST: u64 = 1024 * 1024;
 
@@ -178,11 +180,7 @@ pub fn needed(call: &Call) -> BTreeMap<String, Journal> {
     let this = Journal::of(call.state_dir(), call.run_id().as_str());
     let others = journal::runs(call.state_dir()).into_iter().filter(|run| !this.is_within(run.id()) && !run.is_ok());
     let open = others.filter(|run| run.is_running() || run.has_changed_the_service() && run.replaced_by().is_none());
-    let point = |run: &Journal| {
-        let path = PathBuf::from(run.notes().facts.get("restore_point")?.as_str()?);
-        Some(path.file_name()?.to_string_lossy().into_owned())
-    };
-    open.filter_map(|run| Some((point(&run)?, run))).collect()
+    open.filter_map(|run| Some((run.restore_point()?, run))).collect()
 }
 
 fn unreadable(dir: &Path, error: &std::io::Error) -> Failure {
@@ -281,7 +279,7 @@ pub fn kind(about: Option<&About>, id: &str) -> Option<String> {
 fn kind_of(id: &str) -> Option<String> {
     let name = id.parse::<RunId>().ok()?.as_str().get(17..)?.to_owned();
     let name = name.strip_prefix("backup-").unwrap_or(&name);
-    ["manual", "nightly", "upgrade"].into_iter().find(|kind| name.starts_with(kind)).map(str::to_owned)
+    KINDS.into_iter().find(|kind| name.starts_with(kind)).map(str::to_owned)
 }
 
 fn size(folder: &Path) -> u64 {

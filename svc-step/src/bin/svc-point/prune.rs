@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::action::Action;
@@ -31,8 +30,8 @@ Only what is older than the newest verified restore point of its kind goes; that
 show verifies its snapshot.")]
 pub struct PruneArgs {
     /// Of which kind (repeatable); those of upgrades go by `svc-point delete`
-    #[arg(long = "kind", id = "kind", value_name = "KIND", value_enum, default_value = "nightly")]
-    kinds: Vec<Kind>,
+    #[arg(long = "kind", id = "kind", value_name = "KIND", value_parser = ["nightly", "manual"], default_value = "nightly")]
+    kinds: Vec<String>,
     #[command(flatten)]
     retention: Retention,
     #[arg(long, value_name = "DURATION", env = "SVC_KEEP_RUNS", default_value = "90d", value_parser = retention::age)]
@@ -41,13 +40,6 @@ pub struct PruneArgs {
     dir: BackupDir,
     #[command(flatten)]
     pub(crate) dry: DryRun,
-}
-
-/// A kind that is pruned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    Nightly,
-    Manual,
 }
 
 /// The restore points that there were, and what was removed.
@@ -78,8 +70,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let points = point::survey(call, &dir, false)?;
     let mut verified = BTreeMap::new();
     for kind in &args.kinds {
-        let kind = if *kind == Kind::Nightly { "nightly" } else { "manual" };
-        verified.insert(kind, newest_verified(call, kind, &points)?);
+        verified.insert(kind.as_str(), newest_verified(call, kind, &points)?);
     }
     let needed = point::needed(call);
     let items = points.iter().enumerate().map(|(at, point)| {
@@ -237,9 +228,8 @@ impl<'a> Needs<'a> {
 
     /// Whether the plan of a swap is left: of this run, or of the upgrade whose clones a rollback has swapped in.
     fn has_copies(&self, run: &Journal) -> bool {
-        let facts = run.notes().facts;
-        let of_previous = facts.get("previous").and_then(|previous| previous.get("run")?.as_str());
-        let prefixes: Vec<String> = of_previous.into_iter().chain([run.id()]).map(|id| format!("{id}.")).collect();
+        let ids = run.previous_run().into_iter().chain([run.id().to_owned()]);
+        let prefixes: Vec<String> = ids.map(|id| format!("{id}.")).collect();
         let entries = fs::read_dir(self.state_dir.join("swaps")).into_iter().flatten().flatten();
         let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))

@@ -15,8 +15,7 @@ use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::delete::refused;
-use crate::finalize::Kind;
-use crate::point::SUMS;
+use crate::point::{KINDS, SUMS};
 use crate::snap;
 
 /// Arguments of `svc-point remove`.
@@ -30,8 +29,8 @@ pub struct RemoveArgs {
     /// The directory, named by the ID of its run
     dir: PathBuf,
     /// What it is for: its snapshot is named by that, and goes too; what is valid of a nightly one stays, and is no restore point
-    #[arg(long, value_enum)]
-    kind: Kind,
+    #[arg(long, value_parser = KINDS)]
+    kind: String,
     #[command(flatten)]
     service: ServiceArg,
     #[command(flatten)]
@@ -76,7 +75,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     if !dir.exists() && journal.is_done(steps::UNIT_AFTER) {
         return Ok(removed);
     }
-    let keeps_valid = args.kind == Kind::Nightly;
+    let keeps_valid = args.kind == "nightly";
     let dump = keeps_valid && journal.is_done(steps::DUMP);
     let snapshot = keeps_valid
         && journal.is_done(steps::SNAPSHOT)
@@ -112,7 +111,7 @@ fn delete_snapshot(args: &RemoveArgs, call: &Call, journal: &Journal, removed: &
     if attempt.document.is_some_and(|document| document.changed == Some(false)) {
         return Ok(());
     }
-    let name = snapshot_name(&args.service.name, journal.id(), args.kind.name());
+    let name = snapshot_name(&args.service.name, journal.id(), &args.kind);
     let command = ["svc-snap", "delete", &name, "--cancel"].map(str::to_owned);
     removed.plan.push(Action::command(command.clone()));
     if args.dry.dry_run {

@@ -2,17 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Args, ValueEnum};
-
-/// When a run can be resumed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum Resumable {
-    /// What it did not finish is run again from the start
-    #[default]
-    Never,
-    /// From its point of no return on
-    Committed,
-}
+use clap::Args;
 
 /// The run of a script.
 #[derive(Debug, Args)]
@@ -20,9 +10,9 @@ pub struct SuperviseArgs {
     /// What the run's ID says of it: upgrade-2.0.1
     #[arg(long)]
     pub kind: String,
-    /// Whether the run can be resumed
-    #[arg(long, value_enum, default_value_t)]
-    pub resumable: Resumable,
+    /// The run can be resumed from its point of no return on; else what it did not finish is run again from the start
+    #[arg(long)]
+    pub resumable: bool,
     /// The values of this option of the script are written nowhere (installer-arg)
     #[arg(long, value_name = "OPTION")]
     pub private: Vec<String>,

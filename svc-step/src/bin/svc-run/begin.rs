@@ -55,23 +55,20 @@ pub fn begin(
     let state_dir = super::query::state_dir();
     check_call(args, script, &state_dir)?;
     let verbose = args.verbose || std::env::var_os("SVC_VERBOSE").is_some() || svc_step::reporter::is_watched();
-    if args.dry_run {
-        return dry_run(args, started, &state_dir, |journal| {
-            let mut run = Run::new(script.to_owned(), journal, state_dir.clone(), caller);
-            (run.dry_run, run.verbose) = (true, verbose);
-            run
-        });
-    }
-    let (lock, parent) = lock_service(&state_dir)?;
-    if parent.is_none() {
+    let (lock, parent) = if args.dry_run { (None, parent()) } else { lock_service(&state_dir)? };
+    if parent.is_none() && !args.dry_run {
         recover::all(&state_dir, &caller, verbose, recovered)?;
     }
     let new = |journal| {
         let mut run = Run::new(script.to_owned(), journal, state_dir.clone(), caller);
-        (run.verbose, run.attached) = (verbose, attached(args));
+        (run.dry_run, run.verbose) = (args.dry_run, verbose);
+        run.attached = args.attached || std::env::var_os("SVC_ATTACHED").is_some();
         run.lock_fd = lock.as_ref().map(AsRawFd::as_raw_fd);
         run
     };
+    if args.dry_run {
+        return dry_run(args, started, &state_dir, parent.as_ref(), new);
+    }
     let begun = match &args.resume {
         Some(asked) => resumed(args, resume::open(args, script, asked, &state_dir)?, started, parent.as_ref(), new)?,
         None => fresh(args, started, &state_dir, parent.as_ref(), new)?,
@@ -115,6 +112,7 @@ fn dry_run(
     args: &SuperviseArgs,
     started: Timestamp,
     state_dir: &Path,
+    parent: Option<&String>,
     new: impl FnOnce(Journal) -> Run,
 ) -> Result<Begun, Failure> {
     let dir = tempfile::Builder::new()
@@ -124,7 +122,7 @@ fn dry_run(
     let run_dir = dir.path().join(new_id(state_dir, &args.kind, started));
     make_dir(&run_dir)?;
     let run = new(Journal::at(run_dir));
-    if parent().is_none() {
+    if parent.is_none() {
         recover::plan(&run);
     }
     Ok(Begun { _dry: Some(dir), ..Begun::here(run, args) })
@@ -192,11 +190,6 @@ fn fresh(
 /// The settings of the service, and what is set besides.
 fn environment(extra: Vec<(String, String)>) -> Vec<(OsString, OsString)> {
     settings::service_settings().into_iter().chain(extra).map(|(name, value)| (name.into(), value.into())).collect()
-}
-
-/// Whether it stays on the terminal, as the script that has called it does.
-fn attached(args: &SuperviseArgs) -> bool {
-    args.attached || std::env::var_os("SVC_ATTACHED").is_some()
 }
 
 /// What was undone of earlier runs, and what could not be, for the last document.

@@ -31,30 +31,16 @@ pub const NOTHING_CHANGED: &str = "Nothing was changed.";
 /// What helps a run that left everything as it was.
 pub const SAME_COMMAND: &str = "Run the same command again";
 
-/// A command line.
-#[derive(Debug, PartialEq, Eq)]
-struct CommandLine {
-    /// As it is typed.
-    line: String,
-    /// Whether some of its words are recorded nowhere.
-    lost: bool,
-}
-
 /// To run a run's command again, as it is typed.
 pub fn hint(plan: &Plan) -> String {
-    let Some(again) = command(plan) else { return format!("{SAME_COMMAND}; it was not recorded.") };
-    let with = if again.lost { ", with its --installer-arg or other secrets, which are not recorded" } else { "" };
-    format!("{SAME_COMMAND}{with}:\n  {}", again.line)
-}
-
-/// The command line of a run; none where its plan was lost.
-fn command(plan: &Plan) -> Option<CommandLine> {
     let mut words = vec![plan.program().to_owned()];
     if words == [""] {
-        return None;
+        return format!("{SAME_COMMAND}; it was not recorded.");
     }
     words.extend(without_redacted(plan));
-    Some(CommandLine { line: shell_quoted(&words), lost: plan.arguments.iter().any(|word| word.contains(REDACTED)) })
+    let is_lost = plan.arguments.iter().any(|word| word.contains(REDACTED));
+    let with = if is_lost { ", with its --installer-arg or other secrets, which are not recorded" } else { "" };
+    format!("{SAME_COMMAND}{with}:\n  {}", shell_quoted(&words))
 }
 
 /// The arguments of a run without those that were not recorded whole; a file has its whole path.
@@ -164,10 +150,9 @@ mod tests {
             let arguments = words.iter().map(ToString::to_string).collect();
             let plan =
                 Plan { script: "svc-x".to_owned(), directory: folder.path().display().to_string(), arguments, ..Plan::default() };
-            let again = command(&plan).unwrap();
-            let line = again.line.replace(&folder.path().display().to_string(), "THEN");
-            assert_eq!((line, again.lost), (format!("svc-x {expected}"), lost));
+            let again = hint(&plan).replace(&folder.path().display().to_string(), "THEN");
+            assert!(again.ends_with(&format!(":\n  svc-x {expected}")) && again.contains("not recorded") == lost, "{again}");
         }
-        assert_eq!(command(&Plan::default()), None);
+        assert_eq!(hint(&Plan::default()), "Run the same command again; it was not recorded.");
     }
 }

@@ -2,7 +2,7 @@
 //! the two functions that write them.
 
 use std::collections::BTreeSet;
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -32,13 +32,7 @@ pub fn lines(lines: &[String]) -> ExitCode {
 /// Whether a text is on stdout; what kept it from there is told. A reader that has gone is no failure.
 pub fn is_written(text: &[u8]) -> bool {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            plain(&format!("svc-run: the output could not be written: {error}"));
-            false
-        }
-        _ => true,
-    }
+    svc_step::reporter::is_printed("svc-run", "the output", out.write_all(text).and_then(|()| out.flush()))
 }
 
 /// The two lines of a failure, and its exit status.

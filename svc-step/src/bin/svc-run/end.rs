@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use svc_step::document::Document;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Notes, Plan};
-use svc_step::{Failure, signals};
+use svc_step::{Failure, Status, signals};
 
 use super::arguments::SuperviseArgs;
 use super::command_line::NOTHING_CHANGED;
@@ -87,10 +87,7 @@ pub fn finish(
         status: status(run, failed.as_ref(), signal),
         dry_run: run.dry_run,
         started,
-        failed_step: failed.as_ref().and_then(|failed| failed.step.clone()),
-        code: failed.as_ref().map(|failed| failed.code.clone()).unwrap_or_default(),
-        message: failed.as_ref().map(|failed| failed.message.clone()).unwrap_or_default(),
-        hint: None,
+        failure: failed.as_ref().map(|failed| failed.failure.clone()),
         // Without an undo nothing was taken back.
         undone: if undone && !list.is_empty() { own_steps(run) } else { Vec::new() },
         recovered,
@@ -100,7 +97,8 @@ pub fn finish(
     if let Some(failed) = &failed {
         let document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
         let helps = hint(run, failed, undone.then(|| as_before(&document)).flatten(), args);
-        outcome.hint = Some(left_to_undo.map_or(helps.clone(), |left| format!("{left}\n{helps}")));
+        let helps = left_to_undo.map_or(helps.clone(), |left| format!("{left}\n{helps}"));
+        outcome.failure = Some(failed.failure.clone().hint(helps));
     }
     publish(run, args, outcome, signal)
 }
@@ -118,8 +116,8 @@ pub fn own_steps(run: &Run) -> Vec<String> {
 fn status(run: &Run, failed: Option<&Failed>, signal: Option<i32>) -> i32 {
     match (signal, failed) {
         (Some(signal), _) => 128 + signal,
-        (None, Some(failed)) if (1..=8).contains(&failed.status) => failed.status,
-        (None, Some(_)) => 1,
+        (None, Some(Failed { failure, .. })) if failure.status == Status::Review => 1,
+        (None, Some(Failed { failure, .. })) => failure.status.code().into(),
         (None, None) if run.state().notes.review => 9,
         (None, None) => 0,
     }
@@ -131,20 +129,21 @@ fn script_failed(ended: &std::process::ExitStatus) -> Failed {
         (None, Some(signal)) => format!("it was ended by {}", signals::name(signal)),
         (None, None) => "its outcome is unknown".to_owned(),
     };
-    Failed { status: 1, code: "failed".to_owned(), message: format!("The script itself failed: {how}."), ..Failed::default() }
+    Failed::from(&Failure::fault(format!("The script itself failed: {how}.")))
 }
 
 fn interrupted(signal: i32, failed: Option<Failed>) -> Failed {
-    let external = failed.as_ref().is_some_and(|failed| failed.code == "external_running");
-    let how = if external { "is still" } else { "was" };
-    let during = failed.as_ref().and_then(|failed| failed.step.as_ref()).map(|step| format!(" The step {step} {how} running."));
-    Failed {
-        status: 128 + signal,
-        step: failed.as_ref().and_then(|failed| failed.step.clone()),
-        code: "interrupted".to_owned(),
-        message: format!("The run was ended by {}.{}", signals::name(signal), during.unwrap_or_default()),
-        hint: failed.filter(|_| external).and_then(|failed| failed.hint),
-    }
+    let (step, before) = failed.map_or((None, None), |Failed { step, failure }| (step, Some(failure)));
+    let external = before.as_ref().filter(|failure| failure.code == "external_running");
+    let how = if external.is_some() { "is still" } else { "was" };
+    let during = step.as_ref().map(|step| format!(" The step {step} {how} running.")).unwrap_or_default();
+    let failure = Failure {
+        message: format!("The run was ended by {}.{during}", signals::name(signal)),
+        hint: external.and_then(|failure| failure.hint.clone()),
+        causes: before.map(|failure| failure.causes).unwrap_or_default(),
+        ..Failure::interrupted(signal)
+    };
+    Failed { step, failure }
 }
 
 /// How the hint begins of a run that was undone: nothing is left of it, but a restore point that was complete.
@@ -158,7 +157,7 @@ pub fn as_before(document: &Document<RunResult>) -> Option<String> {
 
 /// Before the point of no return everything was undone; after it, the script has told what helps.
 fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseArgs) -> String {
-    let own = failed.hint.clone();
+    let Failure { hint: own, code, status, .. } = failed.failure.clone();
     let committed = run.committed().and_then(|back| Some((run.journal().committed_hint()?, back)));
     let join =
         |parts: [Option<String>; 3]| parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
@@ -198,7 +197,7 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
             return join([Some(helps.to_owned()), None, Some(committed)]);
         }
         let is_hook = failed.step.as_ref().is_some_and(|step| external::is_hook(step));
-        let rerun = (failed.code == "command_failed" && failed.status == 1 && !is_hook && script.is_none())
+        let rerun = (code == "command_failed" && status == Status::Failed && !is_hook && script.is_none())
             .then(|| external::rerun_hint(run));
         let is_rerun = [&own, &rerun].into_iter().flatten().any(|hint| hint.contains("--rerun-installer"));
         // That resumes it too.
@@ -243,9 +242,9 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
         if file::write_whole(&path, &text, 0o600, Existing::Replace).is_err() && outcome.is_ok() {
             // A run of which nobody can read how it ended has not ended well.
             outcome.status = 1;
-            outcome.code = "journal_full".to_owned();
-            outcome.message = format!("All was done, but the last document could not be written to {}.", run.dir().display());
-            outcome.hint = Some(format!("Free disk space for {}.", run.state_dir.display()));
+            let message = format!("All was done, but the last document could not be written to {}.", run.dir().display());
+            let hint = format!("Free disk space for {}.", run.state_dir.display());
+            outcome.failure = Some(Failure::failed("journal_full", message).hint(hint));
             document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
         }
     }
@@ -295,9 +294,7 @@ pub fn never_begun(
         status: i32::from(failure.exit_code()),
         dry_run: args.dry_run,
         started,
-        code: failure.code.clone(),
-        message: failure.message.clone(),
-        hint: failure.hint.clone(),
+        failure: Some(failure.clone()),
         recovered,
         ..Outcome::default()
     };

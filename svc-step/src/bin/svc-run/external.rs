@@ -13,7 +13,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Kind, with_ending};
@@ -22,6 +21,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::steps;
 use svc_step::work::{Lost, Work};
+use svc_step::{Failure, Status};
 
 use super::protocol::Step;
 use super::redact;
@@ -51,9 +51,6 @@ pub struct CommandResult {
 
 /// Runs such a command, or finds what became of an earlier attempt: one that failed, or whose outcome is unknown, is not run again without
 /// `--rerun-installer` (a hook that failed is).
-///
-/// # Errors
-/// It failed, or could not be started, or is still running.
 pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     if let Some(earlier) = run.journal().attempt(&step.name)
         && let Some(outcome) = earlier_outcome(run, step, &earlier)
@@ -166,18 +163,10 @@ fn outcome(run: &Run, step: &Step, files: &Path, holder: ExitStatus) -> Result<(
 }
 
 fn check_outcome(run: &Run, step: &Step, document: &Document<CommandResult>) -> Result<(), Failure> {
-    let Some(error) = &document.error else { return Ok(()) };
-    let mut failure = Failure::failed(&error.code, error.message.clone());
-    failure.hint.clone_from(&error.hint);
-    failure.causes.clone_from(&error.causes);
-    run.log(&failure.message);
-    Err(failure).or_else(|failure: Failure| {
-        if step.options.ok.is_some_and(|ok| document.result.as_ref().is_some_and(|result| result.exit_status == ok)) {
-            Ok(())
-        } else {
-            Err(failure)
-        }
-    })
+    let Some(error) = document.error.clone() else { return Ok(()) };
+    run.log(&error.message);
+    let status = document.result.as_ref().map(|result| result.exit_status);
+    if step.options.ok.is_some() && step.options.ok == status { Ok(()) } else { Err(error.into_failure(Status::Failed)) }
 }
 
 /// The document of a command that has ended. Where there is no disk space for it, the next step finds that too; the status is kept.

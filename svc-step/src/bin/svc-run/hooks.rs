@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -16,6 +16,7 @@ use svc_step::Failure;
 use svc_step::document::Document;
 use svc_step::reporter::shell_quoted;
 use svc_step::settings::setting;
+use svc_step::work::{Lost, Work};
 
 use super::console;
 use super::report::RunResult;
@@ -105,24 +106,19 @@ fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, O
     let output = log_of(document).map_err(fault)?;
     command.stdout(output.try_clone().map_err(fault)?).stderr(output);
     let mut child = command.spawn().map_err(fault)?;
-    let until = Instant::now() + LIMIT;
-    loop {
-        match child.try_wait().map_err(fault)? {
-            Some(ended) if ended.success() => return Ok(()),
-            Some(ended) => {
-                return Err(Failure::failed("command_failed", format!("The hook {} failed: {ended}.", hook.display())));
-            }
-            None if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
-            None => {
-                // It leads a process group of its own.
-                let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default());
-                let _ = killpg(group, Signal::SIGKILL);
-                let _ = child.wait();
-                let message = format!("The hook {} was ended, since it took longer than {LIMIT:?}.", hook.display());
-                return Err(Failure::failed("command_failed", message));
-            }
+    // It leads a process group of its own.
+    let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or_default());
+    let message = match Work::begin(move || child.wait()).ended(LIMIT) {
+        Ok(Some(ended)) => match ended.map_err(fault)? {
+            ended if ended.success() => return Ok(()),
+            ended => format!("The hook {} failed: {ended}.", hook.display()),
+        },
+        Ok(None) | Err(Lost) => {
+            let _ = killpg(group, Signal::SIGKILL);
+            format!("The hook {} was ended, since it took longer than {LIMIT:?}.", hook.display())
         }
-    }
+    };
+    Err(Failure::failed("command_failed", message))
 }
 
 /// What hooks print goes into the log of the run, where there is one.

@@ -31,8 +31,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
-use protocol::{Options, Reply, Request, Step};
+use command_line::here;
+use protocol::{Reply, Request};
 use serde_json::json;
+use svc_step::document::Document;
 use svc_step::schema::Schemas;
 use svc_step::{Failure, Status, settings};
 
@@ -59,53 +61,8 @@ struct Cli {
 enum Verb {
     /// Run a script as a run
     Supervise(arguments::SuperviseArgs),
-    /// Run a step, and wait for it
-    Step(StepArgs),
-    /// Run a step in parallel to what follows
-    Start(StepArgs),
-    /// Wait for started steps; the first that fails ends the others
-    Wait {
-        /// Let the others finish
-        #[arg(long)]
-        all: bool,
-        #[arg(required = true)]
-        steps: Vec<String>,
-    },
-    /// Register a command that is run, in reverse order, if the run fails before `commit`; registered after `commit`, if it fails later
-    Undo {
-        name: String,
-        /// Not where this step is ok
-        #[arg(long, value_name = "STEP")]
-        until: Option<String>,
-        /// However the run ends
-        #[arg(long)]
-        always: bool,
-        /// Not where a signal or a kill ended the run
-        #[arg(long)]
-        unless_interrupted: bool,
-        #[arg(last = true, required = true)]
-        command: Vec<String>,
-    },
-    /// The point of no return: from here on the run is resumed, not undone
-    Commit {
-        /// How to go back from there, as lines; the hint on resuming the run is added
-        #[arg(long, default_value = "")]
-        hint: String,
-    },
-    /// Show the checks of the preflight; a failed one ends the run
-    Verdict,
-    /// Add a fact to the last document
-    Note {
-        /// The fact is a list
-        #[arg(long)]
-        list: bool,
-        key: String,
-        values: Vec<String>,
-    },
-    /// Add a warning to the last document
-    Warn { code: String, text: String },
-    /// End the run with this status, code, sentence and hint
-    Fail { status: u8, code: String, text: String, hint: String },
+    #[command(flatten)]
+    Ask(Request),
     /// Print the file of the newest document of a step
     Document {
         #[arg(long)]
@@ -159,15 +116,6 @@ enum Verb {
     Hold(hold::HoldArgs),
 }
 
-#[derive(Debug, clap::Args)]
-struct StepArgs {
-    name: String,
-    #[command(flatten)]
-    options: Options,
-    #[arg(last = true, required = true)]
-    command: Vec<OsString>,
-}
-
 fn main() -> ExitCode {
     // What an external command gets, before the settings file is read.
     let caller = run::Caller::now();
@@ -189,18 +137,7 @@ fn main() -> ExitCode {
     };
     match cli.verb {
         Verb::Supervise(args) => supervise::supervise(&args, caller, &of_file),
-        Verb::Step(args) => of_step(args, Request::Step),
-        Verb::Start(args) => of_step(args, Request::Start),
-        Verb::Wait { all, steps } => ask(&Request::Wait { steps, all }),
-        Verb::Undo { name, until, always, unless_interrupted, command } => {
-            let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
-            ask(&Request::Undo(svc_step::journal::Undo { name, command, directory, until, always, unless_interrupted }))
-        }
-        Verb::Commit { hint } => ask(&Request::Commit { hint }),
-        Verb::Verdict => ask(&Request::Verdict),
-        Verb::Note { list, key, values } => ask(&Request::Note { key, values, list }),
-        Verb::Warn { code, text } => ask(&Request::Warn { code, text }),
-        Verb::Fail { status, code, text, hint } => ask(&Request::Fail { status, code, text, hint }),
+        Verb::Ask(request) => ask(request),
         Verb::Document { run, step } => tell(
             query::journal(run.as_deref())
                 .and_then(|run| query::document(&run, &step, query::is_dry()))
@@ -224,7 +161,7 @@ fn main() -> ExitCode {
         Verb::Hooks => match hooks_after_install() {
             // The run ends with what is wrong with the hook.
             Err(Failure { code, message, hint, status, .. }) if std::env::var_os("SVC_RUN_DIR").is_some() => {
-                ask(&Request::Fail { status: status.code(), code, text: message, hint: hint.unwrap_or_default() })
+                ask(Request::Fail { status: status.code(), code, text: message, hint: hint.unwrap_or_default() })
             }
             hooks => tell(hooks),
         },
@@ -249,27 +186,13 @@ fn show_status(args: &status::Arguments) -> ExitCode {
     let started = jiff::Timestamp::now();
     match status::status(&query::state_dir(), args) {
         Ok(found) if args.json => {
-            let document = status::document(started, found);
+            let envelope = Document::new("svc-run", "status", &found.run, started);
+            let document = Document { result: Some(found), ..envelope };
             console::lines(&[serde_json::to_string(&document).unwrap_or_default()])
         }
         Ok(found) => console::lines(&[status::text(&found).trim_end().to_owned()]),
         Err(failure) => console::failed(args.script.as_deref().unwrap_or("svc-run"), &failure),
     }
-}
-
-/// In a run the supervisor runs it; outside one it is the command alone, so that a line of a script can be typed as it stands.
-fn of_step(args: StepArgs, request: fn(Step) -> Request) -> ExitCode {
-    if std::env::var_os("SVC_RUN_DIR").is_none() {
-        let Some((program, arguments)) = args.command.split_first() else { return ExitCode::from(2) };
-        return become_program(Command::new(program).args(arguments));
-    }
-    ask(&request(Step {
-        name: args.name,
-        command: args.command,
-        directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
-        environment: std::env::vars_os().collect(),
-        options: args.options,
-    }))
 }
 
 /// Runs a program in the place of this one.
@@ -279,14 +202,25 @@ fn become_program(command: &mut Command) -> ExitCode {
     console::failed("svc-run", &Failure::not_found("file_not_found", message).hint("Install the package that has it."))
 }
 
-fn ask(request: &Request) -> ExitCode {
-    let Some(run) = std::env::var_os("SVC_RUN_DIR") else {
-        return console::failed(
-            "svc-run",
-            &Failure::usage("options_invalid", "This is no part of a run.").hint("svc-run supervise --help"),
-        );
+/// In a run the supervisor does it; outside one a step is its command alone, so that a line of a script can be typed as it stands.
+fn ask(mut request: Request) -> ExitCode {
+    let run = std::env::var_os("SVC_RUN_DIR");
+    match &mut request {
+        Request::Step(step) | Request::Start(step) if run.is_none() => {
+            let Some((program, arguments)) = step.command.split_first() else { return ExitCode::from(2) };
+            return become_program(Command::new(program).args(arguments));
+        }
+        Request::Step(step) | Request::Start(step) => {
+            (step.directory, step.environment) = (here(), std::env::vars_os().collect());
+        }
+        Request::Undo(undo) => undo.directory = here(),
+        _ => {}
+    }
+    let Some(run) = run else {
+        let failure = Failure::usage("options_invalid", "This is no part of a run.");
+        return console::failed("svc-run", &failure.hint("svc-run supervise --help"));
     };
-    match protocol::ask(run.as_ref(), request) {
+    match protocol::ask(run.as_ref(), &request) {
         Ok(Reply { status }) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(failure) => console::failed("svc-run", &failure),
     }

@@ -9,52 +9,71 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
+use svc_step::journal::Undo;
 
 /// The socket's name in the run directory.
 const SOCKET: &str = "socket";
 
-/// A request of the script.
-#[derive(Debug, Serialize, Deserialize)]
+/// A request of the script: a verb of its command line.
+#[derive(Debug, Serialize, Deserialize, Subcommand)]
 pub enum Request {
-    /// Runs a step and waits for it.
+    /// Run a step, and wait for it
     Step(Step),
-    /// Runs a step in parallel to what follows.
+    /// Run a step in parallel to what follows
     Start(Step),
-    /// Waits for steps that were started; the first that fails ends the others, unless `all`.
-    Wait { steps: Vec<String>, all: bool },
-    /// Registers what is done where the run fails.
-    Undo(svc_step::journal::Undo),
-    /// The point of no return.
-    Commit { hint: String },
-    /// Ends the preflight: a check that failed ends the run.
+    /// Wait for started steps; the first that fails ends the others
+    Wait {
+        /// Let the others finish
+        #[arg(long)]
+        all: bool,
+        #[arg(required = true)]
+        steps: Vec<String>,
+    },
+    /// Register a command that is run, in reverse order, if the run fails before `commit`; registered after `commit`, if it fails later
+    Undo(Undo),
+    /// The point of no return: from here on the run is resumed, not undone
+    Commit {
+        /// How to go back from there, as lines; the hint on resuming the run is added
+        #[arg(long, default_value = "")]
+        hint: String,
+    },
+    /// Show the checks of the preflight; a failed one ends the run
     Verdict,
-    /// A fact for the last document; with `list`, the values are a list.
-    Note { key: String, values: Vec<String>, list: bool },
-    /// A warning of the script's own.
+    /// Add a fact to the last document
+    Note {
+        /// The fact is a list
+        #[arg(long)]
+        list: bool,
+        key: String,
+        values: Vec<String>,
+    },
+    /// Add a warning to the last document
     Warn { code: String, text: String },
-    /// Ends the run by a rule of the script's own.
+    /// End the run with this status, code, sentence and hint
     Fail { status: u8, code: String, text: String, hint: String },
 }
 
 /// One step, as the script asks for it.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct Step {
-    /// Its name.
     pub name: String,
-    /// The command and its arguments.
+    #[command(flatten)]
+    pub options: Options,
+    #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
     /// The working directory of the script.
+    #[arg(skip)]
     pub directory: PathBuf,
     /// The environment of the script.
+    #[arg(skip)]
     pub environment: Vec<(OsString, OsString)>,
-    /// How it is run, and what its failure is.
-    pub options: Options,
 }
 
 /// How a step is run, and what its failure is.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, clap::Args)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct Options {
     /// Changes nothing: --dry-run makes it too
     #[arg(long)]
@@ -105,9 +124,6 @@ fn address(folder: &File) -> PathBuf {
 }
 
 /// Opens the socket of a run.
-///
-/// # Errors
-/// The directory does not take it.
 pub fn listen(run: &Path) -> Result<UnixListener, Failure> {
     let fault = |error: std::io::Error| Failure::io("open the socket of the run", &run.join(SOCKET), &error);
     let folder = File::open(run).map_err(fault)?;
@@ -138,9 +154,6 @@ fn gone(error: &dyn Display) -> Failure {
 }
 
 /// Asks the supervisor of a run.
-///
-/// # Errors
-/// As [`connect`].
 pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     let mut stream = connect(run)?;
     send(&mut stream, request).map_err(|error| gone(&error))?;

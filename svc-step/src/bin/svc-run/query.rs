@@ -1,5 +1,6 @@
 //! What the script asks about the documents of a run: files alone, no supervisor is needed.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -19,8 +20,19 @@ pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
     journal::named(&state_dir(), &named).ok_or_else(|| not_found(&state_dir(), &format!(" {named}")))
 }
 
-/// There is no such run; `which` is empty, or says with a blank before it which one.
+/// Where this user may not look for runs.
+pub fn unreadable(state_dir: &Path) -> Option<Failure> {
+    let folder = state_dir.join("runs");
+    let error = std::fs::read_dir(&folder).err().filter(|error| error.kind() == ErrorKind::PermissionDenied)?;
+    let failure = Failure::refused("permission_denied", format!("The directory {} cannot be read.", folder.display()));
+    Some(failure.hint("Run the command as root.").cause(error.to_string()))
+}
+
+/// There is no such run, or this user may not look for it; `which` is empty, or says with a blank before it which one.
 pub fn not_found(state_dir: &Path, which: &str) -> Failure {
+    if let Some(failure) = unreadable(state_dir) {
+        return failure;
+    }
     let folder = state_dir.join("runs").display().to_string();
     Failure::not_found("file_not_found", format!("There is no run{which} in {folder}."))
         .hint(format!("The runs there are, if a script has run yet:\n  {}", shell_quoted(&["ls", &folder])))

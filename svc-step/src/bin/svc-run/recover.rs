@@ -45,9 +45,6 @@ impl Recovered {
 }
 
 /// Undoes what killed runs have left, and what others could not undo, the newest first. The caller holds the service's lock.
-///
-/// # Errors
-/// A journal cannot be written (1).
 pub fn all(state_dir: &Path, caller: &Caller, verbose: bool, recovered: &mut Recovered) -> Result<(), Failure> {
     for journal in journal::runs(state_dir) {
         external::remove_unredacted(&journal);
@@ -125,17 +122,17 @@ fn one(
         run_id: run.id.clone(),
         status: 1,
         started: Timestamp::now(),
-        code: "interrupted".to_owned(),
-        message: match nothing_left {
-            true => "The run has left no last document: it was killed, or its disk was full.".to_owned(),
-            false => "The run was killed, and a later call has undone what it had done.".to_owned(),
-        },
         undone: if nothing_left { Vec::new() } else { own_steps(&run) },
         ..Outcome::default()
     };
     let notes = run.state().notes.clone();
     let before = as_before(&report::document(Some(run.journal()), &notes, &outcome));
-    outcome.hint = Some(before.into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n"));
+    let hint = before.into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n");
+    let message = match nothing_left {
+        true => "The run has left no last document: it was killed, or its disk was full.",
+        false => "The run was killed, and a later call has undone what it had done.",
+    };
+    outcome.failure = Some(Failure::failed("interrupted", message).hint(hint));
     let document = report::document(Some(run.journal()), &notes, &outcome);
     let text = serde_json::to_vec(&document).unwrap_or_default();
     file::write_whole(&run.journal().document_path(), &text, 0o600, Existing::Replace)

@@ -11,9 +11,6 @@ pub const REMOVED: &str = "What it printed was removed: the arguments that are w
 
 /// Takes the words out of a file, in place: what still writes at its end continues, and the disk space that is kept for the
 /// file stays.
-///
-/// # Errors
-/// The file cannot be read or written.
 pub fn hide(path: &Path, words: &[Vec<u8>]) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut text = Vec::new();

@@ -11,7 +11,7 @@ use svc_step::journal::{self, Journal};
 use svc_step::steps;
 use svc_step::{Failure, Status};
 
-use super::query::state_dir;
+use super::query::{state_dir, unreadable};
 use super::run::Caller;
 use super::{console, hooks, recover, undo};
 
@@ -27,7 +27,7 @@ pub struct Found {
 /// Ends with 3 where the newest run of these scripts that passed its point of no return did not end well: a restore point of what that has
 /// left is none to go back to. A later run that was told to ignore it, and ended well, says that it was repaired by hand.
 pub fn unfinished(scripts: &[String]) -> ExitCode {
-    if let Some(failure) = super::status::unreadable(&state_dir()) {
+    if let Some(failure) = unreadable(&state_dir()) {
         return answer("refuse-unfinished", Err(failure));
     }
     let this = Journal::of(&state_dir(), &std::env::var("SVC_RUN_ID").unwrap_or_default());
@@ -37,9 +37,9 @@ pub fn unfinished(scripts: &[String]) -> ExitCode {
     let newest = journal::last_change(&others, |run| scripts.contains(&run.script()));
     let found = match newest {
         Some(run) if !run.is_ok() && !own.iter().any(Journal::ignores_unfinished) => {
-            let (script, id) = (run.script(), run.id().to_owned());
+            let id = run.id();
             Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
-                .hint(format!("How to resume it or to go back:\n  {script} --status {id}\nIf you have repaired it by hand, make a restore point of that, after which it counts as finished:\n  svc-backup --ignore-unfinished")))
+                .hint(format!("How to resume it or to go back:\n  svc-run status {id}\nIf you have repaired it by hand, make a restore point of that, after which it counts as finished:\n  svc-backup --ignore-unfinished")))
         }
         newest => Ok(Found { run: newest.map(|run| run.id().to_owned()), undone: Vec::new() }),
     };
@@ -70,8 +70,7 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
         )
         .hint(format!("Resume it:\n  svc-rollback --resume {}", rollback.id())));
     }
-    let run = rollback.notes().facts.get("previous").and_then(|previous| previous.get("run")?.as_str().map(str::to_owned));
-    match run {
+    match rollback.previous_run() {
         Some(run) => Ok(Found { run: Some(run), undone: Vec::new() }),
         None => Err(Failure::not_found("swap_not_found", format!("The rollback {} has left nothing in place.", rollback.id()))
             .hint("There is nothing to discard.")),

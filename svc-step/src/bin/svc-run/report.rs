@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use svc_step::Failure;
 
 pub use make::document;
 
@@ -175,14 +176,8 @@ pub struct Outcome {
     pub dry_run: bool,
     /// When this call began.
     pub started: Timestamp,
-    /// The step that ended the run.
-    pub failed_step: Option<String>,
-    /// The error's code; empty: that of the step.
-    pub code: String,
-    /// The error's sentence.
-    pub message: String,
-    /// The command or setting that helps.
-    pub hint: Option<String>,
+    /// Why it did not end well.
+    pub failure: Option<Failure>,
     /// The steps that left nothing, since an undo has taken back what they did.
     pub undone: Vec<String>,
     /// Whether what earlier runs have left was undone first, which has changed something.

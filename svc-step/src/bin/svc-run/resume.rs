@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use svc_step::Failure;
 use svc_step::journal::{self, Journal, Plan};
 
-use super::arguments::{Resumable, SuperviseArgs};
-use super::{command_line, query, status};
+use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
+
+use super::arguments::SuperviseArgs;
+use super::{command_line, query, status};
 
 /// A run that is to be resumed.
 pub struct Resumed {
@@ -32,16 +34,18 @@ pub struct Resumed {
 /// # Errors
 /// There is no such run (4), it is another script's (2), it ended well or has changed nothing (3), was rolled back or replaced (3).
 pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -> Result<Resumed, Failure> {
-    if args.resumable == Resumable::Never {
-        return Err(Failure::usage("not_resumable", format!("{script} has nothing to resume."))
-            .hint(format!("Run it again:\n  {script}")));
+    if !args.resumable {
+        let again = shell_quoted(&[command_line::program(&args.script)]);
+        return Err(
+            Failure::usage("not_resumable", format!("{script} has nothing to resume.")).hint(format!("Run it again:\n  {again}"))
+        );
     }
     let journal = find(script, asked, state_dir)?;
     let id = journal.id();
     let plan = journal.plan();
     if journal.script() != script {
         return Err(Failure::usage("not_resumable", format!("The run {id} is none of {script}."))
-            .hint(format!("{} --resume {id}", journal.script())));
+            .hint(format!("What to run next:\n  svc-run status {id}")));
     }
     if journal.is_ok() {
         return Err(Failure::refused("not_resumable", format!("The run {id} ended well: nothing is left to do."))
@@ -77,7 +81,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
         arguments,
         private_lost: had_private && private.is_empty(),
         private,
-        attached: plan.arguments.iter().any(|word| word == "--attached"),
+        attached: is_attached(&plan),
         settings: settings(&plan),
         journal,
     })
@@ -86,9 +90,8 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
 /// The named run, or the newest of the script that passed its point of no return and did not end well. A run that another one of the same
 /// script has made (a hop) is resumed by that one.
 fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure> {
-    let missing = |which: &str| query::not_found(state_dir, which);
     if !asked.is_empty() {
-        return journal::named(state_dir, asked).ok_or_else(|| missing(&format!(" {asked}")));
+        return journal::named(state_dir, asked).ok_or_else(|| query::not_found(state_dir, &format!(" {asked}")));
     }
     let of_script: Vec<Journal> = journal::runs(state_dir).into_iter().filter(|run| run.script() == script).collect();
     let newest = of_script
@@ -96,7 +99,7 @@ fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure>
         .find(|run| run.notes().commit.is_some())
         .filter(|run| !run.is_ok())
         .or_else(|| of_script.first())
-        .ok_or_else(|| missing(&format!(" of {script}")))?;
+        .ok_or_else(|| query::not_found(state_dir, &format!(" of {script}")))?;
     let outer = newest.plan().parent.and_then(|parent| of_script.iter().find(|run| run.id() == parent));
     Ok(outer.filter(|outer| !outer.is_ok()).unwrap_or(newest).clone())
 }
@@ -105,7 +108,11 @@ fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure>
 pub fn stays_attached(args: &SuperviseArgs, script: &str) -> bool {
     let asked = args.resume.as_ref();
     let run = asked.and_then(|asked| find(script, asked, &super::query::state_dir()).ok());
-    run.is_some_and(|run| run.plan().arguments.iter().any(|word| word == "--attached"))
+    run.is_some_and(|run| is_attached(&run.plan()))
+}
+
+fn is_attached(plan: &Plan) -> bool {
+    plan.arguments.iter().any(|word| word == "--attached")
 }
 
 /// What neither the environment nor the settings file says is as the run had it.

@@ -26,18 +26,15 @@ pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much later than its tools the run may notice a signal to the whole process group.
 const ECHO: Duration = Duration::from_millis(50);
 
-/// Why a run does not end well.
-#[derive(Debug, Clone, Default)]
+/// Why a run does not end well, and the step that it is of.
+#[derive(Debug, Clone)]
 pub struct Failed {
-    pub status: i32,
     pub step: Option<String>,
-    pub code: String,
-    pub message: String,
-    pub hint: Option<String>,
+    pub failure: Failure,
 }
 
 /// The caller's environment, which commands that are not ours get: without what the settings file and the scripts add.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Caller {
     pub environment: Vec<(OsString, OsString)>,
 }
@@ -75,6 +72,7 @@ impl Caller {
 }
 
 /// The run. It is shared by the threads that serve the script.
+#[derive(Default)]
 pub struct Run {
     pub script: String,
     pub id: String,
@@ -177,19 +175,10 @@ impl Run {
             id: journal.id().to_owned(),
             journal,
             state_dir,
-            dry_run: false,
-            verbose: false,
-            attached: false,
-            resumed: false,
-            rerun_installer: false,
-            private: Vec::new(),
-            private_lost: false,
             caller,
-            lock_fd: None,
             earlier: attempts.into_iter().map(|one| one.files).collect(),
-            expected: None,
             state: Mutex::new(state),
-            changed: Condvar::new(),
+            ..Self::default()
         }
     }
 
@@ -255,18 +244,13 @@ impl Run {
             ("SVC_RUN_ID".into(), self.id.clone().into()),
             ("SVC_SUPERVISOR".into(), std::process::id().to_string().into()),
         ];
-        if self.dry_run {
-            own.push(("SVC_DRY_RUN".into(), "1".into()));
-        }
-        if self.verbose {
-            own.push(("SVC_VERBOSE".into(), "1".into()));
-        }
-        if self.attached {
-            own.push(("SVC_ATTACHED".into(), "1".into()));
-        }
-        if self.resumed {
-            own.push(("SVC_RESUMED".into(), "1".into()));
-        }
+        let flags = [
+            ("SVC_DRY_RUN", self.dry_run),
+            ("SVC_VERBOSE", self.verbose),
+            ("SVC_ATTACHED", self.attached),
+            ("SVC_RESUMED", self.resumed),
+        ];
+        own.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name.into(), "1".into())));
         if let Some(fd) = self.lock_fd {
             own.push(("SVC_LOCK_FD".into(), fd.to_string().into()));
         }
@@ -324,9 +308,6 @@ impl Run {
     }
 
     /// Registers an undo; of one name there is one.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn register_undo(&self, undo: Undo) -> Result<(), Failure> {
         self.note(|state| {
             // A resumed script comes by its earlier undos again: before the point of no return, which is behind it, none holds any more.
@@ -347,9 +328,6 @@ impl Run {
 
     /// The script has come to the point of no return. What ends the run before the next step begins has changed nothing, so that step passes
     /// it; a resumed run has passed it.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
         self.state().pending_commit = Some((hint.to_owned(), Vec::new()));
         if self.committed().is_some() { self.pass_commit() } else { Ok(()) }
@@ -428,13 +406,7 @@ pub fn disk_space_hint(folder: &Path) -> String {
 
 impl From<&Failure> for Failed {
     fn from(failure: &Failure) -> Self {
-        Self {
-            status: i32::from(failure.exit_code()),
-            step: None,
-            code: failure.code.clone(),
-            message: failure.message.clone(),
-            hint: failure.hint.clone(),
-        }
+        Self { step: None, failure: failure.clone() }
     }
 }
 
@@ -449,8 +421,7 @@ mod tests {
     #[test]
     fn step_registered_after_termination_gets_sigterm() {
         let made = Made::new("svc-upgrade");
-        let caller = Caller { environment: Vec::new() };
-        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), caller);
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
         for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
             run.state().started.insert(step.to_owned(), None);
             run.terminate(told.as_ref().map(<[String; 1]>::as_slice));

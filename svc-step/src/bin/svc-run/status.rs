@@ -3,7 +3,6 @@
 mod runs;
 mod show;
 
-use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +11,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::Failure;
-use svc_step::document::{Document, Time};
+use svc_step::document::Time;
 use svc_step::journal::{self, Attempt, Journal};
 use svc_step::line_secrets::words_without_secrets;
 use svc_step::reporter::shell_quoted;
@@ -113,38 +112,19 @@ pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, F
     let runs = Runs::of(state_dir);
     let script = arguments.script.as_deref();
     let found = arguments.run.as_deref().map_or_else(|| runs.to_show(script), |run| journal::named(state_dir, run));
-    found.map(|run| runs.status(&run)).ok_or_else(|| not_found(state_dir, arguments))
-}
-
-/// Where this user may not look for runs.
-pub fn unreadable(state_dir: &Path) -> Option<Failure> {
-    let folder = state_dir.join("runs");
-    let error = fs::read_dir(&folder).err().filter(|error| error.kind() == std::io::ErrorKind::PermissionDenied)?;
-    let failure = Failure::refused("permission_denied", format!("The directory {} cannot be read.", folder.display()));
-    Some(failure.hint("Run the command as root.").cause(error.to_string()))
-}
-
-fn not_found(state_dir: &Path, arguments: &Arguments) -> Failure {
-    if let Some(failure) = unreadable(state_dir) {
-        return failure;
-    }
-    let run = match (&arguments.run, &arguments.script) {
-        (Some(run), _) => format!(" {run}"),
-        (None, Some(script)) => format!(" of {script}"),
-        (None, None) => String::new(),
-    };
-    query::not_found(state_dir, &run)
+    found.map(|run| runs.status(&run)).ok_or_else(|| {
+        let which = match (&arguments.run, script) {
+            (Some(run), _) => format!(" {run}"),
+            (None, Some(script)) => format!(" of {script}"),
+            (None, None) => String::new(),
+        };
+        query::not_found(state_dir, &which)
+    })
 }
 
 /// The rollback of an upgrade that has begun to change the service.
 pub fn rolled_back_by(state_dir: &Path, upgrade: &Journal) -> Option<Journal> {
     Runs::of(state_dir).rolled_back_by(upgrade)
-}
-
-/// The answer as a document, `svc-run.status/1`.
-pub fn document(started: Timestamp, result: StatusResult) -> Document<StatusResult> {
-    let envelope = Document::new("svc-run", "status", &result.run, started);
-    Document { result: Some(result), ..envelope }
 }
 
 /// What would be undone first, the last registered first.

@@ -37,9 +37,6 @@ const POLL: Duration = Duration::from_secs(1);
 const SCRIPTS: [&str; 5] = ["svc-backup", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
 /// Runs a step of the script, and checks it as its options say. The error ends the run.
-///
-/// # Errors
-/// The step failed.
 pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
     let failure = match perform(run, step) {
         Ok(()) => {
@@ -79,17 +76,17 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
 }
 
 fn failed(step: &str, failure: &Failure) -> Failed {
-    let mut failed = Failed::from(failure);
-    failed.step = Some(step.to_owned());
-    failed.message = format!("The step {step} failed: {}", failure.message);
-    failed
+    of_step(step, failure, "")
 }
 
 /// The same of a step that ends the run; after a deferred one, and after a check, the run has continued.
 fn ending(step: &str, failure: &Failure) -> Failed {
-    let mut failed = failed(step, failure);
-    failed.message = format!("The step {step} failed, and the run stopped there: {}", failure.message);
-    failed
+    of_step(step, failure, ", and the run stopped there")
+}
+
+fn of_step(step: &str, failure: &Failure, and_then: &str) -> Failed {
+    let message = format!("The step {step} failed{and_then}: {}", failure.message);
+    Failed { step: Some(step.to_owned()), failure: Failure { message, ..failure.clone() } }
 }
 
 fn check(run: &Run, name: &str, verdict: Verdict, message: String) {
@@ -105,9 +102,6 @@ fn checked(run: &Run, step: &Step) {
 }
 
 /// Runs a step, or passes over it.
-///
-/// # Errors
-/// Its document says why it failed, or it left none.
 pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     let options = &step.options;
     let reads = options.reads || options.preflight;
@@ -169,9 +163,6 @@ pub fn with_documents<T: Clone + AsRef<OsStr> + From<String>>(run: &Run, command
 
 /// A line of the plan of a dry run, which can be typed in any directory, where the documents are `<step>.json`. A check whose document it
 /// needs comes first of all.
-///
-/// # Errors
-/// As [`with_documents`].
 fn plan(run: &Run, step: &Step) -> Result<(), Failure> {
     let mut command = if step.options.external { step.command.clone() } else { with_documents(run, &step.command)? };
     for word in &mut command {
@@ -379,7 +370,10 @@ mod tests {
     #[test]
     fn failed_step_message_says_if_run_stopped() {
         let failure = Failure::failed("out_of_space", "The disk is full.");
-        assert_eq!(failed("hook-1", &failure).message, "The step hook-1 failed: The disk is full.");
-        assert_eq!(ending("dump", &failure).message, "The step dump failed, and the run stopped there: The disk is full.");
+        assert_eq!(failed("hook-1", &failure).failure.message, "The step hook-1 failed: The disk is full.");
+        assert_eq!(
+            ending("dump", &failure).failure.message,
+            "The step dump failed, and the run stopped there: The disk is full."
+        );
     }
 }

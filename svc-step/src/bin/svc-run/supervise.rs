@@ -269,11 +269,10 @@ fn verdict(run: &Run) -> Result<(), Failure> {
         None => Ok(()),
         Some(mut failed) => {
             if count > 1 {
-                failed.message = format!("{count} checks failed. {}", failed.message);
+                failed.failure.message = format!("{count} checks failed. {}", failed.failure.message);
             }
-            let failure = Failure::new(Status::of_failure(failed.status), &failed.code, failed.message.clone());
-            run.fail(failed);
-            Err(failure)
+            run.fail(failed.clone());
+            Err(failed.failure)
         }
     }
 }

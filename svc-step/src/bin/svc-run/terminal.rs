@@ -3,9 +3,9 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
@@ -75,7 +75,7 @@ pub fn leave(script: &str, command: &[OsString], of_file: &[String], stay: bool,
 }
 
 /// Whether the end of the login session ends whatever was started in it (`KillUserProcesses=yes`): a session of its own is no shelter
-/// then, nor is a multiplexer, but a scope of the system's is. It inherits the environment, so no secret is on a command line. Only
+/// then, nor is a multiplexer, but a scope of the system's is. It inherits the environment, so no secret of that is on a command line. Only
 /// root may make one.
 fn logind_kills() -> bool {
     let says = |program: &str, arguments: &[&str]| {
@@ -96,38 +96,24 @@ fn logind_kills() -> bool {
 /// The new process, and the directory of what it writes: `err` and `out`.
 fn start(script: &str, command: &[OsString], of_file: &[String], shelter: bool) -> io::Result<(Child, PathBuf)> {
     let [program, arguments @ ..] = command else { return Err(io::Error::other("there is no command")) };
-    let folder = private_folder(script)?;
-    let spawned = File::create(folder.join("out")).and_then(|out| {
-        let err = File::create(folder.join("err"))?;
-        let mut child = if shelter {
-            let mut scope = Command::new("systemd-run");
-            scope.args(["--scope", "--quiet", "--collect"]).arg(program);
-            scope
-        } else {
-            Command::new(program)
-        };
-        if io::stderr().is_terminal() {
-            child.env(WATCHED, "1");
-        }
-        // They are none of the caller's.
-        child.env(ADDED, of_file.join(" "));
-        child.args(arguments).env(FOLLOWED, &folder).stdin(Stdio::null()).stdout(out).stderr(err).spawn()
-    });
-    match spawned {
-        Ok(child) => Ok((child, folder)),
-        Err(error) => {
-            let _ = fs::remove_dir_all(&folder);
-            Err(error)
-        }
+    let private = fs::Permissions::from_mode(0o700);
+    let folder = tempfile::Builder::new().prefix(&format!("{script}.")).permissions(private).tempdir()?;
+    let (out, err) = (File::create(folder.path().join("out"))?, File::create(folder.path().join("err"))?);
+    let mut child = if shelter {
+        let mut scope = Command::new("systemd-run");
+        // Without a description the command line is one, and stands in the system's log.
+        scope.args(["--scope", "--quiet", "--collect", "--description", script]).arg(program);
+        scope
+    } else {
+        Command::new(program)
+    };
+    if io::stderr().is_terminal() {
+        child.env(WATCHED, "1");
     }
-}
-
-/// A directory that was not there, for this user alone.
-fn private_folder(script: &str) -> io::Result<PathBuf> {
-    let name = format!("{script}.{}.{:09}", std::process::id(), jiff::Timestamp::now().subsec_nanosecond());
-    let folder = env::temp_dir().join(name);
-    DirBuilder::new().mode(0o700).create(&folder)?;
-    Ok(folder)
+    // They are none of the caller's.
+    child.env(ADDED, of_file.join(" "));
+    let child = child.args(arguments).env(FOLLOWED, folder.path()).stdin(Stdio::null()).stdout(out).stderr(err).spawn()?;
+    Ok((child, folder.keep()))
 }
 
 fn follow(script: &str, mut child: Child, folder: &Path, json: bool) -> ExitCode {

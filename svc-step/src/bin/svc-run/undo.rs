@@ -79,12 +79,34 @@ pub struct RolledBack {
     pub run: String,
 }
 
-/// That, or the hint of a rollback that failed, for the last hint.
+/// That, or the hint of a rollback that failed, for the last hint: of this call, not of an earlier one of the same run.
 pub fn rolled_back(run: &Run) -> Option<Result<RolledBack, Option<String>>> {
-    let document: Document<serde_json::Value> = run.journal().attempt(steps::ROLLBACK)?.document?;
+    let attempt = run.journal().attempt(steps::ROLLBACK).filter(|one| !run.earlier.contains(&one.files))?;
+    let document: Document<serde_json::Value> = attempt.document?;
     Some(if document.ok {
         Ok(RolledBack { version: document.text("/version")?, run: document.run_id })
     } else {
         Err(document.error.and_then(|error| error.hint))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::Made;
+    use crate::run::Caller;
+
+    #[test]
+    fn rollback_of_earlier_call_is_not_told_again() {
+        let made = Made::new("svc-upgrade");
+        let error = json!({"code": "x", "message": "It failed.", "hint": "Look.", "retryable": false, "causes": []});
+        let failed = json!({"schema": "svc-rollback.run/1", "ok": false, "error": error});
+        made.step("07-rollback", "step", &failed);
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
+        assert!(rolled_back(&run).is_none());
+        made.step("07-rollback.2", "step", &failed);
+        assert!(matches!(rolled_back(&run), Some(Err(Some(hint))) if hint == "Look."));
+    }
 }

@@ -1,6 +1,7 @@
 //! The last document of a run, made of its journal, its notes and how it ended.
 
 use serde_json::{Map, Value};
+use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart, Warning};
 use svc_step::journal::{Attempt, Journal, Kind, Notes};
 use svc_step::steps;
@@ -31,12 +32,14 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     name_previous(&mut result, &attempts, !outcome.is_ok() && notes.commit.is_none());
     result.plan.clone_from(&outcome.plan);
     let own = notes.warnings.iter().cloned();
+    // What a person must read is not left out.
+    let counts = |one: &&Attempt| notes.review || !is_outdated(one, &attempts);
     Document {
         ok: outcome.is_ok(),
         changed: changed(&attempts, &result, outcome),
         dry_run: outcome.dry_run,
-        warnings: own.chain(attempts.iter().flat_map(warnings_of)).collect(),
-        error: (!outcome.is_ok()).then(|| error(&attempts, outcome, kept)),
+        warnings: own.chain(attempts.iter().filter(counts).flat_map(warnings_of)).collect(),
+        error: outcome.failure.as_ref().map(|failure| error(failure, kept)),
         result: Some(result),
         ..Document::new(&outcome.script, "run", &outcome.run_id, outcome.started)
     }
@@ -180,25 +183,18 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     }
 }
 
+/// Whether an attempt has changed nothing, and a later one of its step has seen how things are now.
+fn is_outdated(attempt: &Attempt, attempts: &[Attempt]) -> bool {
+    let is_later = |one: &Attempt| one.step == attempt.step && one.attempt > attempt.attempt && one.document.is_some();
+    attempt.document.as_ref().is_some_and(|document| document.changed == Some(false)) && attempts.iter().any(is_later)
+}
+
 fn warnings_of(attempt: &Attempt) -> impl Iterator<Item = Warning> {
     let warnings = attempt.document.iter().flat_map(|document| &document.warnings);
     warnings.map(|one| Warning { code: one.code.clone(), message: format!("{}: {}", attempt.step, one.message) })
 }
 
-fn error(attempts: &[Attempt], outcome: &Outcome, kept: Option<String>) -> ErrorPart {
-    let failed = outcome.failed_step.as_ref().and_then(|step| newest(attempts, step));
-    let cause = failed.and_then(|one| one.document.as_ref()?.error.as_ref());
-    let code = match cause {
-        _ if !outcome.code.is_empty() => outcome.code.clone(),
-        Some(cause) => cause.code.clone(),
-        None if failed.is_some() => "no_document".to_owned(),
-        None => "failed".to_owned(),
-    };
-    ErrorPart {
-        code,
-        message: kept.map_or_else(|| outcome.message.clone(), |kept| format!("{} {kept}", outcome.message)),
-        hint: outcome.hint.clone(),
-        retryable: cause.is_some_and(|cause| cause.retryable),
-        causes: cause.map(|cause| cause.causes.clone()).unwrap_or_default(),
-    }
+fn error(failure: &Failure, kept: Option<String>) -> ErrorPart {
+    let error = ErrorPart::from(failure);
+    ErrorPart { message: [error.message].into_iter().chain(kept).collect::<Vec<_>>().join(" "), ..error }
 }

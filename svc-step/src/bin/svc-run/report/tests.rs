@@ -1,6 +1,4 @@
-use serde_json::json;
-
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_step::document::{Document, Warning};
 use svc_step::journal::Notes;
 
@@ -132,28 +130,40 @@ fn each_hop_is_named_once_by_its_newest_document() {
 }
 
 #[test]
-fn failed_step_gives_run_error_unless_run_has_code() {
+fn failed_run_has_error_with_its_causes() {
     let made = Made::new("svc-upgrade");
-    let error = json!({"code": "out_of_space", "message": "No.", "hint": null, "retryable": true, "causes": ["why"]});
-    made.step("01-dump", "step", &json!({"ok": false, "error": error, "warnings": [{"code": "slow", "message": "It is slow."}]}));
-    made.started("02-stop", "step");
-    for (step, code, expected) in [
-        (Some("dump"), "", ("out_of_space", true, 1)),
-        (Some("dump"), "interrupted", ("interrupted", true, 1)),
-        (Some("stop"), "", ("no_document", false, 0)),
-        (None, "", ("failed", false, 0)),
-    ] {
-        let failed_step = step.map(ToOwned::to_owned);
-        let outcome =
-            Outcome { status: 1, failed_step, code: code.to_owned(), script: "svc-upgrade".to_owned(), ..Outcome::default() };
-        let document = ended(&made, &Notes::default(), &outcome);
-        let error = document.error.unwrap();
-        assert_eq!((error.code.as_str(), error.retryable, error.causes.len()), expected);
-        assert_eq!((document.schema.as_str(), document.ok), ("svc-upgrade.run/1", false));
-        assert_eq!(document.warnings, [Warning { code: "slow".to_owned(), message: "dump: It is slow.".to_owned() }]);
-    }
+    made.step("01-dump", "step", &json!({"ok": false, "warnings": [{"code": "slow", "message": "It is slow."}]}));
+    let removed = json!({"schema": "svc-point.remove/1", "result": {"message": "The dump is kept."}});
+    made.step("02-remove-incomplete-point", "step", &removed);
+    let failure = Failure::unavailable("server_busy", "No.").hint("Wait.").cause("why");
+    let outcome = Outcome { status: 5, failure: Some(failure), script: "svc-upgrade".to_owned(), ..Outcome::default() };
+    let document = ended(&made, &Notes::default(), &outcome);
+    let error =
+        json!({"code": "server_busy", "message": "No. The dump is kept.", "hint": "Wait.", "retryable": true, "causes": ["why"]});
+    assert_eq!(json!(document.error), error);
+    assert_eq!((document.schema.as_str(), document.ok), ("svc-upgrade.run/1", false));
+    assert_eq!(document.warnings, [Warning { code: "slow".to_owned(), message: "dump: It is slow.".to_owned() }]);
     let review = Outcome { status: 9, ..Outcome::default() };
     assert!(ended(&made, &Notes::default(), &review).error.is_none());
+}
+
+#[test]
+fn warning_of_earlier_attempt_that_changed_nothing_is_left_out() {
+    let made = Made::new("svc-setup-snapshots");
+    let warns = |step: &str, changed: bool| {
+        made.step(step, "step", &json!({"changed": changed, "warnings": [{"code": step, "message": "It is."}]}))
+    };
+    for (step, changed) in [("01-health", false), ("02-swap", true), ("03-stop", false)] {
+        warns(step, changed);
+    }
+    made.step("01-health.2", "check", &json!({}));
+    made.step("02-swap.2", "step", &json!({}));
+    made.started("03-stop.2", "step");
+    for (review, wanted) in [(false, &["02-swap", "03-stop"][..]), (true, &["01-health", "02-swap", "03-stop"])] {
+        let notes = Notes { review, ..Notes::default() };
+        let warnings = ended(&made, &notes, &Outcome::default()).warnings;
+        assert_eq!(warnings.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), wanted);
+    }
 }
 
 #[test]

@@ -62,9 +62,6 @@ impl Run {
     }
 
     /// Writes a file of the journal that is not there yet.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn write(&self, path: &Path, content: &[u8], synced: bool) -> Result<(), Failure> {
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).and_then(|mut file| {
             file.write_all(content)?;
@@ -123,9 +120,6 @@ impl Run {
     }
 
     /// Changes the notes, and keeps them where a resumed run finds them.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn note(&self, alter: impl FnOnce(&mut State)) -> Result<(), Failure> {
         let mut state = self.state();
         alter(&mut state);
@@ -145,17 +139,11 @@ impl Run {
     }
 
     /// A fact of the last document.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn fact(&self, key: &str, value: Value) -> Result<(), Failure> {
         self.note(|state| insert(&mut state.notes.facts, key, value))
     }
 
     /// A warning of the run's own; what was told before is not told twice.
-    ///
-    /// # Errors
-    /// As [`Run::note_started`].
     pub fn warn(&self, code: &str, message: String, review: bool) -> Result<(), Failure> {
         self.say(&format!("warning: {message}"));
         self.note(|state| state.notes.warn(code, message, review))

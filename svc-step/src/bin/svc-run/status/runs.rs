@@ -43,9 +43,11 @@ impl<'a> Runs<'a> {
         if !newest.is_ok() && !is_nothing {
             return Some(newest.clone());
         }
-        // A hop that ended well is only a part of a run, and hooks that were run alone finish no other run.
+        // A hop that ended well is only a part of a run, and hooks that were run alone finish no other run; one that was told that it is
+        // repaired closes those before.
+        let since = self.runs.iter().take_while(|run| !(run.ignores_unfinished() && run.is_ok()));
         let unfinished = self.unfinished_outer(newest).or_else(|| {
-            let before = self.runs.iter().filter(chosen).find(|run| is_committed(run))?;
+            let before = since.filter(chosen).find(|run| is_committed(run))?;
             (!is_committed(newest) && !before.is_ok()).then(|| before.clone())
         });
         unfinished.or_else(|| Some(newest.clone()))
@@ -142,9 +144,9 @@ impl<'a> Runs<'a> {
         if run.script() != "svc-upgrade" {
             return None;
         }
-        let point = restore_point(run).unwrap_or_else(|| run.id().to_owned());
+        let point = run.restore_point().unwrap_or_else(|| run.id().to_owned());
         let goes_back = |other: &&Journal| {
-            other.script() == "svc-rollback" && is_committed(other) && restore_point(other).as_ref() == Some(&point)
+            other.script() == "svc-rollback" && is_committed(other) && other.restore_point().as_ref() == Some(&point)
         };
         self.runs.iter().find(goes_back).cloned()
     }
@@ -183,13 +185,6 @@ fn has_outlived(run: &Journal) -> bool {
 /// Whether a run has passed its point of no return; of several hops, the first hop may have.
 fn is_committed(run: &Journal) -> bool {
     run.notes().commit.is_some() || run.has_begun(steps::FIRST_HOP)
-}
-
-/// The ID of the restore point that a run has made or restored, in whatever directory that was then.
-fn restore_point(run: &Journal) -> Option<String> {
-    let notes = run.notes();
-    let path = Path::new(notes.facts.get("restore_point")?.as_str()?);
-    path.file_name().map(|name| name.to_string_lossy().into_owned())
 }
 
 fn how_it_ended(document: Option<&Document<Value>>) -> String {

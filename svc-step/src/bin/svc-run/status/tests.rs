@@ -1,6 +1,6 @@
-use serde_json::json;
+use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_step::table::{ago, local};
 
 use super::*;
@@ -163,6 +163,13 @@ fn without_a_run_the_unfinished_one_is_shown() {
     assert_eq!(of(&first, None).run, "20261120t020003z-first");
     assert_eq!(of(&first, Some("svc-upgrade")).run, "20261120t020003z-first");
     assert_eq!(of(&first, Some("svc-backup")).run, "20261120t030000z-manual");
+    // A backup that was told that it is repaired closes it, and is what there is to show then.
+    let repaired = first.another("20261120t035959z-backup-manual", "svc-backup", None);
+    repaired.plan(&json!({"script": "svc-backup", "arguments": ["--ignore-unfinished"]}));
+    assert_eq!(of(&first, Some("svc-upgrade")).run, "20261120t020003z-first");
+    repaired.ended(&json!({}));
+    assert_eq!(of(&first, None).run, repaired.journal().id());
+    assert_eq!(of(&first, Some("svc-upgrade")).run, "20261120t030001z-hooks");
     let rollback = first.another("20261120t040000z-rollback", "svc-rollback", None);
     rollback.notes(&json!({"commit": "hint"}));
     rollback.ended(&json!({}));
@@ -232,8 +239,8 @@ fn status_table_has_line_for_each_attempt() {
     let begun: Timestamp = "2026-11-20T02:00:03Z".parse().unwrap();
     assert_eq!(lines[0], [format!("svc-upgrade 20261120t020003z-first, begun {} ({})", local(begun), ago(begun))]);
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-    assert_eq!([&lines[1][..2], &lines[1][3..]], [&["01", "dump"][..], &["out_of_space", "500 ms", "#"][..]]);
-    assert_eq!([&lines[2][..2], &lines[2][3..]], [&["01", "dump (2)"][..], &["ok", "15 s", &"#".repeat(30)][..]]);
+    assert_eq!([&lines[1][..2], &lines[1][3..]], [["01", "dump"], ["out_of_space", "500 ms"]]);
+    assert_eq!([&lines[2][..2], &lines[2][3..]], [["01", "dump (2)"], ["ok", "15 s"]]);
     assert_eq!(lines[3][3..], ["ended with 3"]);
     assert_eq!(lines[4][3..], ["outcome unknown"]);
 }
