@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Row};
-use svc_pgdump::pg::{self, MAINTENANCE, Server, Target, identify};
+use svc_pgdump::pg::{self, MAINTENANCE, Server, Target, escape_identifier, identify};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
@@ -18,7 +18,6 @@ use crate::args::AdminArgs;
 use crate::create::Creation;
 use crate::document::Named;
 use crate::names::drop_statement;
-use crate::preflight::no_template;
 
 /// How often signals and the time limit are polled while the server works.
 const POLL: Duration = Duration::from_millis(50);
@@ -324,6 +323,16 @@ pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, 
         let [prepared, subscriptions, slots] = [1, 2, 3].map(|column| row.get(column));
         Live { oid: row.get(0), prepared, subscriptions, slots, is_template: row.get(4), is_closed: row.get(5) }
     }))
+}
+
+/// No server drops a template.
+pub(crate) fn no_template(database: &str, live: &Live) -> Result<(), Failure> {
+    if !live.is_template {
+        return Ok(());
+    }
+    let message = format!("The database {database} is a template (IS_TEMPLATE), which cannot be dropped.");
+    let hint = format!("ALTER DATABASE {} IS_TEMPLATE false; then run the same command again.", escape_identifier(database));
+    Err(Failure::refused("server_refused", message).hint(hint))
 }
 
 /// The directory of a tablespace; empty for the server's own directory.

@@ -44,16 +44,6 @@ pub(crate) fn needs(admin: &mut Admin, dump: &Dump, owner: &str) -> Result<(), F
     if missing.is_empty() { Ok(()) } else { refused(message, hint.to_owned()) }
 }
 
-/// No server drops a template.
-pub(crate) fn no_template(database: &str, live: &Live) -> Result<(), Failure> {
-    if !live.is_template {
-        return Ok(());
-    }
-    let message = format!("The database {database} is a template (IS_TEMPLATE), which cannot be dropped.");
-    let hint = format!("ALTER DATABASE {} IS_TEMPLATE false; then run the same command again.", escape_identifier(database));
-    Err(Failure::refused("server_refused", message).hint(hint))
-}
-
 /// Nothing of the live database would be lost or would stop the swap.
 pub(crate) fn in_the_way(database: &str, live: &Live) -> Result<(), Failure> {
     let (what, names, hint) = if let Some(gid) = live.prepared.first() {

@@ -195,7 +195,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
 fn check_live(admin: &mut Admin, call: &Call, database: &str, aim: Aim) -> Result<Option<u32>, Failure> {
     let Some(live) = admin::live(&mut admin.client, database)? else { return Ok(None) };
     if matches!(aim, Aim::SwapAndDrop | Aim::Place) {
-        preflight::no_template(database, &live)?;
+        admin::no_template(database, &live)?;
     }
     match preflight::in_the_way(database, &live) {
         Err(found) if aim == Aim::Copy => {

@@ -11,7 +11,7 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::admin::{Admin, databases, live};
+use crate::admin::{Admin, databases, live, no_template};
 use crate::args::AdminArgs;
 use crate::document::{Named, Swapped};
 use crate::names::{copy_name, drop_statement};
@@ -121,7 +121,7 @@ pub(crate) fn perform(
         check_order(admin, call, &swapped, gone)?;
         preflight::in_the_way(&swapped.database, &live)?;
         if drop_old {
-            preflight::no_template(&swapped.database, &live)?;
+            no_template(&swapped.database, &live)?;
         }
         if live.is_closed {
             call.warn("not_restored", "The live database has ALLOW_CONNECTIONS false, and is open after the swap.");
