@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use postgres::types::{FromSqlOwned, ToSql};
 use postgres::{Client, Row};
-use svc_pgdump::pg::{self, MAINTENANCE, Server, Target, identify};
+use svc_pgdump::pg::{self, MAINTENANCE, Server, Target, escape_identifier, identify};
 use svc_step::from::OtherServer;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
@@ -135,6 +135,12 @@ impl Admin {
             Err(_) => {}
         }
         executed.map_err(|error| pg::of_query(&error, action))
+    }
+
+    /// Drops a database, but no template.
+    pub(crate) fn drop(&mut self, call: &Call, database: &str, action: &str) -> Result<(), Failure> {
+        live(&mut self.client, database)?.map_or(Ok(()), |live| no_template(database, &live))?;
+        self.alter(call, &drop_statement(database), action)
     }
 
     /// Closes a copy to all users, if its swap opens it, and ends all sessions in it but these `own` ones: no other client changes it
@@ -302,16 +308,31 @@ pub(crate) struct Live {
     pub(crate) prepared: Vec<String>,
     pub(crate) subscriptions: Vec<String>,
     pub(crate) slots: Vec<String>,
+    pub(crate) is_template: bool,
+    pub(crate) is_closed: bool,
 }
 
 const LIVE: &str = "SELECT CASE WHEN d.datconnlimit <> -2 THEN d.oid END, ARRAY(SELECT gid FROM pg_prepared_xacts WHERE database = d.datname ORDER BY gid), \
     ARRAY(SELECT subname::text FROM pg_subscription WHERE subdbid = d.oid ORDER BY 1), \
-    ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE database = d.datname ORDER BY 1) \
-    FROM pg_database d WHERE d.datname = $1";
+    ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE database = d.datname ORDER BY 1), \
+    d.datistemplate, NOT d.datallowconn FROM pg_database d WHERE d.datname = $1";
 
 pub(crate) fn live(client: &mut Client, database: &str) -> Result<Option<Live>, Failure> {
     let rows = query(client, "get the live database", LIVE, &[&database])?;
-    Ok(rows.first().map(|row| Live { oid: row.get(0), prepared: row.get(1), subscriptions: row.get(2), slots: row.get(3) }))
+    Ok(rows.first().map(|row| {
+        let [prepared, subscriptions, slots] = [1, 2, 3].map(|column| row.get(column));
+        Live { oid: row.get(0), prepared, subscriptions, slots, is_template: row.get(4), is_closed: row.get(5) }
+    }))
+}
+
+/// No server drops a template.
+pub(crate) fn no_template(database: &str, live: &Live) -> Result<(), Failure> {
+    if !live.is_template {
+        return Ok(());
+    }
+    let message = format!("The database {database} is a template (IS_TEMPLATE), which cannot be dropped.");
+    let hint = format!("ALTER DATABASE {} IS_TEMPLATE false; then run the same command again.", escape_identifier(database));
+    Err(Failure::refused("server_refused", message).hint(hint))
 }
 
 /// The directory of a tablespace; empty for the server's own directory.

@@ -167,12 +167,14 @@ impl Creation {
     fn rights(&self, properties: &Properties) -> Vec<Statement> {
         let Some(grants) = &properties.acl else { return Vec::new() };
         let name = escape_identifier(&self.name);
-        let mut statements = vec![Statement::plain(format!("REVOKE ALL PRIVILEGES ON DATABASE {name} FROM PUBLIC"))];
+        let is_owner = properties.owner == self.owner;
+        let owner = if is_owner { format!(", {}", escape_identifier(&self.owner)) } else { String::new() };
+        let mut statements = vec![Statement::plain(format!("REVOKE ALL PRIVILEGES ON DATABASE {name} FROM PUBLIC{owner}"))];
         for grant in grants {
             let grantee = match &grant.grantee {
                 None => "PUBLIC".to_owned(),
-                // The owner has all rights already.
-                Some(role) if *role == self.owner => continue,
+                // A new owner has all rights already.
+                Some(role) if *role == self.owner && !is_owner => continue,
                 Some(role) => escape_identifier(role),
             };
             let option = if grant.grantable { " WITH GRANT OPTION" } else { "" };
@@ -303,22 +305,14 @@ mod tests {
     }
 
     #[test]
-    fn previous_owner_keeps_create_right_under_new_owner() {
-        let creation = Creation { owner: "Reader".to_owned(), ..creation(150_018, Some(properties())) };
-        let sql = all(&creation);
-        assert!(sql.contains(&"GRANT CREATE ON DATABASE \"svc_db_staged_r\" TO \"svc\"".to_owned()), "{sql:?}");
-        assert!(!sql.iter().any(|sql| sql.starts_with("GRANT") && sql.contains("Reader")), "{sql:?}");
-        assert!(creation.roles().contains("svc"));
-    }
-
-    #[test]
     fn properties_are_applied_with_connection_limit_last() {
         let creation = creation(150_018, Some(properties()));
         let wanted = [
             "ALTER DATABASE \"svc_db_staged_r\" SET \"search_path\" TO '$user', 'odd \"s', 'public'",
             "ALTER ROLE \"gone\" IN DATABASE \"svc_db_staged_r\" SET \"app\".\"key\" TO 'hush'",
-            "REVOKE ALL PRIVILEGES ON DATABASE \"svc_db_staged_r\" FROM PUBLIC",
+            "REVOKE ALL PRIVILEGES ON DATABASE \"svc_db_staged_r\" FROM PUBLIC, \"svc\"",
             "GRANT TEMPORARY ON DATABASE \"svc_db_staged_r\" TO PUBLIC",
+            "GRANT CREATE ON DATABASE \"svc_db_staged_r\" TO \"svc\"",
             "GRANT CONNECT ON DATABASE \"svc_db_staged_r\" TO \"Reader\" WITH GRANT OPTION",
             "COMMENT ON DATABASE \"svc_db_staged_r\" IS 'it''s'",
             "ALTER DATABASE \"svc_db_staged_r\" CONNECTION LIMIT 17",
@@ -353,6 +347,6 @@ mod tests {
         let mut creation = creation(150_018, Some(properties()));
         assert!(creation.roles().iter().eq(["Reader", "gone", "svc"]));
         creation.without_roles(&["gone".to_owned(), "Reader".to_owned()]);
-        assert_eq!(all(&creation).len(), 5);
+        assert_eq!(all(&creation).len(), 6);
     }
 }

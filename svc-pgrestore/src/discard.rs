@@ -50,7 +50,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
         return Ok(discarded);
     }
     for one in drop {
-        let dropped = call.check().and_then(|()| admin.alter(call, &drop_statement(&one.name), &format!("drop {}", one.name)));
+        let dropped = call.check().and_then(|()| admin.drop(call, &one.name, &format!("drop {}", one.name)));
         dropped.map_err(|failure| Stopped::with(failure, discarded.clone()))?;
         discarded.dropped.push(one);
     }

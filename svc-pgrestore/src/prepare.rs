@@ -194,6 +194,9 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
 /// The OID of the live database, if there is one; nothing of it may be lost or stop the swap.
 fn check_live(admin: &mut Admin, call: &Call, database: &str, aim: Aim) -> Result<Option<u32>, Failure> {
     let Some(live) = admin::live(&mut admin.client, database)? else { return Ok(None) };
+    if matches!(aim, Aim::SwapAndDrop | Aim::Place) {
+        admin::no_template(database, &live)?;
+    }
     match preflight::in_the_way(database, &live) {
         Err(found) if aim == Aim::Copy => {
             call.warn(&found.code, format!("{} As long as that is so, the copy cannot be swapped in.", found.message));

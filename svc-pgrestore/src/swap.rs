@@ -11,7 +11,7 @@ use svc_step::run_id::RunId;
 use svc_step::swaps::GivenArgs;
 use svc_step::{Call, Failure, StepResult, Stopped, swaps};
 
-use crate::admin::{Admin, databases, live};
+use crate::admin::{Admin, databases, live, no_template};
 use crate::args::AdminArgs;
 use crate::document::{Named, Swapped};
 use crate::names::{copy_name, drop_statement};
@@ -113,12 +113,19 @@ pub(crate) fn perform(
     if let Some(previous) = &mut swap.previous {
         previous.oid = previous.oid.or(recorded_oid);
     }
-    let is_known = swap.previous.as_ref().is_some_and(|previous| previous.oid.is_some());
+    let gone = swap.previous.as_ref().and_then(|previous| previous.oid);
     let state = swap.state(&databases(&mut admin.client)?)?;
     let is_new = !state.is_done;
     let mut swapped = swap.planned(state, drop_old);
     if is_new && let Some(live) = live(&mut admin.client, &swapped.database)? {
+        check_order(admin, call, &swapped, gone)?;
         preflight::in_the_way(&swapped.database, &live)?;
+        if drop_old {
+            no_template(&swapped.database, &live)?;
+        }
+        if live.is_closed {
+            call.warn("not_restored", "The live database has ALLOW_CONNECTIONS false, and is open after the swap.");
+        }
     }
     if dry_run {
         return Ok(swapped);
@@ -131,7 +138,7 @@ pub(crate) fn perform(
         swapped.swapped = true;
     }
     if drop_old && let Some(previous) = swapped.previous.clone() {
-        let dropped = drop_previous(admin, call, &previous, is_new || is_known);
+        let dropped = drop_previous(admin, call, &previous, is_new || gone.is_some());
         dropped.map_err(|failure| Stopped::with(failure, swapped.clone()))?;
         swapped.previous_dropped = true;
     }
@@ -142,6 +149,19 @@ pub(crate) fn perform(
         call.warn("not_checked", format!("The swap is done, and could not be recorded for --run: {}", failure.message));
     }
     Ok(swapped)
+}
+
+/// Refuses (3) to go back before a later swap has, which replaced the one that is to go: each run would discard what is the other's.
+fn check_order(admin: &mut Admin, call: &Call, swap: &Swapped, gone: Option<u32>) -> Result<(), Failure> {
+    let live = swap.previous.as_ref().and_then(|previous| previous.oid);
+    let replaced = databases(&mut admin.client)?.into_iter().find(|one| swap.back && one.oid == gone && live != gone);
+    let Some(Named { name, .. }) = replaced else { return Ok(()) };
+    let mut records = swaps::all(call, &SCHEMAS).into_iter().filter_map(|received| Recorded::of(&received).ok()?.swapped);
+    let later = records.find(|one| !one.back && one.incoming.oid == live && one.database == swap.database);
+    let run = later.map_or("RUN".to_owned(), |later| later.run);
+    let message = format!("A later swap has replaced what this one made live, and named it {name}.");
+    Err(Failure::refused("not_swappable", message)
+        .hint(format!("Go back in the reverse order. That one first: {} --back", admin.command("swap", &run))))
 }
 
 /// The OID of what a swap that took place has replaced, by its record.
@@ -159,12 +179,12 @@ fn recorded(call: &Call, run: &str) -> Result<Option<Swapped>, Failure> {
 
 /// `is_known`: it is the one that was replaced, not another of its name.
 fn drop_previous(admin: &mut Admin, call: &Call, previous: &Named, is_known: bool) -> Result<(), Failure> {
-    let sql = drop_statement(&previous.name);
     if is_known && databases(&mut admin.client)?.contains(previous) {
-        return admin.alter(call, &sql, "drop the database that was replaced");
+        return admin.drop(call, &previous.name, "drop the database that was replaced");
     }
     let message = format!("It is unknown whether the database {} is the one that was replaced.", previous.name);
-    Err(Failure::refused("name_in_use", message).hint(format!("Check it; if it is not needed, {sql} drops it.")))
+    Err(Failure::refused("name_in_use", message)
+        .hint(format!("Check it; if it is not needed, {} drops it.", drop_statement(&previous.name))))
 }
 
 /// A failed swap names the command that resumes it.
@@ -305,14 +325,10 @@ mod tests {
         let state = swap().state(&[named("svc_db", 10), named("svc_db_staged_r", 20)]).unwrap();
         assert_eq!(state, SwapState { is_done: false, previous: Some(named(BEFORE, 10)) });
         let planned = swap().planned(state, true);
-        assert_eq!(
-            planned.statements(),
-            [
-                &format!("ALTER DATABASE \"svc_db\" RENAME TO \"{BEFORE}\""),
-                "ALTER DATABASE \"svc_db_staged_r\" RENAME TO \"svc_db\"",
-                "ALTER DATABASE \"svc_db\" ALLOW_CONNECTIONS true"
-            ]
-        );
+        let (first, rest) = planned.statements().split_first().map(|(first, rest)| (first.clone(), rest.join("; "))).unwrap();
+        assert_eq!(first, format!("ALTER DATABASE \"svc_db\" RENAME TO \"{BEFORE}\""));
+        let wanted = "ALTER DATABASE \"svc_db_staged_r\" RENAME TO \"svc_db\"; ALTER DATABASE \"svc_db\" ALLOW_CONNECTIONS true";
+        assert_eq!(rest, wanted);
         assert_eq!(planned.plan.len(), 6);
     }
 

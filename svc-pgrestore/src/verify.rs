@@ -208,11 +208,12 @@ impl Objects {
     }
 }
 
-/// A heading without the owner, if its object is compared.
+/// A heading without the owner, if its object is compared; and without quotes, which not every dump has around each name.
 fn compared(comment: &[u8]) -> Option<Box<[u8]>> {
-    let heading = comment.strip_prefix(HEADING)?;
+    let mut heading = comment.strip_prefix(HEADING)?.to_vec();
+    heading.retain(|byte| *byte != b'"');
     // A name may hold anything, so from the end.
-    let at = memchr::memmem::rfind(heading, b"; Owner: ")?;
+    let at = memchr::memmem::rfind(&heading, b"; Owner: ")?;
     let heading = heading.get(..at)?;
     let at = memchr::memmem::rfind(heading, b"; Type: ")?;
     let (name, rest) = heading.split_at_checked(at)?;

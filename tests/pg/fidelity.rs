@@ -82,6 +82,7 @@ fn icu_locale_odd_roles_and_privileges_are_restored() {
         "ALTER ROLE {odd} IN DATABASE {name} SET search_path TO {odd}, public; COMMENT ON DATABASE {name} IS E'\\\\.\\n''; --'"
     ));
     case.admin(&format!("ALTER DATABASE {name} SET app.key TO E'a\\\\b''c \u{fc}'"));
+    case.admin(&format!("SET ROLE {owner}; REVOKE TEMPORARY ON DATABASE {name} FROM {owner}"));
     case.sql(&format!("CREATE TABLE t (a text); INSERT INTO t VALUES ('\u{e4}'), ('az'); CREATE INDEX ON t (a); ALTER TABLE t OWNER TO {odd}; GRANT SELECT ON t TO {owner}"));
     comes_back(&case);
 }

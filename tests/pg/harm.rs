@@ -175,6 +175,25 @@ fn failed_or_differing_load_leaves_nothing_behind() {
 }
 
 #[test]
+fn function_without_search_path_is_named_with_its_remedy() {
+    let (case, _) = Case::filled("pgh_path");
+    case.sql("CREATE FUNCTION sums() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM items'; CREATE MATERIALIZED VIEW seen AS SELECT sums()");
+    case.sql(
+        "CREATE FUNCTION kinds(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT count(*) FROM items); END'",
+    );
+    let refused = |function: &str| {
+        let ran = case.tool().arg("stage").arg(case.dump()).run().fails(1, "server_refused").unchanged();
+        assert!(ran.hint().contains(&format!("ALTER FUNCTION {function} SET search_path")), "{ran}");
+        ran.error_has(&[&format!("in the function {function}")]);
+        case.sql(&format!("ALTER FUNCTION {function} SET search_path = public, pg_temp"));
+    };
+    refused("sums");
+    case.sql("CREATE INDEX by_kinds ON notes (kinds(item))");
+    refused("public.kinds");
+    case.tool().arg("stage").arg(case.dump()).run().ok().changed();
+}
+
+#[test]
 fn somebody_without_rights_is_refused_clearly() {
     let (case, dump) = Case::filled("pgh_nobody");
     let witness = Witness::of(&case);

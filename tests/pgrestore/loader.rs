@@ -58,10 +58,12 @@ fn every_kind_of_object_comes_back_the_same() {
 #[test]
 fn dump_with_inserts_clean_or_latin1_is_loaded() {
     let (case, dump) = Case::filled("pgl_others");
+    case.sql("COMMENT ON TABLE notes IS 'quoted or not'; COMMENT ON SCHEMA public IS 'ours'");
     let before = case.text();
     let ran = case.tool().args(["stage", "--dry-run", "--jobs", "3"]).arg(&dump).run().ok();
     assert_eq!(ran.result()["jobs_count"], 3);
-    for (round, options) in [&["--inserts"][..], &["--clean", "--if-exists"], &["--encoding=LATIN1"]].into_iter().enumerate() {
+    let all = [&["--inserts"][..], &["--clean", "--if-exists"], &["--encoding=LATIN1"], &["--quote-all-identifiers"]];
+    for (round, options) in all.into_iter().enumerate() {
         let run = format!("20300101t000000z-others-{round}");
         assert_eq!(staged(&case, &case.dump_by(options), &["--run-id", &run]), before, "{options:?}");
     }

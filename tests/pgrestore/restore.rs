@@ -250,6 +250,68 @@ fn swap_back_and_forward_by_document_or_run() {
 }
 
 #[test]
+fn swaps_go_back_in_reverse_order_only() {
+    let (case, dump) = Case::filled("pgr_order");
+    let before = case.oid(&case.database);
+    let [first, second] = ["first", "second"].map(|name| format!("20300101t000000z-{name}"));
+    let step = |step: &[&str], run: &str| case.tool().args(step).args(["--run", run]).run();
+    for run in [&first, &second] {
+        case.tool().args(["--run-id", run]).arg(&dump).run().ok().changed();
+    }
+    let ran = step(&["swap", "--back"], &first).refused("not_swappable");
+    assert!(ran.hint().contains(&format!("svc-pgrestore swap --run {second} --back")), "{ran}");
+    step(&["swap", "--back", "--dry-run"], &first).refused("not_swappable");
+    step(&["swap", "--back"], &second).ok().changed();
+    step(&["swap", "--back"], &first).ok().changed();
+    assert_eq!(case.oid(&case.database), before);
+    // Where what the first has made live is dropped, no name is crossed.
+    step(&["swap"], &first).ok().unchanged();
+    from(&case, &["swap"], &case.keep("back.json", &step(&["swap", "--back"], &first).ok().unchanged())).ok().changed();
+    case.tool().arg("--in-place").arg(&dump).run().ok().changed();
+    step(&["swap", "--back"], &first).ok().changed();
+    assert_eq!(case.oid(&case.database), before);
+    for run in [&second, &first] {
+        step(&["discard"], run).ok().changed();
+    }
+    assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
+}
+
+#[test]
+fn template_is_refused_where_it_would_be_dropped() {
+    let (case, dump) = Case::filled("pgr_template");
+    let set = |name: &str, what: &str| case.admin(&format!("ALTER DATABASE {} {what}", identifier(name)));
+    let refused = |ran: Ran, name: &str| {
+        let ran = ran.refused("server_refused");
+        assert!(ran.hint().contains(&format!("ALTER DATABASE {} IS_TEMPLATE false", identifier(name))), "{ran}");
+    };
+    set(&case.database, "IS_TEMPLATE true");
+    let witness = Witness::of(&case);
+    for how in ["--drop-old", "--in-place"] {
+        refused(case.tool().arg(how).arg(&dump).run(), &case.database);
+    }
+    witness.assert_unchanged("after restores that would drop a template");
+    let ran = stage(&case, &dump);
+    let step = |step: &[&str]| case.tool().args(step).args(["--run", ran.id()]).run();
+    refused(step(&["swap", "--drop-old"]), &case.database);
+    let swapped = step(&["swap"]).ok().changed();
+    let previous = name_of(&swapped.result()["previous"]);
+    refused(step(&["discard"]), previous);
+    refused(step(&["swap", "--drop-old"]), previous);
+    set(previous, "IS_TEMPLATE false");
+    step(&["discard"]).ok().changed();
+    assert_eq!(case.copies(), "");
+}
+
+#[test]
+fn swap_warns_of_a_live_database_that_was_closed() {
+    let (case, _) = Case::filled("pgr_noconn");
+    let document = case.backup();
+    case.admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", case.database));
+    from(&case, &[], &document).ok().changed().warns_of("not_restored", "ALLOW_CONNECTIONS false");
+    assert_eq!(notes(&case), "200");
+}
+
+#[test]
 fn failed_swap_document_is_reversed_only_with_back() {
     let (case, dump) = Case::filled("pgr_notok");
     case.sql("DELETE FROM notes");
@@ -505,13 +567,13 @@ fn in_place_restore_that_cannot_drop_saves_no_properties() {
     let first = place().run().fails(1, "server_refused").changed().warns("run_recovered");
     assert_eq!(first.result()["in_place"], true, "{first}");
     fs::remove_file(case.path("backup.sql.properties.json")).unwrap();
-    // The server does not drop a template.
+    // No server drops a template.
     let template = |is: bool| case.admin(&format!("ALTER DATABASE {} IS_TEMPLATE {is}", case.database));
     template(true);
     let second = place().run();
     template(false);
-    second.fails(1, "server_refused").unchanged();
-    // Nor that of another role for an administrator who is no superuser.
+    second.refused("server_refused");
+    // Nor one of another role for an administrator who is no superuser.
     let maker = case.role("maker", "CREATEDB");
     case.by(&maker, place().args(["--owner", &maker])).run().refused("permission_denied");
     assert!(!case.path("backup.sql.saved.properties.json").exists() && case.copies().is_empty());
@@ -628,8 +690,9 @@ fn previous_owner_keeps_connect_right_under_new_owner() {
     case.backup();
     let stage = |more: &[&str]| case.tool().arg("stage").args(more).arg(case.path("backup.sql")).run().ok();
     let ran = stage(&["--owner", &other]).warns("not_restored");
-    let connects =
-        format!("SELECT has_database_privilege({}, {}, 'CONNECT')", literal(&case.owner), ran.result()["staged"]["oid"]);
-    assert_eq!(case.admin(&connects), "t");
+    let connects = |right: &str| {
+        format!("SELECT has_database_privilege({}, {}, '{right}')", literal(&case.owner), ran.result()["staged"]["oid"])
+    };
+    assert_eq!(["CONNECT", "CREATE"].map(|right| case.admin(&connects(right))), ["t"; 2]);
     assert!(!stage(&["--dry-run"]).text().contains("The owner was"));
 }

@@ -1,8 +1,8 @@
 //! What the server says, without what stands in rows: documents go into logs and mails, and rows hold addresses and hashes. Which
 //! table, row, column and constraint it is may be told; who may read the dump finds the rest there.
 //!
-//! The fields of an answer decide (SQLSTATE first), never its words: they come in the language of the server. `DETAIL`, `CONTEXT` and
-//! the query never pass.
+//! The fields of an answer decide (SQLSTATE first), never its words: they come in the language of the server. `DETAIL`, `CONTEXT`
+//! (but the name of a function) and the query never pass.
 
 use postgres::error::DbError;
 
@@ -103,6 +103,16 @@ impl ServerMessage {
         [about, hint, self.row().map(|(row, _)| row)].into_iter().flatten().collect()
     }
 
+    /// The function in which it happened, by the context's first line: `SQL function "f" …`, `PL/pgSQL function f(integer) …`.
+    pub fn function(&self) -> Option<&str> {
+        let line = self.context.lines().next()?;
+        let name = match line.strip_prefix("SQL") {
+            Some(rest) => rest.split(['"', '\u{bb}', '\u{ab}']).nth(1)?,
+            None => line.strip_prefix("PL/pgSQL")?.split_once('(')?.0.rsplit(' ').next()?,
+        };
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte)).then_some(name)
+    }
+
     /// The row of a COPY that it is about (`COPY items, line 5, column id: "x"`, in whatever language; the value follows the colon), and
     /// its line in the block; the first one is 1.
     pub fn row(&self) -> Option<(String, u64)> {
@@ -165,8 +175,8 @@ mod tests {
 
     #[test]
     fn places_are_told_without_the_values_behind_them() {
-        let row =
-            |context: &str| ServerMessage { context: context.to_owned(), ..ServerMessage::default() }.row().map(|(row, _)| row);
+        let within = |context: &str| ServerMessage { context: context.to_owned(), ..ServerMessage::default() };
+        let row = |context: &str| within(context).row().map(|(row, _)| row);
         let told = |text: &str| Some(text.to_owned());
         assert_eq!(row("COPY users, line 5, column id: \"a\nPL/hash\""), told("COPY users, line 5, column id"));
         assert_eq!(row("COPY users, Zeile 5, Spalte id: \u{bb}x\u{ab}"), told("COPY users, line 5, column id"));
@@ -177,6 +187,9 @@ mod tests {
         );
         assert_eq!(row("COPY a, line 3, line 5, column id: \"x\""), None);
         assert_eq!(row("SQL statement \"INSERT INTO users VALUES ('x')\""), None);
+        assert_eq!(within("SQL-Funktion \u{bb}f\u{ab} Anweisung 1\nCOPY t").function(), Some("f"));
+        assert_eq!(within("PL/pgSQL function s.f(integer) line 3 at RETURN").function(), Some("s.f"));
+        assert_eq!(within("SQL statement \"SELECT f(x)\"\nSQL function \"hunter2\" statement 1").function(), None);
         let key = ServerMessage { table: told("t"), constraint: told("i"), hint: told("hunter2"), ..said("23505", "x") };
         assert_eq!(key.more(), ["table t, constraint i"]);
         let missing = ServerMessage { hint: told("Perhaps you meant a."), ..said("42703", "x") };

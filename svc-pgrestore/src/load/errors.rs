@@ -9,6 +9,8 @@ use svc_step::Failure;
 
 /// The server's disk is full.
 const DISK_FULL: &str = "53100";
+/// There is no such table, function, or type.
+const NOT_FOUND: [&str; 3] = ["42P01", "42883", "42704"];
 
 pub(super) fn unreadable(error: &std::io::Error) -> Failure {
     Failure::fault("The dump cannot be read to its end and sent to the server.")
@@ -26,7 +28,12 @@ fn of_message(line: u64, said: &ServerMessage, severity: &str) -> Failure {
     };
     failure.causes.push(format!("{severity} ({})", said.code));
     failure.causes.extend(said.more());
-    failure
+    match said.function().filter(|_| NOT_FOUND.contains(&said.code.as_str())) {
+        Some(function) => failure.cause(format!("in the function {function}")).hint(format!(
+            "A dump is loaded with an empty search_path, and {function} names something without its schema. In the live database: ALTER FUNCTION {function} SET search_path = public, pg_temp (the schemas that it needs); then take a new dump."
+        )),
+        None => failure,
+    }
 }
 
 /// The server says no to what stands in that line of the dump.
