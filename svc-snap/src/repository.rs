@@ -12,8 +12,7 @@ pub(crate) const SHOWN_COMPLETELY: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 /// A repository, and the server that has it.
 #[derive(Debug, Clone, Args)]
 pub struct RepositoryArg {
-    // Before the name: what is read is not there for what is read after it.
-    #[command(flatten)]
+    #[command(flatten)] // Before the name: what clap has read is not there for what it reads after it.
     connection: Connection,
     #[arg(long, value_name = "NAME", env = "SVC_REPOSITORY", default_value = "my_backup", value_parser = repository_name)]
     pub repository: String,

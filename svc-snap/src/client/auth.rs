@@ -58,7 +58,6 @@ pub(super) struct Settings {
 }
 
 impl Connection {
-    /// Whether the command line itself has it, also an option of the step that is not of the connection.
     pub(crate) fn is_given(&self, id: &str) -> bool {
         self.given.iter().any(|given| given == id)
     }

@@ -314,11 +314,8 @@ impl Source {
 
     /// Gets the snapshot; of a document, its repository may be registered under another name by now.
     pub(crate) fn find(&self, server: &Server) -> Result<Option<Snapshot>, Failure> {
-        snapshot::find(server, &self.repository, &self.name).map_err(|failure| match failure.code.as_str() {
-            "repository_not_found" if self.document.is_some() => failure.hint(format!(
-                "svc-snap register --repository {} --location DIR registers it; or pass --other-server --repository NAME with the name that its directory is registered under now.",
-                self.repository
-            )),
+        snapshot::find(server, &self.repository, &self.name).map_err(|failure| match (failure.code.as_str(), &self.document) {
+            ("repository_not_found", Some(_)) => failure.hint("svc-snap register registers it again; if its directory has another name now, pass --other-server --repository NAME with that one."),
             _ => failure,
         })
     }
