@@ -12,15 +12,25 @@ pub(crate) const SHOWN_COMPLETELY: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
 /// A repository, and the server that has it.
 #[derive(Debug, Clone, Args)]
 pub struct RepositoryArg {
+    #[command(flatten)] // Before the name: what clap has read is not there for what it reads after it.
+    connection: Connection,
     #[arg(long, value_name = "NAME", env = "SVC_REPOSITORY", default_value = "my_backup", value_parser = repository_name)]
     pub repository: String,
-    #[command(flatten)]
-    connection: Connection,
 }
 
 impl RepositoryArg {
     pub(crate) fn connect(&self, call: &Call) -> Result<Server, Failure> {
         Server::connect(&self.connection, call)
+    }
+
+    /// Refuses a name on the command line that is not a document's (2). A setting may name another one: scripts have it for every step.
+    pub(crate) fn check_given(&self, of_document: &str) -> Result<(), Failure> {
+        if self.repository == of_document || !self.connection.is_given("repository") {
+            return Ok(());
+        }
+        let message = format!("The document is of the repository {of_document}, and --repository names {}.", self.repository);
+        let hint = "Leave --repository out; or pass --other-server too if the directory is registered under that name now.";
+        Err(Failure::usage("options_invalid", message).hint(hint))
     }
 }
 

@@ -165,11 +165,6 @@ pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Opti
     }
 }
 
-/// The same where it must be there (4).
-pub(crate) fn get(server: &Server, repository: &str, name: &str) -> Result<Snapshot, Failure> {
-    find(server, repository, name)?.ok_or_else(|| not_found(repository, name))
-}
-
 pub(crate) fn not_found(repository: &str, name: &str) -> Failure {
     Failure::not_found("snapshot_not_found", format!("The repository {repository} has no snapshot {name}."))
         .hint(format!("svc-snap list --repository {repository} shows which there are."))

@@ -161,7 +161,8 @@ fn moves(old: &Site, new: &Site) {
     assert_eq!(snapshots.result()["snapshots"][0]["version"], new.search.version.as_str(), "{snapshots}");
 
     let from = dir.path().join("snapshot.json").display().to_string();
-    new.tool(&["restore", "--from", &from, "--repository", "old"]).refused("other_server");
+    new.tool(&["restore", "--from", &from, "--repository", "old"]).fails(2, "options_invalid").error_has(&["--other-server"]);
+    new.tool(&["restore", "--from", &from]).refused("other_server");
     let name = restored["result"]["snapshot"].as_str().unwrap();
     // Without the document: restored, and a warning names what was not verified.
     let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("not_checked");

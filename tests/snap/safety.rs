@@ -299,3 +299,27 @@ fn same_run_id_for_different_restore_is_refused() {
     restore(&b).refused("name_in_use").unchanged();
     restore(&format!("{a},{b}")).refused("name_in_use").unchanged();
 }
+
+/// By every step that continues from one. (A script's settings may name another repository.)
+#[test]
+fn repository_on_command_line_that_contradicts_document_is_refused() {
+    let (sandbox, _, created) = Sandbox::saved("beside");
+    let (two, one) = (sandbox.name("two"), sandbox.prefix.clone());
+    for step in ["show", "wait", "stage", "restore", "delete"] {
+        let refused = sandbox.from(&[step, "--repository", &two], &created).fails(2, "options_invalid").unchanged();
+        refused.error_has(&[&one, &two, "--other-server"]);
+    }
+    sandbox.from(&["show", "--repository", &one], &created).ok();
+    sandbox.resuming(&["show"], &created).env("SVC_REPOSITORY", &two).run().ok();
+
+    // Its directory under another name.
+    let definition = sandbox.ask("GET", &format!("/_snapshot/{one}"), None)[&one].clone();
+    sandbox.ask("DELETE", &format!("/_snapshot/{one}"), None);
+    sandbox.ask("PUT", &format!("/_snapshot/{two}"), Some(definition));
+    for step in ["show", "wait", "stage", "restore", "delete"] {
+        let lost = sandbox.from(&[step], &created).fails(4, "repository_not_found").unchanged();
+        assert!(lost.hint().contains("--other-server --repository NAME"), "{lost}");
+    }
+    sandbox.from(&["delete", "--other-server", "--repository", &two], &created).ok().changed();
+    sandbox.ask("DELETE", &format!("/_snapshot/{two}"), None);
+}

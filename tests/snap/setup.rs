@@ -341,3 +341,39 @@ fn refused_verification_leaves_repository_unknown() {
         assert_eq!((&repository["verified"], &repository["readable"]), (&Value::Null, &Value::Null), "{health}");
     }
 }
+
+#[test]
+fn directory_of_another_repository_is_registered_only_for_reading() {
+    let sandbox = Sandbox::new("twice");
+    sandbox.simple("docs", 3);
+    sandbox.create("first");
+    let (third, location) = (sandbox.name("third"), format!("{}/", sandbox.location().display()));
+    let register = ["register", "--repository", &third, "--location", &location];
+    for more in [None, Some("--replace"), Some("--dry-run")] {
+        let refused = sandbox.tool(&register).args(more).run().refused("repository_shared").unchanged();
+        refused.error_has(&[&sandbox.prefix, "--readonly"]);
+    }
+    sandbox.tool(&register).arg("--readonly").run().ok().changed();
+    sandbox.run(&["register", "--location", sandbox.location().to_str().unwrap(), "--replace"]).ok();
+}
+
+/// The server lets nobody use it any more until it is registered again.
+#[test]
+fn repository_whose_directory_another_one_has_written_to_is_shared() {
+    let sandbox = Sandbox::new("disabled");
+    sandbox.simple("docs", 3);
+    sandbox.create("first");
+    let third = sandbox.name("third");
+    let path = format!("/_snapshot/{third}");
+    sandbox.ask("PUT", &path, Some(json!({"type": "fs", "settings": {"location": sandbox.location()}})));
+    sandbox.run(&["create", "second", "--repository", &third]).ok();
+    let disabled = |args: &[&str]| sandbox.run(args).fails(7, "repository_shared").error_has(&["register", "--replace"]);
+    disabled(&["create", "later"]);
+    disabled(&["list"]);
+    disabled(&["show", "first"]);
+    disabled(&["delete", "first"]);
+    sandbox.ask("DELETE", &path, None);
+    sandbox.run(&["register", "--location", sandbox.location().to_str().unwrap(), "--replace"]).ok().changed();
+    sandbox.run(&["create", "later"]).ok();
+    assert_eq!(sandbox.snapshots().len(), 3);
+}

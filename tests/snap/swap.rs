@@ -324,3 +324,23 @@ fn ism_policy_is_attached_again_or_warned_about() {
     // A server that has lost the plugin.
     restore().run().review("not_restored");
 }
+
+/// Elasticsearch 9 says of an index blocked by that request that it has verified it (`index.verified_read_only`).
+#[test]
+fn verified_write_block_is_restored() {
+    let sandbox = Sandbox::new("verified");
+    let docs = sandbox.simple("docs", 10);
+    sandbox.ask("PUT", &format!("/{docs}/_block/write"), None);
+    let before = sandbox.settings(&docs);
+    let created = sandbox.create("s1");
+    sandbox.block(&docs, "write", false);
+    let restored = sandbox.from(&["restore"], &created).ok().changed();
+    assert_eq!(sandbox.settings(&docs), before);
+    let again = sandbox.from(&["swap"], &restored).ok();
+    sandbox.from(&["swap"], &again).ok();
+    assert_eq!(sandbox.settings(&docs), before);
+    // Where it is not live any more, too.
+    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.from(&["restore"], &created).ok().changed();
+    assert_eq!(sandbox.settings(&docs), before);
+}

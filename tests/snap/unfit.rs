@@ -350,11 +350,17 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
     let location = sandbox.location().display().to_string();
 
     // A disk that is full, or an operator, makes a cluster read-only.
-    set(&sandbox, "cluster.blocks.read_only", json!(true));
-    let blocked = [sandbox.from(&["stage"], &created), sandbox.run(&["register", "--location", &location, "--readonly"])];
-    set(&sandbox, "cluster.blocks.read_only", Value::Null);
-    for ran in blocked {
-        ran.refused("index_blocked");
+    for block in ["cluster.blocks.read_only", "cluster.blocks.read_only_allow_delete"] {
+        set(&sandbox, block, json!(true));
+        let blocked = [sandbox.from(&["stage"], &created), sandbox.run(&["register", "--location", &location, "--readonly"])];
+        set(&sandbox, block, Value::Null);
+        for ran in blocked {
+            let refused = ran.refused("index_blocked");
+            assert!(
+                refused.hint().contains(&format!("PUT /_cluster/settings {{\"persistent\": {{\"{block}\": null}}}}")),
+                "{refused}"
+            );
+        }
     }
 
     // The replicas that come along nobody counts but the server.

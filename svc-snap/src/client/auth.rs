@@ -58,7 +58,7 @@ pub(super) struct Settings {
 }
 
 impl Connection {
-    fn is_given(&self, id: &str) -> bool {
+    pub(crate) fn is_given(&self, id: &str) -> bool {
         self.given.iter().any(|given| given == id)
     }
 

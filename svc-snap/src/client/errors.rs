@@ -78,6 +78,12 @@ const RULES: &[Rule] = &[
         "Register another directory for this server, or this one with --readonly, and restore what is in it into the server that wrote it.")
         .on(&["repository_exception"],
             &["unknown field [uuid]", "illegal version format", "requires Elasticsearch version", "requires OpenSearch version"]),
+    // Its words "Could not read repository data" are those of a damaged one, too.
+    Rule::new(Status::Invalid, "repository_shared",
+        "Something else than this repository has written to its directory, and the server does not use it any more.",
+        "Let only one repository of one cluster write to it: register it elsewhere with --readonly (another one of this cluster: DELETE /_snapshot/NAME leaves its snapshots), then here with svc-snap register --location DIR --replace.")
+        .on(&["repository_exception", "snapshot_exception"],
+            &["concurrent modification", "do not match its expected state", "not to match its expected state"]),
     // A name that is simply not known is missing without a file that is.
     Rule::new(Status::Invalid, "repository_damaged",
         "The repository is damaged: files that belong to it are missing or incomplete.",
@@ -104,11 +110,6 @@ const RULES: &[Rule] = &[
     Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that directory (path.repo).",
         "svc-snap configure --location DIR adds a directory to path.repo, then restart the server; other types than fs may need a plugin on every node.")
         .on(&["repository_exception"], &["path.repo", "repository type"]),
-    Rule::new(Status::Invalid, "repository_shared",
-        "Something else than this server has written to the repository's directory.",
-        "Two clusters must never write to one directory: register it in the other one with --readonly, then register it here again.")
-        .on(&["repository_exception", "snapshot_exception"],
-            &["concurrent modification", "do not match its expected state", "not to match its expected state"]),
     Rule::new(Status::Invalid, "indices_red",
         "An index that was asked for has unassigned primary shards, so no complete snapshot can be taken.",
         "GET /_cluster/allocation/explain says why; fix the index, or leave it out with --indices.")
@@ -124,6 +125,13 @@ const RULES: &[Rule] = &[
         "The cluster would have more shards than it may (cluster.max_shards_per_node).",
         "Remove indices that are not needed, or raise cluster.max_shards_per_node.")
         .on(&["validation_exception", "illegal_argument_exception"], &["shards open"]),
+    // OpenSearch takes such a request only if it has no other setting.
+    Rule::new(Status::Refused, "index_blocked", "The cluster is read-only.",
+        "PUT /_cluster/settings {\"persistent\": {\"cluster.blocks.read_only\": null}} removes the block; \"transient\" if GET /_cluster/settings shows it there.")
+        .on(&["cluster_block_exception"], &["cluster read-only (api)"]),
+    Rule::new(Status::Refused, "index_blocked", "The cluster is read-only, but for deletions.",
+        "PUT /_cluster/settings {\"persistent\": {\"cluster.blocks.read_only_allow_delete\": null}} removes the block; \"transient\" if GET /_cluster/settings shows it there.")
+        .on(&["cluster_block_exception"], &["cluster read-only / allow delete (api)"]),
     Rule::new(Status::Refused, "index_blocked", "The index or the cluster does not take changes at present.",
         "The cause names the block. One of an index is removed by PUT /INDEX/_settings {\"index.blocks.BLOCK\": null}; one that a full disk has set goes when there is disk space again.")
         .on(&["cluster_block_exception"], &["FORBIDDEN", "TOO_MANY_REQUESTS"]),

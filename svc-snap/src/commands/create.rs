@@ -315,7 +315,9 @@ impl Taking<'_> {
         let why = match self.follow().until_finished() {
             Ok(found) if found.is_of(self.call) => return Ok(found),
             Ok(_) => in_use(repository, name),
-            Err(why) if why.signal.is_some() || why.status == Status::Timeout => return Err(why),
+            Err(why) if why.signal.is_some() || why.status == Status::Timeout || why.code == "repository_shared" => {
+                return Err(why);
+            }
             Err(why) => why,
         };
         let failure = if ["snapshot_not_found", "name_in_use"].contains(&why.code.as_str()) {

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let Source { repository, name, .. } = &source;
     let server = args.source.connect(call, &source)?;
     let _lock = repository::lock(call, &server, repository, args.dry.dry_run)?;
-    let (is_there, found) = match snapshot::find(&server, repository, name) {
+    let (is_there, found) = match source.find(&server) {
         // The server deletes one whose own file is lost, too.
         Err(why) if why.code == "repository_damaged" && source.document.is_none() => {
             call.warn("not_checked", format!("The snapshot {name} could not be read: {why}"));

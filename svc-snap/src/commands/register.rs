@@ -10,7 +10,7 @@ use svc_step::line_secrets::json_without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Secret, Status, StepResult, Stopped};
 
-use crate::client::{Server, path, text};
+use crate::client::{Server, members, path, text};
 use crate::index::refuse_any;
 use crate::repository::RepositoryArg;
 use crate::snapshot::{Compatibility, verdict::check_restorable};
@@ -79,8 +79,9 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     if let Some(before) = before.as_ref().filter(|_| !args.replace) {
         before.refuse_loss(name, &wanted)?;
     }
-    // What a dead run has left of its rate is put back by this request.
-    let is_same = before.as_ref() == Some(&wanted) && is_left != Some(true);
+    wanted.refuse_shared(call, &server, name)?;
+    // What a dead run has left of its rate is put back by this request; and the server uses one again that it had disabled.
+    let is_same = before.as_ref() == Some(&wanted) && is_left != Some(true) && !args.replace;
     let registered = Registered {
         cluster_uuid: server.cluster_uuid.clone(),
         repository: name.to_owned(),
@@ -229,6 +230,22 @@ impl Definition {
 
     fn body(&self) -> Value {
         json!({"type": self.kind, "settings": self.settings})
+    }
+
+    /// The directory that it writes to.
+    fn written(&self) -> Option<&Path> {
+        let is_written = self.kind == "fs" && self.settings.get("readonly") != Some(&json!("true"));
+        self.settings.get("location").and_then(Value::as_str).filter(|_| is_written).map(Path::new)
+    }
+
+    /// Refuses a directory that another repository of the cluster writes to (3): the server would disable one of them.
+    fn refuse_shared(&self, call: &Call, server: &Server, name: &str) -> Result<(), Failure> {
+        let Some(location) = self.written() else { return Ok(()) };
+        let all = server.get("/_snapshot/_all")?;
+        let is_other = |(other, one): &(_, &Value)| *other != name && Self::read(call, one).0.written() == Some(location);
+        let others: Vec<&String> = members(&all).filter(is_other).map(|(other, _)| other).collect();
+        let hint = "Use that one (--repository); or pass --readonly or another directory; or take that one away first: DELETE /_snapshot/NAME leaves its snapshots.";
+        refuse_any("repository_shared", "Another repository of this cluster writes to that directory", &others, hint)
     }
 
     /// Refuses `wanted` instead of it where snapshots would be out of sight, or settings lost or changed; their values may be secrets.

@@ -19,6 +19,9 @@ pub struct IndexMetadata {
     pub closed: bool,
     /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
     pub blocks: BTreeSet<String>,
+    /// `index.verified_read_only` (Elasticsearch 9), which `PUT /<index>/_block/write` sets, and no request for settings.
+    #[serde(default)]
+    pub verified_read_only: bool,
     /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, and no rollover does,
     /// `index.lifecycle.origination_date` is the date of its creation: a copy has a new one, from which every `min_age` would start again.
     pub lifecycle: BTreeMap<String, String>,
@@ -76,6 +79,7 @@ impl IndexMetadata {
             hidden: text(HIDDEN) == Some("true"),
             closed: text("index.verified_before_close") == Some("true"),
             blocks: blocks.map(str::to_owned).collect(),
+            verified_read_only: text("index.verified_read_only") == Some("true"),
             lifecycle,
             explicit: explicit.map(|(name, _)| name.clone()).collect(),
             policy: None,

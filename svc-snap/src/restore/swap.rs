@@ -355,7 +355,12 @@ fn last_acts<'a>(
     let is_unopened = |one: &&CopiedIndex| found.get(&one.index).map_or(is_plan, |_| one.is_unopened(found));
     let opening = |one: &'a CopiedIndex| (one.index.as_str(), one.metadata.clone().unwrap_or_default().block_settings());
     let all = || swapped.with_source().filter_map(|(item, _)| Some((item.index.as_str(), item.becomes.as_ref()?, seen(item)?)));
-    let mut acts = settings(swapped.direct.iter().filter(is_unopened).map(opening));
+    let is_verified = |of: &IndexMetadata| of.verified_read_only;
+    let verified = all().filter(|(_, becomes, seen)| is_verified(becomes) && !is_verified(seen)).map(|(index, ..)| index);
+    let is_direct = |one: &&CopiedIndex| is_unopened(one) && one.metadata.as_ref().is_some_and(is_verified);
+    let direct = swapped.direct.iter().filter(is_direct).map(|one| one.index.as_str());
+    let mut acts = Act::each(verified.chain(direct), Act::Block);
+    acts.extend(settings(swapped.direct.iter().filter(is_unopened).map(opening)));
     // Another host may have come through phase 5 without them.
     let marked: Vec<Value> = swapped.marked_previous(found).iter().map(|name| unmark(swapped, name)).collect();
     acts.extend((!marked.is_empty()).then_some(Act::Aliases(marked)));

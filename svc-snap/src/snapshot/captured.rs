@@ -269,6 +269,8 @@ impl SourceArgs {
         if self.other.other_server {
             // Another cluster may know the directory by another name.
             source.repository.clone_from(&self.repository.repository);
+        } else {
+            self.repository.check_given(&source.repository)?;
         }
         Ok(source)
     }
@@ -286,7 +288,7 @@ impl SourceArgs {
     pub(crate) fn find(&self, call: &Call, accept: Accept) -> Result<(Source, Server, Snapshot), Failure> {
         let source = self.read(call, accept)?;
         let server = self.connect(call, &source)?;
-        let found = snapshot::get(&server, &source.repository, &source.name)?;
+        let found = source.find(&server)?.ok_or_else(|| snapshot::not_found(&source.repository, &source.name))?;
         source.check_uuid(&found).map(|()| (source, server, found))
     }
 }
@@ -308,6 +310,14 @@ impl Source {
             Failure::usage("from_invalid", message).hint("Hand over the document as the tool printed it.").cause(why)
         })?;
         Ok(Self::of(backup))
+    }
+
+    /// Gets the snapshot; of a document, its repository may be registered under another name by now.
+    pub(crate) fn find(&self, server: &Server) -> Result<Option<Snapshot>, Failure> {
+        snapshot::find(server, &self.repository, &self.name).map_err(|failure| match (failure.code.as_str(), &self.document) {
+            ("repository_not_found", Some(_)) => failure.hint("svc-snap register registers it again; if its directory has another name now, pass --other-server --repository NAME with that one."),
+            _ => failure,
+        })
     }
 
     /// The snapshot as it was found, with what the state file of this host says of it ([`Captured::compare`]), or else the document.
