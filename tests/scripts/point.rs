@@ -578,7 +578,7 @@ fn rehearsal_reports_count_comparison_and_timings() {
 /// Name, labels and value of each sample, held against the text format's grammar: HELP and TYPE once before a metric's samples, all of
 /// them together.
 fn samples(text: &str) -> Vec<(String, String, f64)> {
-    let (mut found, mut begun, mut known): (Vec<(String, String, f64)>, Vec<String>, Vec<String>) = Default::default();
+    let (mut found, mut begun, mut known) = (Vec::new(), Vec::<String>::new(), Vec::<String>::new());
     assert!(text.ends_with('\n'), "{text}");
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
