@@ -41,6 +41,8 @@ parse() {
       *" $1+ "*) values+=("${2-}") taken=2 ;;
       *) common_argument "$@" ;;
     esac
+    # A value that was forgotten must not swallow --dry-run.
+    if ! $joined && ((taken == 2)) && is_option "${2-}"; then usage_error "\`$1\` needs a value: write $1=$2 if \`$2\` is meant."; fi
     if $joined && ((taken == 1)); then usage_error "\`$1\` takes no value."; fi
     shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
   done
@@ -49,6 +51,10 @@ parse() {
   ((${#named[@]} <= operands)) || usage_error "\`${named[operands]}\` is one argument too many."
   # What svc-point lists is a table on a terminal, or the document with --json.
   if [[ -t 1 && " ${common[*]} " != *' --json '* ]]; then table=(--table); fi
+}
+is_option() { # the script's own, or a common one
+  local known=" ${options[*]//[=+]/} --status --resume --rerun-installer --attached --dry-run --json --verbose --help "
+  [[ $1 == --?* && $known == *" ${1%%=*} "* ]]
 }
 given() { [[ " ${passed[*]} " == *" $1 "* ]]; }
 resumes() { [[ -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; } # the call that resumes a run, not yet that run itself

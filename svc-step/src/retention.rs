@@ -62,7 +62,7 @@ pub enum Reason {
     Running,
     /// It stays: a run that is in progress or is to be resumed needs it.
     Needed,
-    /// It stays: its state or its time is unknown.
+    /// It stays: its state, its time, or which service made it is unknown.
     Unknown,
     /// It stays: a person must see why it is damaged.
     Damaged,

@@ -16,6 +16,11 @@ use crate::signals::Signals;
 /// How long at a time nobody looks at the clock, where there is no time limit.
 const LONG: Duration = Duration::from_secs(3600);
 
+/// What sets the time limit: the scripts have no option for it.
+fn more_time() -> &'static str {
+    if std::env::var_os("SVC_RUN_DIR").is_some() { "SVC_TIMEOUT" } else { "--timeout" }
+}
+
 /// A call's signals and time limit, to be kept or handed to a thread.
 #[derive(Debug, Clone)]
 pub struct Watch {
@@ -39,7 +44,7 @@ impl Watch {
         if self.deadline.passed() {
             let limit = self.deadline.limit().unwrap_or_default();
             return Err(Failure::timeout("timeout", format!("The step did not end within {} s.", limit.as_secs_f64()))
-                .hint("Allow more time with --timeout, and run the same command again."));
+                .hint(format!("Allow more time with {}, and run the same command again.", more_time())));
         }
         Ok(())
     }

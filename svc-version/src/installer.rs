@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &InstallerArgs, call: &Call) -> StepResult<Installer> {
 /// The installer at an absolute path.
 ///
 /// # Errors
-/// Its name has no version (3), it is not there (4), cannot be executed (3), or is empty or not what its checksum file says (7).
+/// Its name has no version (3), it is not there (4), others can write to it (3), it cannot be executed (3), or is empty or not what its checksum file says (7).
 pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Installer> {
     let version = version_of(path, product)?;
     let meta = std::fs::metadata(path).map_err(|error| Failure::io("read the installer", path, &error))?;
@@ -62,6 +62,7 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
             .hint("Fetch the installer again.")
             .into());
     }
+    refuse_writable(path)?;
     let (size_bytes, sha256) = hash(call, path, meta.len())?;
     let checksum_verified = checksum::compare(path, &sha256)?;
     if !checksum_verified {
@@ -80,6 +81,23 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
         Ok(()) => Ok(installer),
         Err(failure) => Err(Stopped::with(failure, installer)),
     }
+}
+
+/// Whoever can write to it, or put another one in its place, could run anything as the caller. (Whether the owner and a group may, the
+/// operator has decided.)
+fn refuse_writable(path: &Path) -> Result<(), Failure> {
+    let real = std::fs::canonicalize(path).map_err(|error| Failure::io("read the installer", path, &error))?;
+    for place in [real.as_path(), file::folder_of(&real), file::folder_of(path)] {
+        let meta = std::fs::metadata(place).map_err(|error| Failure::io("read the installer", place, &error))?;
+        let is_sticky = meta.is_dir() && meta.mode() & 0o1000 != 0;
+        if meta.mode() & 0o002 != 0 && !is_sticky {
+            let message = format!("The installer {} is not run: everybody can write to {}.", path.display(), place.display());
+            let chmod = shell_quoted(&["chmod", "o-w", &place.to_string_lossy()]);
+            let hint = format!("If it is the one that was shipped:\n  {chmod}");
+            return Err(Failure::refused("permission_denied", message).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// Found out before the service is stopped for it.

@@ -56,13 +56,57 @@ fn invalid_option_combination_of_backup_exits_2() {
 }
 
 #[test]
+fn forgotten_value_swallows_no_option() {
+    let bare = Bare::default();
+    for (script, words, hint) in [
+        ("svc-upgrade", &["--installer-arg", "--dry-run", "svc-2.0.1.run"][..], "--installer-arg=--dry-run"),
+        ("svc-rollback", &["--uninstall", "--dry-run"], "--uninstall=--dry-run"),
+        ("svc-rollback", &["--installer", "--uninstall=true"], "--installer=--uninstall=true"),
+        ("svc-backup", &["--because", "--quiesce"], "--because=--quiesce"),
+    ] {
+        let ran = bare.tool(script, words).run();
+        assert!(ran.status == 2 && ran.stderr.contains(&format!("write {hint} if")), "{words:?}: {ran}");
+        assert!(!bare.path("state").exists(), "{words:?} has begun a run");
+    }
+}
+
+#[test]
+fn option_that_is_given_twice_counts_once() {
+    let bare = Bare::default();
+    let twice = ["--dry-run", "--dry-run", "--json", "--json", "-v", "--verbose", "--attached", "--attached"];
+    bare.tool("svc-rehearse", &[&twice[..], &["--other-server", "--other-server"]].concat()).run().fails(4, "point_not_found");
+    bare.tool("svc-upgrade", &["--resume", "--resume"]).run().fails(4, "file_not_found");
+    assert_eq!(bare.tool("svc-upgrade", &["--status", "--json", "--json"]).run().status, 4);
+}
+
+#[test]
+fn time_limit_without_unit_is_refused() {
+    for limit in ["5", "0", "0s", "soon"] {
+        let ran = Bare::default().tool("svc-backup", &["--dry-run"]).env("SVC_TIMEOUT", limit).run();
+        ran.fails(2, "settings_invalid").error_has(&["SVC_TIMEOUT"]);
+    }
+}
+
+#[test]
+fn installer_that_removes_state_directory_has_unknown_outcome() {
+    let bare = Bare::default();
+    let point = bare.path("backups/20260101t000000z-x");
+    let (state, undone) = (bare.path("state"), bare.path("undone"));
+    let begins = format!("svc-run note restore_point '{}'\nundo u -- touch '{}'\n", point.display(), undone.display());
+    let ends = format!("svc-run commit --hint back\nexternal installer -- rm -r '{}'\n", state.display());
+    let script = format!("{begins}step a -- svc-version current\n{ends}");
+    let ran = bare.own_script(&script).run().fails(3, "outcome_unknown").error_has(&[&point.display().to_string()]);
+    assert!(ran.doc()["changed"].is_null() && !ran.hint().contains("--resume") && !undone.exists(), "{ran}");
+}
+
+#[test]
 fn list_document_longer_than_argument_limit_is_printed() {
     let bare = Bare::default();
     for number in 0..4 {
         let point = bare.path("backups").join(format!("2026112{number}t020000z-backup-nightly"));
         fs::create_dir_all(&point).unwrap();
-        let said =
-            json!({"schema": "svc-restore-point/1", "id": "", "kind": "k".repeat(50_000), "database": "d", "quiesced": true});
+        let kind = "k".repeat(50_000);
+        let said = json!({"schema": "svc-restore-point/1", "id": "", "kind": kind, "database": "svc_db", "quiesced": true});
         fs::write(point.join("restore-point.json"), said.to_string()).unwrap();
     }
     assert_eq!(bare.tool("svc-backup", &["--list"]).run().ok().result()["points"].as_array().unwrap().len(), 4);

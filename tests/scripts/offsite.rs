@@ -420,7 +420,7 @@ fn what_is_not_verified(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, p
     // Of a directory that has another name, no fetch would find the copy.
     let renamed = product.path("renamed \"point");
     fs::rename(point, &renamed).unwrap();
-    offsite(&["push"]).arg(&renamed).run().refused("point_invalid");
+    offsite(&["push"]).arg(&renamed).run().fails(7, "point_invalid").unchanged();
     fs::rename(&renamed, point).unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! `svc-point` as a script calls it, with restore points and journals made by hand, and a `svc-snap` that says what a test wants.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -158,6 +158,10 @@ fn choose_takes_restore_point_of_last_upgrade() {
         host.run(&["choose", &upgrade]).ok();
         fs::remove_dir_all(later).unwrap();
     }
+    // Which version that point is of, an operator may not have in mind.
+    let back = host.journal(&at(2, "rollback"), "svc-rollback", None, &["commit", "stop"], to(&upgrade));
+    choose().error_has(&["that upgrade (version 1.15.5)", &format!("svc-rollback {upgrade}")]);
+    fs::remove_dir_all(back).unwrap();
     // One that was repaired by hand is not resumed, and what was written since is not removed.
     let cut = host.journal(&at(2, "rollback"), "svc-rollback", None, &["commit"], None);
     let repaired = host.journal(&at(1, "backup-manual"), "svc-backup", None, &[], well());
@@ -189,6 +193,10 @@ fn unquiesced_or_damaged_restore_point_is_refused() {
     rehearse(&["--version", "1.15.5", "--max-age", "26h"]).ok();
     rehearse(&["--version", "1.15.6"]).fails(4, "point_not_found");
     rehearse(&["--max-age", "1h"]).fails(4, "point_not_found");
+    // In a run there is no --timeout.
+    let late = || host.tool(&["choose", &name, "--accept-unquiesced", "--timeout", "0s"]);
+    late().run().fails(6, "timeout").error_has(&["--timeout"]);
+    late().env("SVC_RUN_DIR", host.path("state")).run().fails(6, "timeout").error_has(&["SVC_TIMEOUT"]);
     // The dump is read by whoever restores it.
     fs::write(point.join("svc_db.backup.sql"), "DUMP").unwrap();
     accept().ok();
@@ -290,6 +298,67 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     host.snap(3, &failed("other_server"));
     assert_eq!(delete(&manual).ok().warns("not_removed").result()["partially_removed"], Value::Null);
     assert!(!manual.exists() && newest.exists());
+}
+
+/// A restore point of another service, which has the same SVC_BACKUP_DIR.
+fn of_other_service(point: &Path) {
+    let about = fs::read_to_string(point.join("restore-point.json")).unwrap().replace("svc_db", "other_db");
+    fs::write(point.join("restore-point.json"), about).unwrap();
+    fs::rename(point.join("svc_db.backup.sql"), point.join("other_db.backup.sql")).unwrap();
+    finalize(point);
+}
+
+#[test]
+fn restore_points_of_another_service_are_left_alone() {
+    let host = Host::new();
+    let (old, newest) = (host.point("nightly", 40, true), host.point("nightly", 2, true));
+    let others = [host.point("nightly", 50, true), host.point("nightly", 1, true)];
+    others.iter().for_each(|point| of_other_service(point));
+    // One that does not say whose it is, since it is being made, or was cut.
+    let unknown = host.path("backups").join(at(45, "backup-nightly"));
+    fs::create_dir(&unknown).unwrap();
+
+    assert_eq!(each(&host.run(&["list"]).ok(), "id"), [id_of(&unknown), id_of(&old), id_of(&newest)]);
+    host.run(&["age", "--max-age", "30h"]).fails(7, "point_too_old");
+    assert_eq!(host.run(&["choose", "--rehearse"]).ok().result()["path"], json!(newest));
+    assert_eq!(host.run(&["choose", "--rehearse", "--service", "other"]).ok().result()["path"], json!(others[1]));
+    host.run(&["delete", &id_of(&others[0])]).fails(4, "point_not_found");
+    let metrics = host.run(&["metrics", "--output", "-"]).stdout;
+    let made = samples(&metrics).into_iter().find(|(name, ..)| name == "svc_restore_point_timestamp_seconds").unwrap().2;
+    assert!(Timestamp::from_second(made as i64).unwrap() < ago(1) - SignedDuration::from_hours(12), "{metrics}");
+    let ran = host.run(&["prune", "--min-count", "1"]).ok();
+    assert_eq!(each(&ran, "reason"), ["unknown", "max_age", "newest"]);
+    assert_eq!(ran.lines("removed"), [id_of(&old)]);
+    assert!(unknown.exists() && others.iter().all(|point| point.join("SHA256SUMS").exists()));
+    // What its own run has left can be told apart.
+    host.journal(&id_of(&unknown), "svc-backup", None, &["point"], None);
+    assert_eq!(host.run(&["prune"]).ok().lines("removed"), [id_of(&unknown)]);
+}
+
+#[test]
+fn moved_or_renamed_restore_point_is_one_everywhere() {
+    let host = Host::new();
+    let (moved, renamed) = (host.point("manual", 3, true), host.point("manual", 2, true));
+    host.point("nightly", 1, true);
+    fs::create_dir(host.path("disk")).unwrap();
+    let (id, there) = (id_of(&moved), host.path("disk").join(id_of(&moved)));
+    fs::rename(&moved, &there).unwrap();
+    symlink(&there, &moved).unwrap();
+    let list = || each(&host.run(&["list"]).ok(), "state");
+    assert_eq!(list(), ["valid", "valid", "valid"]);
+    assert_eq!(host.run(&["choose", &id]).ok().result()["path"], json!(there));
+    host.run(&["delete", &id]).ok().changed();
+    assert!(!there.exists() && !moved.is_symlink());
+
+    let mine = host.path("backups/mine");
+    fs::rename(&renamed, &mine).unwrap();
+    assert_eq!(list(), ["damaged", "valid"]);
+    let rename = format!("mv {} {}", mine.display(), renamed.display());
+    host.run(&["choose", "mine"]).fails(7, "point_invalid").error_has(&[&rename]);
+    host.run(&["delete", "mine"]).refused("not_removed").error_has(&[&rename]);
+    copy_folder(&mine, &renamed);
+    host.run(&["choose", "mine"]).fails(7, "point_invalid").error_has(&[&format!("Name {}", id_of(&renamed))]);
+    host.run(&["delete", "mine"]).refused("not_removed").error_has(&["rm -r"]);
 }
 
 #[test]
@@ -509,7 +578,7 @@ fn rehearsal_reports_count_comparison_and_timings() {
 /// Name, labels and value of each sample, held against the text format's grammar: HELP and TYPE once before a metric's samples, all of
 /// them together.
 fn samples(text: &str) -> Vec<(String, String, f64)> {
-    let (mut found, mut begun, mut known): (Vec<(String, String, f64)>, Vec<String>, Vec<String>) = Default::default();
+    let (mut found, mut begun, mut known) = (Vec::new(), Vec::<String>::new(), Vec::<String>::new());
     assert!(text.ends_with('\n'), "{text}");
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 use svc_tests::journey::{
-    assert_back, assert_content_back, copy_folder, id_of, installed, journal, once_free, point_of, signal_at, upgraded,
+    assert_back, assert_content_back, copy_folder, finalize, id_of, installed, journal, json_of, once_free, point_of, signal_at,
+    upgraded,
 };
 use svc_tests::product::{Content, Product};
 use svc_tests::sandbox::unallocatable;
@@ -234,8 +236,12 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     };
     typed_back(&ran, &newer);
     // The same where the restore point is not known as that of the upgrade.
-    let copy = product.path("another point");
+    let copy = product.path("20260101t000000z-backup-manual");
     copy_folder(&point_of(&upgrade), &copy);
+    let mut about = json_of(copy.join("restore-point.json"));
+    about["id"] = json!(id_of(&copy));
+    fs::write(copy.join("restore-point.json"), about.to_string()).unwrap();
+    finalize(&copy);
     product.tool("svc-unit").arg("stop").run().ok();
     let newer = product.content().unwrap();
     product.tool("svc-rollback").arg("--discard-previous").run().ok().changed();

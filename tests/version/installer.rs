@@ -1,7 +1,8 @@
 //! Installers: the version in their name, and the checksum file beside them.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -54,6 +55,26 @@ fn empty_or_unexecutable_installer_is_invalid() {
         let ran = if taken { ran.ok() } else { ran.refused("file_invalid") };
         assert_eq!(ran.result()["executable"], taken, "{content}: {ran}");
     }
+}
+
+#[test]
+fn installer_that_everybody_can_write_to_is_refused() {
+    let place = Place::new();
+    fs::create_dir(place.path("shared")).unwrap();
+    let installer = place.installer("shared/svc-2.0.1.run");
+    let read = |mode: u32, folder: u32| {
+        let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        set(&installer, mode);
+        set(&place.path("shared"), folder);
+        place.tool("installer").arg(&installer).run()
+    };
+    read(0o775, 0o1777).ok();
+    let chmod = format!("chmod o-w {}", installer.display());
+    assert!(hint(&read(0o777, 0o755).refused("permission_denied")).ends_with(&chmod));
+    read(0o755, 0o777).refused("permission_denied");
+    // What a link leads to counts too.
+    symlink(&installer, place.path("svc-2.0.1.run")).unwrap();
+    place.tool("installer").arg("svc-2.0.1.run").dir(place.0.path()).run().refused("permission_denied");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &AgeArgs, call: &Call) -> StepResult<Age> {
 }
 
 fn of_point(args: &AgeArgs, call: &Call) -> StepResult<Age> {
-    let points = point::survey(call, &args.dir.dir(), false)?;
+    let points = point::survey(call, &args.dir, false)?;
     let newest = points.into_iter().rfind(|point| point.state == State::Valid);
     let age = newest.as_ref().and_then(|point| point::age(point.made));
     let summary = match &newest {

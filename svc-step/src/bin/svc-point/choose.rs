@@ -9,7 +9,6 @@ use serde::Serialize;
 use svc_step::journal::{self, Journal};
 use svc_step::reporter::shell_quoted;
 use svc_step::retention::duration;
-use svc_step::settings::{default_of, variable};
 use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
@@ -82,8 +81,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
     };
     let path = point::real(&path);
     let about = verified(args, call, &path)?;
-    let id = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let database = variable("SVC_DATABASE").unwrap_or_else(|| default_of("SVC_DATABASE", args.dir.service()));
+    let (id, database) = (about.id.clone(), args.dir.database());
     if about.database != database {
         let message = format!("The restore point {id} is of the database {}, and SVC_DATABASE is {database}.", about.database);
         let hint = format!("Set SVC_DATABASE, or name another restore point. {}", name_another(args, call));
@@ -126,7 +124,7 @@ pub(crate) fn folder_of(run: &Journal, now: &Path) -> PathBuf {
 
 /// The newest valid restore point, of the version and the age that are asked for.
 fn newest_valid(args: &ChooseArgs, call: &Call) -> Result<PathBuf, Failure> {
-    let mut points = point::survey(call, &args.dir.dir(), false)?;
+    let mut points = point::survey(call, &args.dir, false)?;
     points.retain(|point| {
         let is_young = args.max_age.is_none_or(|age| point::older(point.made) <= age);
         point.state == State::Valid && is_young && (args.version.is_none() || point.version == args.version)
@@ -153,8 +151,10 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     // A second one would remove what was written since, to whichever restore point the first one went.
     if let Some(done) = since.iter().find(|run| is_rollback(run) && run.has_changed_the_service()) {
         let message = format!("There was a rollback already since the last upgrade, the run {}.", done.id());
+        let about = About::read(&folder_of(upgrade, &args.dir.dir()));
+        let version = about.and_then(|about| about.version).map(|version| format!(" (version {version})")).unwrap_or_default();
         let hint = format!(
-            "To remove what was written since, and go back once more, name the restore point:\n  svc-rollback {}",
+            "To remove what was written since, and go to the restore point of that upgrade{version}, name it:\n  svc-rollback {}",
             upgrade.id()
         );
         return Err(Failure::refused("not_resumable", message).hint(hint));
@@ -192,6 +192,11 @@ fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failur
         );
         Failure::not_found("point_not_found", message).hint(name_another(args, call))
     })?;
+    if point::is_under_other_name(path, &about) {
+        let message = format!("{} is the restore point {} under another name.", path.display(), about.id);
+        let hint = point::rename_hint(path, &about).unwrap_or_else(|| format!("Name {} itself.", about.id));
+        return Err(Failure::invalid("point_invalid", message).hint(hint));
+    }
     let damaged = point::damaged_files(call, path, Some(&about.dump()))?;
     if damaged.is_empty() {
         return Ok(about);
@@ -204,7 +209,7 @@ fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failur
 
 /// The newest restore points that could be taken, for a hint.
 fn name_another(args: &ChooseArgs, call: &Call) -> String {
-    let points = point::survey(call, &args.dir.dir(), false).unwrap_or_default();
+    let points = point::survey(call, &args.dir, false).unwrap_or_default();
     let valid = points.iter().rev().filter(|point| point.state == State::Valid).take(HINTED);
     let names: Vec<String> = valid
         .map(|point| if point.quiesced == Some(true) { point.id.clone() } else { format!("{} (not quiesced)", point.id) })

@@ -58,7 +58,7 @@ pub struct Removal {
 pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let dir = args.dir.dir();
     let _lock = Lock::unless_dry(call, "restore-points", &dir.display().to_string(), args.dry.dry_run)?;
-    let points = point::survey(call, &dir, false)?;
+    let points = point::survey(call, &args.dir, false)?;
     let doomed = named(args, &dir, &points, &point::needed(call))?;
     let mut removal = Removal::default();
     let done = doomed.iter().try_for_each(|point| removal.remove(call, point, args.dir.service(), args.dry));
@@ -91,7 +91,12 @@ fn named<'a>(
             return Err(Failure::refused("not_removed", format!("The run {} needs the restore point {id}.", run.id()))
                 .hint(format!("How to finish that run:\n  svc-run status {}", run.id())));
         }
-        if let Some(about) = About::read(Path::new(&point.path)).filter(|about| about.id != *id) {
+        let folder = Path::new(&point.path);
+        if let Some(about) = About::read(folder).filter(|about| point::is_under_other_name(folder, about)) {
+            if let Some(hint) = point::rename_hint(folder, &about) {
+                let message = format!("{id} is the restore point {} under another name.", about.id);
+                return Err(Failure::refused("not_removed", message).hint(hint));
+            }
             let message = format!("{id} is a copy of the restore point {}, whose snapshot would be deleted with it.", about.id);
             let remove = shell_quoted(&["rm", "-r", &point.path]);
             return Err(Failure::refused("not_removed", message).hint(format!("To remove the directory alone:\n  {remove}")));
@@ -131,7 +136,9 @@ impl Removal {
             Ok(_) => attempt.happened(),
             Err(failure) => refused(call, failure, &point.id).map(|()| attempt.refused())?,
         }
-        let gone = fs::remove_dir_all(folder).map_err(|error| Failure::io("remove the restore point", folder, &error));
+        let gone = fs::remove_dir_all(point::real(folder))
+            .and_then(|()| if folder.is_symlink() { fs::remove_file(folder) } else { Ok(()) })
+            .map_err(|error| Failure::io("remove the restore point", folder, &error));
         call.effects().happened();
         gone.and_then(|()| file::sync_folder_of(folder))?;
         self.partially_removed = None;

@@ -32,7 +32,7 @@ pub struct Listed {
 }
 
 pub(crate) fn run(args: &ListArgs, call: &Call) -> StepResult<Listed> {
-    let points = point::survey(call, &args.dir.dir(), args.read_all)?;
+    let points = point::survey(call, &args.dir, args.read_all)?;
     let last_rehearsal = last::rehearsal(call.state_dir());
     Ok(Listed { backup_dir: args.dir.dir().display().to_string(), last_rehearsal, points })
 }

@@ -90,7 +90,7 @@ struct Exposition {
 
 impl Exposition {
     fn of(args: &MetricsArgs, call: &Call) -> Result<Self, Failure> {
-        let points = point::survey(call, &args.dir.dir(), false)?;
+        let points = point::survey(call, &args.dir, false)?;
         let mut all = Self { service: args.dir.service().to_owned(), families: Vec::new() };
         all.add_points(&points);
         all.add_rehearsal(last::rehearsal(call.state_dir()));

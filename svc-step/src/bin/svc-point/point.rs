@@ -12,8 +12,9 @@ use nix::unistd::{AccessFlags, access};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::journal::{self, Journal};
+use svc_step::reporter::shell_quoted;
 use svc_step::run_id::{self, RunId};
-use svc_step::settings::{ServiceArg, default_of};
+use svc_step::settings::{ServiceArg, default_of, variable};
 use svc_step::{Call, Failure, file};
 
 /// What a restore point says of itself, in `restore-point.json`.
@@ -47,9 +48,14 @@ impl BackupDir {
         real(&self.backup_dir.clone().unwrap_or_else(|| default_of("SVC_BACKUP_DIR", self.service()).into()))
     }
 
-    /// The directory of a restore point that is named by its ID or by its path.
+    /// The service's own database: other services may share the directory.
+    pub fn database(&self) -> String {
+        variable("SVC_DATABASE").unwrap_or_else(|| default_of("SVC_DATABASE", self.service()))
+    }
+
+    /// The directory, without links, of a restore point that is named by its ID or by its path.
     pub fn point(&self, named: &str) -> PathBuf {
-        if named.contains('/') { real(Path::new(named)) } else { self.dir().join(named) }
+        real(&if named.contains('/') { PathBuf::from(named) } else { self.dir().join(named) })
     }
 }
 
@@ -146,17 +152,21 @@ pub struct Point {
     /// The same as `made_at`, to be compared.
     #[serde(skip)]
     pub made: Timestamp,
+    /// Whether it is this service's: what does not say its database may be of another one.
+    #[serde(skip)]
+    pub is_ours: bool,
     /// Its place among the others: an ID is greater than all before, also where the clock went back.
     #[serde(skip)]
     pub order: Timestamp,
 }
 
-/// The restore points in a directory, the oldest first. Without `read_all` only the size of a dump is compared. A directory that no run
-/// has made and that holds no restore point is not ours.
+/// The restore points of the service's own database, the oldest first, and those that do not say theirs. Without `read_all` only the size
+/// of a dump is compared. A directory that no run has made and that holds no restore point is not ours.
 ///
 /// # Errors
 /// The directory cannot be read (3); a signal or the time limit.
-pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Failure> {
+pub fn survey(call: &Call, wanted: &BackupDir, read_all: bool) -> Result<Vec<Point>, Failure> {
+    let (dir, database) = (&wanted.dir(), wanted.database());
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -165,14 +175,32 @@ pub fn survey(call: &Call, dir: &Path, read_all: bool) -> Result<Vec<Point>, Fai
     let mut points = Vec::new();
     for entry in entries.flatten() {
         let (folder, id) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        // A link is no directory here.
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder && (id.parse::<RunId>().is_ok() || folder.join(ABOUT).exists()) {
-            points.push(inspect(call, &folder, id, read_all)?);
+        let about = About::read(&folder);
+        if about.as_ref().is_some_and(|about| about.database != database) {
+            continue;
+        }
+        // A link counts where it leads to a restore point: on another disk.
+        let is_named = entry.file_type().is_ok_and(|kind| kind.is_dir()) && id.parse::<RunId>().is_ok();
+        if folder.is_dir() && (is_named || folder.join(ABOUT).exists()) {
+            let is_ours =
+                about.is_some() || Journal::of(call.state_dir(), &id).dir().exists() || folder.join(dump_of(&database)).exists();
+            points.push(Point { is_ours, ..inspect(call, &folder, id, read_all)? });
         }
     }
     points.sort_by(|one, other| (one.order, &one.id).cmp(&(other.order, &other.id)));
     Ok(points)
+}
+
+/// Whether a restore point is under another name than its own: then it is a copy, or was renamed.
+pub fn is_under_other_name(folder: &Path, about: &About) -> bool {
+    folder.file_name() != Some(about.id.as_ref())
+}
+
+/// How one that was renamed gets its own name back; none where another one has that name, so that this is a copy.
+pub fn rename_hint(folder: &Path, about: &About) -> Option<String> {
+    let own = folder.with_file_name(&about.id);
+    let rename = shell_quoted(&["mv", &folder.display().to_string(), &own.display().to_string()]);
+    (!own.exists()).then(|| format!("To give it its own name back:\n  {rename}"))
 }
 
 /// The restore points that runs need which are in progress, or have changed the service and are not finished: their IDs, and those runs.
@@ -209,6 +237,7 @@ fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Poi
         read_all: read_all && state == State::Valid,
         damaged_files,
         made: made.unwrap_or_default(),
+        is_ours: true,
         order: finalized.max(begun).unwrap_or_default(),
         id,
     })

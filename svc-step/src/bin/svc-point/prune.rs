@@ -67,7 +67,7 @@ pub struct PrunedPoint {
 pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let dir = args.dir.dir();
     let _lock = Lock::unless_dry(call, "restore-points", &dir.display().to_string(), args.dry.dry_run)?;
-    let points = point::survey(call, &dir, false)?;
+    let points = point::survey(call, &args.dir, false)?;
     let mut verified = BTreeMap::new();
     for kind in &args.kinds {
         verified.insert(kind.as_str(), newest_verified(call, kind, &points)?);
@@ -77,7 +77,11 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         let kind = point.kind.as_deref().unwrap_or_default();
         let is_newer = verified.get(kind).map(|newest| newest.map(|newest| at > newest));
         let is_needed = needed.contains_key(&point.id);
-        let state = if is_needed { retention::State::Exempt(Reason::Needed) } else { state(point.state, is_newer) };
+        let state = match point.state {
+            _ if is_needed => retention::State::Exempt(Reason::Needed),
+            State::Incomplete if !point.is_ours => retention::State::Exempt(Reason::Unknown),
+            other => state(other, is_newer),
+        };
         Item { kind, made: point.made, state }
     });
     let reasons = args.retention.reasons(&items.collect::<Vec<_>>(), call.started_at());

@@ -158,6 +158,9 @@ pub fn as_before(document: &Document<RunResult>) -> Option<String> {
 /// Before the point of no return everything was undone; after it, the script has told what helps.
 fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseArgs) -> String {
     let Failure { hint: own, code, status, .. } = failed.failure.clone();
+    if !run.dry_run && !run.dir().exists() {
+        return journal_lost(run).unwrap_or_else(|| run_again(args));
+    }
     let committed = run.committed().and_then(|back| Some((run.journal().committed_hint()?, back)));
     let join =
         |parts: [Option<String>; 3]| parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n");
@@ -206,6 +209,14 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
     // A script that is a step says it of itself.
     let own = own.map(|own| if as_before.is_some() { own.trim_start_matches(NOTHING_CHANGED).trim().to_owned() } else { own });
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
+}
+
+/// What helps where the run directory was removed: nothing can be resumed. None before the point of no return.
+fn journal_lost(run: &Run) -> Option<String> {
+    let back = run.committed()?;
+    let point = run.state().notes.facts.get("restore_point")?.as_str()?.to_owned();
+    let back = if run.script == "svc-upgrade" { back } else { format!("To roll back again:\n  {}", run.script) };
+    Some(format!("The run directory {} was removed, so the run cannot be resumed.\n{back} {point}", run.dir().display()))
 }
 
 /// The run of the step that failed, where that is a script, which has told what helps.

@@ -155,6 +155,8 @@ fn outcome(run: &Run, step: &Step, files: &Path, holder: ExitStatus) -> Result<(
             remove_unredacted(run.journal());
             Err(unknown(run, step).into())
         }
+        // The supervisor itself has written that file: what has removed it since is the command.
+        None if !with_ending(files, "started").exists() => Err(unknown(run, step).into()),
         None => match holder.code().filter(|code| *code != i32::from(NOT_BEGUN)) {
             Some(number) => Err(not_begun(run, step, std::io::Error::from_raw_os_error(number))),
             None => Err(not_begun(run, step, "its holder ended before it")),
@@ -282,7 +284,11 @@ fn unknown(run: &Run, step: &Step) -> Failure {
 }
 
 pub fn rerun_hint(run: &Run) -> String {
-    format!("If it can safely be run twice:\n  {} --rerun-installer", resume(run))
+    let (with, private) = match run.private.is_empty() && !run.private_lost {
+        true => ("", ""),
+        false => (", with its arguments, which are written nowhere", " --installer-arg ARG"),
+    };
+    format!("If it can safely be run twice{with}:\n  {} --rerun-installer{private}", resume(run))
 }
 
 fn resume(run: &Run) -> String {

@@ -46,6 +46,7 @@ use svc_step::{Failure, Status, settings};
 #[command(
     name = "svc-run",
     version,
+    args_override_self = true,
     after_help = "Examples: where the last run stands; what a killed run has left is undone; a line of a script
   svc-run status
   svc-run recover

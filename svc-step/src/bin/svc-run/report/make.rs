@@ -36,7 +36,8 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     let counts = |one: &&Attempt| notes.review || !is_outdated(one, &attempts);
     Document {
         ok: outcome.is_ok(),
-        changed: changed(&attempts, &result, outcome),
+        // Of a run whose directory was removed nobody knows.
+        changed: if run.is_none_or(|run| run.dir().exists()) { changed(&attempts, &result, outcome) } else { None },
         dry_run: outcome.dry_run,
         warnings: own.chain(attempts.iter().filter(counts).flat_map(warnings_of)).collect(),
         error: outcome.failure.as_ref().map(|failure| error(failure, kept)),

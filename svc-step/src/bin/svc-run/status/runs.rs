@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use svc_step::document::Document;
+use svc_step::document::{Document, ErrorPart};
 use svc_step::journal::{self, Attempt, Journal, Kind, with_ending};
 use svc_step::reporter::shell_quoted;
 use svc_step::steps;
@@ -75,7 +75,7 @@ impl<'a> Runs<'a> {
             }
             (None, _, Some(next)) => (State::Superseded, how_it_ended(last.as_ref()), Some(next)),
             (None, Some(document), None) if document.ok => (State::Ended, how_it_ended(last.as_ref()), None),
-            (None, Some(_), None) if has_outlived(run) => {
+            (None, Some(document), None) if has_outlived(run, document) => {
                 let message = "It was interrupted, and a command that it had started has ended since.";
                 (State::Interrupted, message.to_owned(), Some(self.after_kill(run)))
             }
@@ -176,10 +176,12 @@ fn has_changed(run: &Journal) -> bool {
     run.attempts().iter().any(|one| one.kind != Kind::Check && changed(one))
 }
 
-/// Whether an external command has ended when its run was not there any more.
-fn has_outlived(run: &Journal) -> bool {
-    let unseen = |one: &Attempt| one.kind == Kind::External && one.document.is_none() && one.exit_status.is_some();
-    run.attempts().last().is_some_and(unseen)
+/// Whether an external command, which is not running now, has ended when its run was not there any more.
+fn has_outlived(run: &Journal, last: &Document<Value>) -> bool {
+    let was_running = |error: &ErrorPart| ["external_running", "interrupted"].contains(&error.code.as_str());
+    let attempts = run.attempts();
+    let external = attempts.iter().rfind(|one| one.kind == Kind::External);
+    last.error.as_ref().is_some_and(was_running) && external.is_some_and(|one| one.document.is_none())
 }
 
 /// Whether a run has passed its point of no return; of several hops, the first hop may have.

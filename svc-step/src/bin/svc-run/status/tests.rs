@@ -19,7 +19,7 @@ fn failed(hint: &str) -> Value {
 #[test]
 fn run_state_and_next_command_follow_journal() {
     type Case = (&'static str, fn(&Made), State, &'static str, Option<&'static str>);
-    let cases: [Case; 10] = [
+    let cases: [Case; 11] = [
         (
             "well",
             |made| made.ended(&json!({"result": {"downtime_ms": 12}})),
@@ -91,6 +91,20 @@ fn run_state_and_next_command_follow_journal() {
             State::Superseded,
             "It was interrupted.",
             Some("Its rollback has begun. To continue it:\n  svc-rollback --resume 20261120t030003z-rollback"),
+        ),
+        (
+            "a command that it waited for has ended since, and nobody knows how",
+            |made| {
+                made.notes(&json!({"commit": "To go back:\n  c d"}));
+                made.started("03-installer", "external");
+                made.step("04-drop-warm-snapshot", "step", &json!({}));
+                let mut waits = failed("Wait until it has ended; it prints to x.");
+                waits["error"]["code"] = json!("external_running");
+                made.ended(&waits);
+            },
+            State::Interrupted,
+            "It was interrupted, and a command that it had started has ended since.",
+            Some("To continue:\n  svc-upgrade --resume 20261120t020003z-first\nTo go back:\n  c d"),
         ),
         (
             "a later upgrade",
