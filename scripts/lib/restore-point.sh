@@ -23,7 +23,7 @@ backup_checks() { # CHECK...: whether a restore point can be made; each is a `pr
 begin_restore_point() { # KIND: what need not wait for the stop
   undo --until finalize remove-incomplete-point -- svc-point remove "$point" --kind "$1"
   step point -- svc-point create "$point"
-  note restore_point "$point"
+  svc-run note restore_point "$point"
   step configuration -- svc-confsave save --to "$point" "${layout[@]}"
   step version -- svc-version current
 }
@@ -44,14 +44,13 @@ fill_restore_point() { # KIND REASON STEP: both databases, in parallel; STEP has
   start dump -- "${pgdump[@]}" --output "$point/$SVC_DATABASE.backup.sql" "${limit[@]}"
   start snapshot -- svc-snap create "$(svc-run snapshot-name "$1")" --kind "$1" "--taken-because=$2" "${rate[@]}" "${limit[@]}"
   # While the service is stopped, what failed ends the other one.
-  if [[ $1 == nightly && $3 != stop ]]; then finish --all dump snapshot; else finish dump snapshot; fi
+  if [[ $1 == nightly && $3 != stop ]]; then svc-run wait --all dump snapshot; else svc-run wait dump snapshot; fi
   start verify-snapshot -- svc-snap show --from @snapshot
   step unit-after -- svc-unit status
   if [[ $3 == stop && $1 != upgrade ]]; then step --defer start -- svc-unit start --from @unit-before "${ready[@]}"; fi
-  finish verify-snapshot
+  svc-run wait verify-snapshot
   step finalize -- svc-point finalize "$point" --kind "$1" --unit "@$3" --unit @unit-after @configuration @version @snapshot @dump
 }
-
 preflight_staging() {
   preflight snapshot -- svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" --dry-run
   preflight exchange -- svc-snap restore --from "$point/snapshot.json" "${other_server[@]}" --exact "${drop_old[@]}" --dry-run
@@ -64,7 +63,7 @@ stage_both() {
   undo "${undo_when[@]}" discard-database -- svc-pgrestore discard --run "$SVC_RUN_ID"
   start stage-search -- svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}"
   start stage-database -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
-  finish stage-search stage-database
+  svc-run wait stage-search stage-database
   step "${impossible[@]}" swap-search-possible -- svc-snap swap --from @stage-search --exact "${drop_old[@]}" --dry-run
   step "${impossible[@]}" swap-database-possible -- svc-pgrestore swap --from @stage-database "${drop_old[@]}" --dry-run
 }

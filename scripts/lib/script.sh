@@ -10,17 +10,12 @@ export PATH=$PATH:${lib%/*}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 arguments=("$@") common=() passed=() flags=() named=() options=() table=() operands=0 hooks=''
 
 check() { svc-run step --reads "$@"; }         # reads only; --dry-run makes it too
-preflight() { svc-run step --preflight "$@"; } # likewise; what fails is told by `verdict`
+preflight() { svc-run step --preflight "$@"; } # likewise; what fails is told by `svc-run verdict`
 step() { svc-run step "$@"; }                  # has an effect
 external() { svc-run step --external "$@"; }   # an installer, an uninstaller, a hook: no document of its own
-start() { svc-run start "$@"; }                # in parallel to what follows, until `finish` waits for it
-finish() { svc-run wait "$@"; }
+start() { svc-run start "$@"; }                # in parallel to what follows, until `svc-run wait`
 undo() { svc-run undo "$@"; } # what the run does if it fails, up to `svc-run commit` or, registered behind it, after it
-verdict() { svc-run verdict; }
-fail() { svc-run fail "$@"; }
-note() { svc-run note "$@"; }
 value() { svc-run value "$@"; }
-document() { svc-run document "$@"; }
 is_done() { svc-run is-done "$@"; }
 dry() { [[ -n ${SVC_DRY_RUN-} ]]; }
 
@@ -41,20 +36,16 @@ parse() {
       *" $1+ "*) values+=("${2-}") taken=2 ;;
       *) common_argument "$@" ;;
     esac
-    # A value that was forgotten must not swallow --dry-run.
     if ! $joined && ((taken == 2)) && is_option "${2-}"; then usage_error "\`$1\` needs a value: write $1=$2 if \`$2\` is meant."; fi
     if $joined && ((taken == 1)); then usage_error "\`$1\` takes no value."; fi
     shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
   done
-  # A resumed run knows all but what is of this call.
   if [[ -n $known ]] && resumes; then usage_error "--resume takes no \`$known\`: the run knows it."; fi
   ((${#named[@]} <= operands)) || usage_error "\`${named[operands]}\` is one argument too many."
-  # What svc-point lists is a table on a terminal, or the document with --json.
-  if [[ -t 1 && " ${common[*]} " != *' --json '* ]]; then table=(--table); fi
+  if [[ -t 1 && " ${common[*]} " != *' --json '* ]]; then table=(--table); fi # of what svc-point lists
 }
-is_option() { # the script's own, or a common one
-  local known=" ${options[*]//[=+]/} --status --resume --rerun-installer --attached --dry-run --json --verbose --help "
-  [[ $1 == --?* && $known == *" ${1%%=*} "* ]]
+is_option() { # a value that was forgotten must not swallow one
+  [[ $1 == --?* && " ${options[*]//[=+]/} --status --resume --rerun-installer --attached --dry-run --json --verbose --help " == *" ${1%%=*} "* ]]
 }
 given() { [[ " ${passed[*]} " == *" $1 "* ]]; }
 resumes() { [[ -z ${SVC_RESUMED-} && " ${common[*]}" == *' --resume'* ]]; } # the call that resumes a run, not yet that run itself
@@ -76,17 +67,13 @@ common_argument() {
   esac
 }
 usage_error() {
-  [[ ${SVC_SUPERVISOR-} != "$PPID" ]] || fail -- 2 options_invalid "$1" $'Its options:\n  '"$script --help"
+  [[ ${SVC_SUPERVISOR-} != "$PPID" ]] || svc-run fail -- 2 options_invalid "$1" $'Its options:\n  '"$script --help"
   printf '%s: %s\nhint: %s --help\n' "$script" "$1" "$script" >&2 && exit 2
 }
-
-# in_run OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals.
-in_run() {
+in_run() { # OPTION OF svc-run supervise...: continues as a child of svc-run, which holds the lock and owns the journal and the signals
   [[ ${SVC_SUPERVISOR-} == "$PPID" ]] || exec svc-run supervise "$@" "${common[@]}" -- "$(readlink -f -- "$0")" "${arguments[@]}"
 }
-
-# run_hooks VERSION [OPTION OF svc-run step...]: those in $hooks, in their order.
-run_hooks() {
+run_hooks() { # VERSION [OPTION OF svc-run step...]: those in $hooks, in their order
   local hook
   while IFS= read -r hook; do
     [[ -z $hook ]] || external "${@:2}" "${hook%% *}" -- env "SVC_VERSION=$1" "${hook#* }"
