@@ -285,7 +285,7 @@ fn failed_run_reports_what_it_leaves_in_place() {
     let fails = format!("{made}fail 1 odd 'It is odd.' 'Look.'\n");
     for (before, hint) in [
         (
-            format!("undo --until made back -- svc-version current\nnote restore_point '{point}'\n"),
+            format!("undo --until made back -- svc-version current\nsvc-run note restore_point '{point}'\n"),
             format!("The service was not changed. The restore point {point} is complete and stays.\nLook."),
         ),
         // Without an undo all stays.
