@@ -248,7 +248,7 @@ fn own_script_refers_to_step_documents_by_step_name() {
     let ran = bare.own_script(&does).run().ok();
     assert_eq!(ran.steps(), ["made", "shown", "other", "kept"]);
     assert_eq!(json_of(bare.path("kept"))["schema"], "mine.make/1");
-    for wrong in ["finish dump\n", "step a/b -- true\n", "step a.2 -- true\n"] {
+    for wrong in ["svc-run wait dump\n", "step a/b -- true\n", "step a.2 -- true\n"] {
         bare.own_script(wrong).run().fails(2, "options_invalid");
     }
 }
@@ -282,7 +282,7 @@ fn failed_run_reports_what_it_leaves_in_place() {
     fs::create_dir(&point).unwrap();
     fs::write(point.join("SHA256SUMS"), "").unwrap();
     let point = point.display();
-    let fails = format!("{made}fail 1 odd 'It is odd.' 'Look.'\n");
+    let fails = format!("{made}svc-run fail 1 odd 'It is odd.' 'Look.'\n");
     for (before, hint) in [
         (
             format!("undo --until made back -- svc-version current\nsvc-run note restore_point '{point}'\n"),
