@@ -124,7 +124,8 @@ impl Product {
     }
 
     pub fn tool(&self, name: &str) -> Tool {
-        Tool::new(name).envs(self.env())
+        // What an installer that was killed has left in /tmp has the name that another one takes.
+        Tool::new(name).envs(self.env()).env("TMPDIR", self.folder.path())
     }
 
     /// The upgrade to 2.0.1.
@@ -211,7 +212,6 @@ impl Product {
     /// Runs an installer (or another program of the product's) as an operator would.
     pub fn run(&self, program: &Path) -> Result<()> {
         let mut command = Command::new(program);
-        // What an installer that was killed has left in /tmp has the name that another one takes.
         command.envs(self.env()).env("TMPDIR", self.folder.path()).stdin(Stdio::null());
         os::run(&mut command).map(drop)
     }
