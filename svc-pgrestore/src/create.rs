@@ -318,6 +318,11 @@ mod tests {
             "ALTER DATABASE \"svc_db_staged_r\" CONNECTION LIMIT 17",
         ];
         assert_eq!(all(&creation), wanted);
+        // A new owner has all rights already, and the previous one keeps its own.
+        let creation = Creation { owner: "Reader".to_owned(), ..creation };
+        let sql = all(&creation);
+        assert!(sql.contains(&wanted[4].to_owned()) && creation.roles().contains("svc"), "{sql:?}");
+        assert!(!sql.iter().any(|sql| sql.starts_with("GRANT") && sql.contains("Reader")), "{sql:?}");
         let shown: Vec<Action> = creation.before_load().iter().map(Statement::action).collect();
         let shown = format!("{shown:?}");
         assert!(shown.contains("<redacted>") && !shown.contains("hush"), "{shown}");

@@ -114,11 +114,12 @@ pub(crate) fn perform(
         previous.oid = previous.oid.or(recorded_oid);
     }
     let gone = swap.previous.as_ref().and_then(|previous| previous.oid);
-    let state = swap.state(&databases(&mut admin.client)?)?;
+    let known = databases(&mut admin.client)?;
+    let state = swap.state(&known)?;
     let is_new = !state.is_done;
     let mut swapped = swap.planned(state, drop_old);
     if is_new && let Some(live) = live(&mut admin.client, &swapped.database)? {
-        check_order(admin, call, &swapped, gone)?;
+        check_order(admin, call, &swapped, gone, &known)?;
         preflight::in_the_way(&swapped.database, &live)?;
         if drop_old {
             no_template(&swapped.database, &live)?;
@@ -152,9 +153,9 @@ pub(crate) fn perform(
 }
 
 /// Refuses (3) to go back before a later swap has, which replaced the one that is to go: each run would discard what is the other's.
-fn check_order(admin: &mut Admin, call: &Call, swap: &Swapped, gone: Option<u32>) -> Result<(), Failure> {
+fn check_order(admin: &Admin, call: &Call, swap: &Swapped, gone: Option<u32>, known: &[Named]) -> Result<(), Failure> {
     let live = swap.previous.as_ref().and_then(|previous| previous.oid);
-    let replaced = databases(&mut admin.client)?.into_iter().find(|one| swap.back && one.oid == gone && live != gone);
+    let replaced = known.iter().find(|one| swap.back && one.oid == gone && live != gone);
     let Some(Named { name, .. }) = replaced else { return Ok(()) };
     let mut records = swaps::all(call, &SCHEMAS).into_iter().filter_map(|received| Recorded::of(&received).ok()?.swapped);
     let later = records.find(|one| !one.back && one.incoming.oid == live && one.database == swap.database);

@@ -116,7 +116,10 @@ impl ConnectionArgs {
         }
         let port = match self.port {
             Some(port) => port,
-            None => env.value("SVC_DB_PORT")?.or(env.value("PGPORT")?).unwrap_or(PORT),
+            None => match env.value("SVC_DB_PORT")? {
+                Some(port) => port,
+                None => env.value("PGPORT")?.unwrap_or(PORT),
+            },
         };
         let user = self.user(env, os_user.as_ref(), owner)?;
         // Not by clap, for which --password and a setting of the environment would be in conflict.
