@@ -1,7 +1,5 @@
 //! `svc-snap clone`: a copy of the live indices; and copies without a record.
 
-use std::time::Duration;
-
 use svc_tests::prelude::*;
 
 /// Two indices, one with aliases and a replica that cannot be placed, one that takes no writes.
@@ -115,7 +113,7 @@ fn copy_that_no_node_takes_is_undone_at_once() {
     let (content, copies) = (sandbox.content(), sandbox.copies());
     for (step, document) in [("clone", None), ("swap", Some(&staged)), ("restore", Some(&created)), ("stage", Some(&of_nobody))] {
         let tool = document.map_or_else(|| sandbox.tool(&[step]), |document| sandbox.resuming(&[step], document));
-        let failed = tool.limit(Duration::from_secs(60)).run().fails(7, "indices_red").unchanged();
+        let failed = tool.run().fails(7, "indices_red").unchanged();
         failed.error_has(&["No node takes the shards of", &docs, "nobody"]);
         assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{step}");
     }

@@ -176,10 +176,14 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
     let document = document?;
     let error = document.error.as_ref()?;
     let schema = document.schema.split('/').next().unwrap_or_default();
+    let names = |option: &str| error.hint.as_deref().is_some_and(|hint| hint.contains(option));
     let own = match (error.code.as_str(), schema) {
         ("out_of_space", "svc-pgdump.dump") => "Free disk space, or set SVC_BACKUP_DIR to a directory on another disk.",
-        ("out_of_space", "svc-pgrestore.clone") => "Free space on the disk of PostgreSQL, or omit --clone.",
-        ("out_of_space", "svc-pgrestore.stage") => "Free space on the disk of PostgreSQL.",
+        // Another disk may be full, that of the state directory: of that, the tool's own hint is right.
+        ("out_of_space", "svc-pgrestore.clone") if names("--ignore-disk-space") => {
+            "Free space on the disk of PostgreSQL, or omit --clone."
+        }
+        ("out_of_space", "svc-pgrestore.stage") if names("--ignore-disk-space") => "Free space on the disk of PostgreSQL.",
         // Of these steps it is that there are data streams.
         ("not_swappable", "svc-snap.stage" | "svc-snap.restore" | "svc-snap.clone") => {
             "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
@@ -190,9 +194,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") => {
             "Repair the index (GET /_cluster/allocation/explain)."
         }
-        ("name_in_use", "svc-confsave.save") if error.hint.as_deref().is_some_and(|hint| hint.contains("--force")) => {
-            "Move the copy to another place, then resume the run."
-        }
+        ("name_in_use", "svc-confsave.save") if names("--force") => "Move the copy to another place, then resume the run.",
         _ => return error.hint.clone(),
     };
     Some(own.to_owned())
@@ -314,6 +316,7 @@ mod tests {
             ("svc-rehearse", "svc-snap.swap", "indices_red", "--discard-current", "Repair the index"),
             ("svc-rollback", "svc-confsave.save", "name_in_use", "--force", "Move the copy"),
             ("svc-upgrade", "svc-snap.clone", "not_swappable", "--in-place", "SVC_INDICES"),
+            ("svc-rollback", "svc-pgrestore.stage", "out_of_space", "there", "as the tool has it: there"),
             ("svc-rollback", "svc-snap.swap", "not_swappable", "--unused", "as the tool has it: --unused"),
             ("svc-rollback", "svc-snap.stage", "out_of_space", "--force", "as the tool has it: --force"),
         ] {
