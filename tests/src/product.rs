@@ -35,11 +35,7 @@ pub struct Content {
 impl Product {
     /// A product that is not installed yet; its database and role are there, its installers lie in a folder.
     pub fn new(name: &str) -> Result<Self> {
-        Self::on(Host::shared()?, name)
-    }
-
-    /// The same, on a host with other servers.
-    pub fn on(host: Host, name: &str) -> Result<Self> {
+        let host = Host::shared()?;
         // A space in every path: whatever forgets to quote one is seen at once.
         let folder =
             tempfile::Builder::new().prefix(&format!("svc {name} ")).tempdir_in(host.dir.parent().unwrap_or(&host.dir))?;
