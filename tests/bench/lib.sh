@@ -5,7 +5,9 @@ set -euo pipefail
 # The administrator of PostgreSQL may write in it too.
 work=$(mktemp -d /var/tmp/svc-bench.XXXXXX)
 trap 'rm -rf "$work"' EXIT
-chmod 755 "$work" && chown postgres "$work" && cd "$work"
+chmod 755 "$work"
+chown postgres "$work"
+cd "$work"
 # PostgreSQL's own programs, not Debian's wrappers.
 PATH=$(jq -r .postgres.bin_dir "$SVC_TESTHOST"):$PATH
 export SVC_INDICES='*' SVC_REPOSITORY=svc_backup
