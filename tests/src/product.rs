@@ -35,7 +35,11 @@ pub struct Content {
 impl Product {
     /// A product that is not installed yet; its database and role are there, its installers lie in a folder.
     pub fn new(name: &str) -> Result<Self> {
-        let host = Host::shared()?;
+        Self::on(Host::shared()?, name)
+    }
+
+    /// The same, on a host with other servers.
+    pub fn on(host: Host, name: &str) -> Result<Self> {
         // A space in every path: whatever forgets to quote one is seen at once.
         let folder =
             tempfile::Builder::new().prefix(&format!("svc {name} ")).tempdir_in(host.dir.parent().unwrap_or(&host.dir))?;
