@@ -22,9 +22,6 @@ pub const OS_USER: &str = "svc-search";
 /// computes.
 const JVM_OPTIONS: &str = "-Xms512m\n-Xmx512m\n-XX:TieredStopAtLevel=1\n-XX:-UseG1GC\n-XX:+UseSerialGC\n-XX:-AlwaysPreTouch\n\
     -XX:+UnlockDiagnosticVMOptions\n-XX:-BytecodeVerificationRemote\n";
-/// What a benchmark has instead: the vendor's own options, with a heap of 1 GB.
-pub const BENCHMARK_JVM_OPTIONS: &str = "-Xms1g\n-Xmx1g\n-XX:TieredStopAtLevel=4\n-XX:-UseSerialGC\n-XX:+UseG1GC\n\
-    -XX:+AlwaysPreTouch\n-XX:+BytecodeVerificationRemote\n";
 
 /// Which family a server is of; the two differ in names of files and variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

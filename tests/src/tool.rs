@@ -137,7 +137,7 @@ impl Tool {
         self
     }
 
-    /// After how long it counts as hanging and is killed; [`wait::HANG`] without. A benchmark's calls take longer.
+    /// After how long it counts as hanging and is killed; [`wait::HANG`] without.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
