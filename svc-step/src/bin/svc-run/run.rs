@@ -131,6 +131,8 @@ pub struct State {
     pending_commit: Option<(String, Vec<Undo>)>,
     /// The steps that were told to end.
     ending: BTreeSet<String>,
+    /// All were, also one that is on its way.
+    all_ending: bool,
 }
 
 /// A tool that is running.
@@ -231,10 +233,12 @@ impl Run {
             self.terminate(None);
         }
         let mut state = self.state();
-        (state.ended, state.pending_commit) = (true, None);
+        state.ended = true;
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
+        // Not before: a step that was on its way passes the point of no return.
+        (state.all_ending, state.pending_commit) = (false, None);
     }
 
     /// What a script finds in its environment besides the settings.
@@ -262,7 +266,7 @@ impl Run {
     /// Whether a step of the script may begin.
     pub fn admit(&self) -> Result<Busy<'_>, Failure> {
         let mut state = self.state();
-        if state.ended || state.signal.is_some() {
+        if state.ended || state.all_ending || state.signal.is_some() {
             return Err(Failure::failed("interrupted", "The run is ending: no further step is begun."));
         }
         state.busy += 1;
@@ -274,8 +278,9 @@ impl Run {
         let mut state = self.state();
         let process = i32::try_from(process).unwrap_or(0);
         state.running.insert(process, Running { step: step.to_owned(), told: None });
-        let ending = state.ending.contains(step).then_some(Signal::SIGTERM as i32);
-        if let Some(signal) = state.signal.filter(|_| !state.ended).or(ending) {
+        let is_ending = state.all_ending || state.ending.contains(step);
+        let signal = state.signal.filter(|_| !state.ended);
+        if let Some(signal) = signal.or(is_ending.then_some(Signal::SIGTERM as i32)) {
             state.tell(signal, |other| other == step);
         }
     }
@@ -295,8 +300,8 @@ impl Run {
     /// end them without a document.
     pub fn terminate(&self, steps: Option<&[String]>) {
         let mut state = self.state();
-        let told = steps.map_or_else(|| state.started.keys().cloned().collect(), <[String]>::to_vec);
-        state.ending.extend(told);
+        state.all_ending |= steps.is_none();
+        state.ending.extend(steps.into_iter().flatten().cloned());
         drop(state);
         if self.signal_within(ECHO).is_none() {
             self.state().tell(Signal::SIGTERM as i32, |step| steps.is_none_or(|steps| steps.iter().any(|other| other == step)));
@@ -422,13 +427,14 @@ mod tests {
     fn step_registered_after_termination_gets_sigterm() {
         let made = Made::new("svc-upgrade");
         let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
-        for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
-            run.state().started.insert(step.to_owned(), None);
+        for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("stop", None)] {
             run.terminate(told.as_ref().map(<[String; 1]>::as_slice));
             let mut tool = Command::new("sleep").arg("9").spawn().unwrap();
             run.register(tool.id(), step);
             assert_eq!(tool.wait().unwrap().signal(), Some(15), "{step}");
         }
+        assert!(run.admit().is_err());
+        run.close(false);
         let mut undo = Command::new("true").spawn().unwrap();
         run.register(undo.id(), "start-again");
         assert!(undo.wait().unwrap().success());
