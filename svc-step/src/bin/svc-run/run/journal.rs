@@ -52,13 +52,17 @@ impl Run {
         if kind == Kind::Check || self.state().pending_commit.is_none() {
             return self.write(&path, text.as_bytes(), kind != Kind::Check);
         }
-        // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being recorded.
-        let partial = with_ending(files, "started.partial");
+        // The disk has taken it before the point of no return is passed.
+        let (undo, partial) = (self.undo_list(), with_ending(files, "started.partial"));
         let _ = fs::remove_file(&partial);
         self.write(&partial, text.as_bytes(), true)?;
         self.pass_commit().inspect_err(|_| drop(fs::remove_file(&partial)))?;
         let named = fs::rename(&partial, &path).map_err(|error| Failure::io("write the journal", &path, &error));
-        named.and_then(|()| file::sync_folder_of(&path)).map_err(|failure| self.journal_full(&failure))
+        named.and_then(|()| file::sync_folder_of(&path)).map_err(|failure| {
+            let _ = fs::remove_file(&partial).or_else(|_| fs::remove_file(&path));
+            self.withdraw_commit(undo);
+            self.journal_full(&failure)
+        })
     }
 
     /// Writes a file of the journal that is not there yet.
