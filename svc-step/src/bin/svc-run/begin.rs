@@ -181,7 +181,7 @@ fn fresh(
     let mut run = new(journal);
     run.private = private_values(&words(&args.script), &args.private);
     let plan = plan(args, &run, parent, started);
-    run.expected = console::expected_total(state_dir, &run.script, &run.id, &plan.arguments);
+    run.expected = run.verbose.then(|| console::expected_total(state_dir, &run.script, &run.id, &plan.arguments)).flatten();
     make_run_dir(&run, &plan)?;
     name_holder(state_dir, &id, parent);
     run.say(&format!("run {id} in {}", dir.display()));

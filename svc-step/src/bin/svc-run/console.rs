@@ -41,11 +41,6 @@ pub fn failed(program: &str, failed: &Failure) -> ExitCode {
     ExitCode::from(failed.exit_code())
 }
 
-/// Commands, each on a line of its own.
-pub fn lines_of(commands: &[impl AsRef<str>]) -> String {
-    commands.iter().map(|command| format!("\n  {}", command.as_ref())).collect()
-}
-
 /// `12/27 dump …`, when a step begins; without the total where that is not known. `files` is the path of the step's files without
 /// their endings.
 pub fn begins(files: &Path, total: Option<u32>) -> String {

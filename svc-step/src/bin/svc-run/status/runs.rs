@@ -159,10 +159,6 @@ impl<'a> Runs<'a> {
             None => match run.committed_hint() {
                 Some(hint) => hint,
                 None if run.has_begun(steps::FIRST_HOP) => hops(run),
-                // What is complete then is not undone.
-                None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
-                    command_line::hint(&run.plan())
-                }
                 None if has_changed(run) => command_line::hint(&run.plan()),
                 None => format!("{NOTHING_CHANGED} {}", command_line::hint(&run.plan())),
             },
