@@ -150,7 +150,7 @@ fn outcome(run: &Run, step: &Step, files: &Path, holder: Option<ExitStatus>) -> 
         Some(status) => {
             let document = write_document(run, step, files, status);
             run.say(&format!("{}: ended with status {status}", step.name));
-            Ok(check_outcome(run, step, &document)?)
+            Ok(check_outcome(run, &document)?)
         }
         None if is_running(&run.state_dir) => Err(still_running(step, files).into()),
         None if with_ending(files, "out").exists() => {
@@ -166,11 +166,10 @@ fn outcome(run: &Run, step: &Step, files: &Path, holder: Option<ExitStatus>) -> 
     }
 }
 
-fn check_outcome(run: &Run, step: &Step, document: &Document<CommandResult>) -> Result<(), Failure> {
+fn check_outcome(run: &Run, document: &Document<CommandResult>) -> Result<(), Failure> {
     let Some(error) = document.error.clone() else { return Ok(()) };
     run.log(&error.message);
-    let status = document.result.as_ref().map(|result| result.exit_status);
-    if step.options.ok.is_some() && step.options.ok == status { Ok(()) } else { Err(error.into_failure(Status::Failed)) }
+    Err(error.into_failure(Status::Failed))
 }
 
 /// The document of a command that has ended. Where there is no disk space for it, the next step finds that too; the status is kept.

@@ -315,7 +315,7 @@ impl Run {
     /// Registers an undo; of one name there is one.
     pub fn register_undo(&self, undo: Undo) -> Result<(), Failure> {
         self.note(|state| {
-            // A resumed script comes by its earlier undos again: before the point of no return, which is behind it, none holds any more.
+            // A resumed script registers again what it registered before its point of no return; none of that holds any more.
             if state.notes.commit.is_some() && !state.committed_now && !undo.always {
                 return;
             }
@@ -420,6 +420,8 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
+    use svc_step::journal::{Kind, with_ending};
+
     use super::*;
     use crate::fixture::Made;
 
@@ -438,5 +440,45 @@ mod tests {
         let mut undo = Command::new("true").spawn().unwrap();
         run.register(undo.id(), "start-again");
         assert!(undo.wait().unwrap().success());
+    }
+
+    #[test]
+    fn step_on_its_way_when_script_ends_passes_the_point_of_no_return() {
+        let made = Made::new("svc-upgrade");
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
+        let busy = run.admit().unwrap();
+        run.commit("").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| run.close(true));
+            std::thread::sleep(ECHO * 10);
+            run.note_started(&run.name_files("installer"), Kind::External).unwrap();
+            drop(busy);
+        });
+        assert!(run.committed().is_some());
+    }
+
+    #[test]
+    fn step_that_cannot_be_recorded_does_not_pass_the_point_of_no_return() {
+        let made = Made::new("svc-upgrade");
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
+        let files = run.name_files("installer");
+        run.register_undo(undo("start-again")).unwrap();
+        run.commit("").unwrap();
+        std::fs::create_dir(with_ending(&files, "started")).unwrap();
+        assert_eq!(run.note_started(&files, Kind::External).unwrap_err().code, "journal_full");
+        assert!(run.committed().is_none() && made.journal().notes().commit.is_none());
+        assert_eq!(made.journal().notes().undo, run.undo_list());
+        assert_eq!(run.undo_list().len(), 1);
+    }
+
+    fn undo(name: &str) -> Undo {
+        Undo {
+            name: name.to_owned(),
+            until: None,
+            always: false,
+            unless_interrupted: false,
+            command: vec!["true".to_owned()],
+            directory: PathBuf::new(),
+        }
     }
 }

@@ -266,7 +266,7 @@ fn child_of(run: &Run, step: &Step, command: &[OsString]) -> Result<Command, Fai
     // A script that is called as a step is a run of its own.
     child.env_remove("SVC_SUPERVISOR").env_remove("SVC_RESUMED").stdin(Stdio::null());
     if run.state().is_undo(&step.name) {
-        // Nor does one that a terminal sends to all of its process group.
+        // No signal ends an undo, nor one that a terminal sends to a process group.
         child.process_group(0);
     }
     Ok(child)
