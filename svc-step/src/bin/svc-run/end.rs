@@ -76,7 +76,7 @@ pub fn finish(
     let mut left: Vec<String> = left.iter().map(|undo| undo::command_line(run, undo)).collect();
     // A run that this one called was killed, and its tools may be running still: the next call undoes what it has left.
     let is_own = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && !other.left_to_undo().is_empty();
-    if journal::runs(&run.state_dir).iter().any(is_own) {
+    if journal::runs(&run.state_dir).iter().take_while(|other| other.id() > &*run.id).any(is_own) {
         left.push("svc-run recover".to_owned());
     }
     let left_to_undo = (!left.is_empty()).then(|| format!("Not everything was undone. {}", undo::by_hand(&left)));
