@@ -1,7 +1,6 @@
 //! The end of a run: why it did not end well, what is undone, and the last document with what helps.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
@@ -284,15 +283,7 @@ fn publish(
 
 /// The document on stdout, or its summary on a terminal; the two lines of a failure. Whether it could be written.
 fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) -> bool {
-    let is_terminal = std::io::stdout().is_terminal();
-    let mut is_written = true;
-    if args.silent && !args.dry_run {
-    } else if is_terminal && !args.json {
-        console::summary(document).iter().for_each(|summary| console::plain(summary));
-    } else {
-        let text = if is_terminal { serde_json::to_string_pretty(document) } else { serde_json::to_string(document) };
-        is_written = console::is_written(format!("{}\n", text.unwrap_or_default()).as_bytes());
-    }
+    let is_written = (args.silent && !args.dry_run) || console::show(document, args.json);
     if let Some(error) = &document.error {
         console::plain(&console::failure(script, error));
     }
