@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 
 use jiff::Timestamp;
 use svc_step::document::{Document, ErrorPart};
@@ -154,7 +153,7 @@ pub fn as_before(document: &Document<RunResult>) -> Option<String> {
     if document.changed == Some(false) {
         return Some(NOTHING_CHANGED.to_owned());
     }
-    let point = document.result.as_ref()?.restore_point.as_ref().filter(|point| Path::new(point).join("SHA256SUMS").exists())?;
+    let point = document.result.as_ref()?.restore_point.as_ref().filter(|point| report::is_complete(point))?;
     Some(format!("The service was not changed. The restore point {point} is complete and stays."))
 }
 
