@@ -223,7 +223,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
 /// It is no ID, there is a newer run, or it is of a later day (2).
 fn given_id(state_dir: &Path, id: String, now: Timestamp) -> Result<String, Failure> {
     let invalid = |why: String| Failure::usage("options_invalid", format!("SVC_RUN_ID: {why}.")).hint("Unset it.");
-    id.parse::<RunId>().map_err(|error| invalid(error.clone()))?;
+    id.parse::<RunId>().map_err(invalid)?;
     let newest = journal::runs(state_dir).into_iter().next().filter(|newest| newest.id() > id.as_str());
     if let Some(newest) = newest {
         return Err(invalid(format!("there is a newer run than {id}, {}", newest.id())));
