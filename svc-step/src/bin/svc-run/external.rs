@@ -66,10 +66,9 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         return Err(run.journal_full(&Failure::failed("out_of_space", "Less than 8 MiB are free for the output of the command.")));
     }
     let lock = take_lock(&run.state_dir)?;
-    let undos = run.undos_before_commit();
     let files = run.name_files(&step.name);
     run.log(&format!("external {}: {}", step.name, shell_quoted(&run.shown(&step.command))));
-    run.note_started(&files, Kind::External)?;
+    let undos = run.note_started(&files, Kind::External)?;
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     run.tell_begin(&files);

@@ -335,25 +335,19 @@ impl Run {
     /// it; a resumed run has passed it.
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
         self.state().pending_commit = Some((hint.to_owned(), Vec::new()));
-        if self.committed().is_some() { self.pass_commit() } else { Ok(()) }
+        if self.committed().is_some() { self.pass_commit().map(drop) } else { Ok(()) }
     }
 
-    /// Nothing of what was done is undone from here on.
-    fn pass_commit(&self) -> Result<(), Failure> {
+    /// Nothing of what was done is undone from here on; gives the undos that are dropped.
+    fn pass_commit(&self) -> Result<Vec<Undo>, Failure> {
         let mut state = self.state();
-        let Some((hint, after_commit)) = state.pending_commit.clone() else { return Ok(()) };
+        let Some((hint, after_commit)) = state.pending_commit.clone() else { return Ok(Vec::new()) };
         let notes = Notes { commit: Some(hint), ..state.notes.clone() };
         let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(after_commit).collect();
         // What nobody could read after a kill has not happened: the undos stay.
         self.keep_notes(&notes, &undo)?;
-        (state.notes, state.undo, state.committed_now, state.pending_commit) = (notes, undo, true, None);
-        Ok(())
-    }
-
-    /// The undos that the next step drops; none where the point of no return is not the next thing.
-    pub fn undos_before_commit(&self) -> Option<Vec<Undo>> {
-        let state = self.state();
-        state.pending_commit.is_some().then(|| state.undo.clone())
+        (state.notes, state.committed_now, state.pending_commit) = (notes, true, None);
+        Ok(std::mem::replace(&mut state.undo, undo))
     }
 
     /// The step that passed the point of no return was not begun after all.
