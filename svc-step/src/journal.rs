@@ -247,7 +247,7 @@ impl Journal {
     pub fn is_running(&self) -> bool {
         let Some(state_dir) = self.dir.parent().and_then(Path::parent) else { return false };
         let holder = held(&state_dir.join("lock"));
-        self.last_document().is_none() && holder.is_some_and(|holder| self.is_within(&holder))
+        holder.is_some_and(|holder| self.is_within(&holder)) && self.last_document().is_none()
     }
 
     /// Whether this is the run of that ID, or was called by it.

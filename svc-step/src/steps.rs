@@ -46,8 +46,11 @@ pub const RESTART_DATABASE: &str = "restart-database";
 /// The installer of the version before, found by an upgrade.
 pub const PREVIOUS_INSTALLER: &str = "previous-installer";
 
+/// The removal of a restore point that was not finalized, by the undo of a run that failed.
+pub const REMOVE_POINT: &str = "remove-incomplete-point";
+
 /// All of them.
-pub const ALL: [&str; 22] = [
+pub const ALL: [&str; 23] = [
     INSTALLER,
     UNINSTALL,
     STOP,
@@ -70,4 +73,5 @@ pub const ALL: [&str; 22] = [
     FIRST_HOP,
     RESTART_DATABASE,
     PREVIOUS_INSTALLER,
+    REMOVE_POINT,
 ];

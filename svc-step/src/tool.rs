@@ -131,6 +131,9 @@ pub fn main<T: Tool>() -> ExitCode {
     ExitCode::from(if is_printed { finished.exit_code } else { Status::Failed.code() })
 }
 
+/// How the hint begins that names a setting, for `svc-run`.
+pub const OF_SETTING: &str = "That is the value of ";
+
 /// Which setting has the value that clap refuses, and where it stands: clap names the flag alone.
 fn named_setting(mut command: clap::Command, error: &clap::Error, from_file: &[String]) -> Option<String> {
     let context = |kind| match error.get(kind) {
@@ -142,7 +145,7 @@ fn named_setting(mut command: clap::Command, error: &clap::Error, from_file: &[S
     let name = setting_of(&command, flag).filter(|name| settings::variable(name).as_deref() == Some(value))?;
     let place =
         if from_file.contains(&name) { settings::environment_file().display().to_string() } else { "the environment".to_owned() };
-    Some(format!("hint: That is the value of {name} in {place}."))
+    Some(format!("hint: {OF_SETTING}{name} in {place}."))
 }
 
 /// The variable of a flag, as clap writes the flag in its errors.

@@ -263,6 +263,47 @@ fn hook_whose_name_ends_in_a_blank_is_run() {
 }
 
 #[test]
+fn hook_whose_path_has_a_line_break_is_refused_before_anything_is_changed() {
+    let bare = Bare::default();
+    svc_tests::os::write_program(bare.path("hooks/post-install/a\nb"), "#!/bin/sh\n").unwrap();
+    let script = bare.own_script("hooks=$(svc-run hooks)\nsvc-run commit\nrun_hooks 2.0.1\n");
+    let ran = script.env("SVC_HOOKS_DIR", bare.path("hooks")).run();
+    ran.refused("file_invalid").unchanged().error_has(&["a line break"]);
+}
+
+/// A disk that is full, or a run directory that is gone, is what it may have to tell.
+#[test]
+fn failure_hook_is_told_with_full_disk_and_without_run_directory() {
+    for (does, disk_is_full) in [("exit 1\n", true), ("rm -r \"$SVC_RUN_DIR\"\nexit 1\n", false)] {
+        let bare = Bare::default();
+        let (told, temporary) = (bare.path("told"), bare.path("temporary"));
+        let hook = format!("#!/bin/sh\ncat >'{}'\n", told.display());
+        svc_tests::os::write_program(bare.path("hooks/on-failure/tell"), hook).unwrap();
+        fs::create_dir(&temporary).unwrap();
+        let _disk = SmallDisk::at(&temporary, 1).unwrap();
+        assert!(!disk_is_full || fs::write(temporary.join("filler"), vec![0; 2 << 20]).is_err());
+        let script = bare.own_script(does).env("TMPDIR", &temporary).env("SVC_HOOKS_DIR", bare.path("hooks"));
+        let ran = script.run().fails(1, "failed");
+        assert_eq!(&json_of(&told), ran.doc());
+    }
+}
+
+#[test]
+fn hop_that_is_taken_over_keeps_what_a_person_must_read() {
+    let bare = Bare::default();
+    drop(bare.own_script("svc-run commit\nstep hop -- svc-upgrade a.run\n"));
+    let program = bare.path("own scripts/mine").display().to_string();
+    let (outer, hop) = ("20260101t000000z-mine", "20260101t000001z-upgrade");
+    let plan = json!({"script": "mine"});
+    let files = [("plan.json", plan), ("notes.json", json!({"commit": ""})), ("01-hop.started", json!("step\n"))];
+    bare.run_left(outer, &files);
+    let plan = json!({"script": "svc-upgrade", "parent": outer, "arguments": ["a.run"]});
+    bare.run_left(hop, &[("plan.json", plan), ("notes.json", json!({"review": true})), ("document.json", changed())]);
+    let ran = bare.tool("svc-run", &["supervise", "--kind", "mine", "--resumable", "--resume", "--", &program]).run();
+    assert_eq!((ran.status, ran.steps().len()), (9, 2), "{ran}");
+}
+
+#[test]
 fn resume_hint_names_own_script_by_its_path() {
     let bare = Bare::default();
     let secret = "external own -- true --token s3cr3t\ncheck hop -- svc-version current --uninstall 'x --password=s3cr3t'\n";
@@ -272,6 +313,35 @@ fn resume_hint_names_own_script_by_its_path() {
     let script = bare.path("own scripts/mine");
     let wanted = format!("\n  '{}' --resume {} --rerun-installer\nLook.", script.display(), ran.id());
     assert!(ran.hint().ends_with(&wanted), "{ran}");
+    // The same command again is refused now.
+    let fails = "svc-run fail 1 odd 'It is odd.' 'When it is right, run the same command again.'\n";
+    let ran = bare.own_script(&format!("svc-run commit\n{}{fails}", changes("made"))).run().fails(1, "odd");
+    let wanted = format!("When it is right, resume the run.\nTo continue:\n  '{}' --resume {}", script.display(), ran.id());
+    assert_eq!(ran.hint(), wanted);
+}
+
+#[test]
+fn installer_whose_log_cannot_be_written_was_not_begun() {
+    let bare = Bare::default();
+    let no_log = "rm \"$SVC_RUN_DIR/log\"; mkdir \"$SVC_RUN_DIR/log\"; external installer -- touch \"$SVC_INSTALL_DIR/ran\"";
+    let ran = bare.own_script(&format!("undo back -- svc-version current\nsvc-run commit\n{no_log}\n")).run();
+    ran.fails(1, "failed").unchanged();
+    assert!(!bare.path("ran").exists());
+    bare.tool("svc-run", &["refuse-unfinished", "mine"]).run().ok();
+    // Nor does a setting of another run keep one from being begun.
+    bare.own_script("external installer -- true\n").env("SVC_LOCK_FD", "77").run().ok();
+}
+
+#[test]
+fn settings_that_were_guessed_are_read_by_whom_the_file_was() {
+    let bare = Bare::default();
+    let settings = bare.path("environment");
+    fs::write(&settings, "# ours\n").unwrap();
+    fs::set_permissions(&settings, fs::Permissions::from_mode(0o600)).unwrap();
+    let guess = bare.tool("svc-run", &["guess", "--write"]).talks().env("SVC_ENVIRONMENT_FILE", &settings);
+    assert_eq!(guess.run().status, 0);
+    let mode = fs::metadata(&settings).unwrap().permissions().mode() & 0o777;
+    assert!(mode == 0o600 && fs::read_to_string(&settings).unwrap().contains("#SVC_NAME="), "{mode:o}");
 }
 
 #[test]
@@ -465,6 +535,8 @@ fn invalid_option_or_setting_exits_2_without_change() {
         ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
         ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
         ("svc-backup", &["--prune", "--dry-run"], ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
+        // Another setting has that value.
+        ("svc-backup", &["--prune", "--max-age", "7"], ("SVC_KEEP_MIN_COUNT", "7"), "options_invalid", "`7` has no unit"),
         ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
         ("svc-upgrade", &["--dry-run", "--to", "v2"], no_setting, "options_invalid", "Invalid value 'v2'"),
     ] {

@@ -457,6 +457,11 @@ fn finalize_and_remove_restore_point_of_run() {
     assert_eq!(host.calls(), "");
 
     again();
+    // Whether it has sums cannot be seen.
+    symlink("SHA256SUMS", point.join("SHA256SUMS")).unwrap();
+    remove().fails(1, "failed").unchanged();
+    assert_eq!(host.calls(), "");
+    again();
     // As long as the snapshot is left, it is not done: whoever undoes it comes again.
     host.snap(5, &failed("search_unreachable"));
     remove().fails(5, "search_unreachable");

@@ -78,10 +78,9 @@ fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
     for name in names {
         // In the notes stands what it would undo.
         if name == "notes.json" {
-            let (folder, snapshot) = (point_of(upgrade), json_of(point.join("snapshot.json")));
-            let name = snapshot["result"]["name"].as_str().unwrap();
-            let mut undo =
-                undo("remove-incomplete-point", &["svc-point", "remove", folder.to_str().unwrap(), "--snapshot", name]);
+            let folder = point_of(upgrade);
+            let command = ["svc-point", "remove", folder.to_str().unwrap(), "--kind", "upgrade"];
+            let mut undo = undo("remove-incomplete-point", &command);
             undo["undo"][0]["until"] = "finalize".into();
             svc_tests::bare::left(&run, "notes.json", &undo);
         } else if name == "document.json" || (name[..2] > *last && name.as_bytes()[2] == b'-') {
@@ -90,7 +89,8 @@ fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
     }
     let resume = product.tool("svc-upgrade").arg("--resume").arg(run.file_name().unwrap());
     resume.run().fails(3, "not_resumable");
-    assert!(journal(&run).iter().any(|name| name.ends_with("-remove-incomplete-point.json")), "nothing was undone");
+    let removed = journal(&run).into_iter().find(|name| name.ends_with("-remove-incomplete-point.json")).unwrap();
+    assert_eq!(json_of(run.join(removed))["ok"], true);
     product.tool("svc-snap").args(["show", "--from"]).arg(point.join("snapshot.json")).run().ok();
     fs::remove_dir_all(&run).unwrap();
     fs::rename(whole, run).unwrap();

@@ -246,7 +246,7 @@ impl Setting {
 #[must_use]
 pub fn file(product: &str) -> String {
     let mut text = "# The settings of this host. Every tool and script reads them; a variable of the environment wins.\n\
-        # Lines KEY=value: nothing in a value is expanded or executed. What is not set has the value that stands here.\n"
+        # Lines KEY=value, a comment on a line of its own: nothing in a value is expanded. What is not set has the value that stands here.\n"
         .to_owned();
     for (title, settings) in GROUPS {
         let _ = write!(text, "\n## {title}\n");
@@ -272,7 +272,7 @@ mod tests {
     /// `docs/configuration.md`.
     fn page() -> String {
         let mut text = "# Settings\n\nEach is a line `KEY=value` of `/etc/svc-tools/environment` (or of the file that `SVC_ENVIRONMENT_FILE` names), a variable of the \
-            environment, which wins, or an option of a tool, which wins over both. In the file, a \
+            environment, which wins, or an option of a tool, which wins over both. In the file, a comment is a line of its own; a \
             name of `SVC_` that is no setting and a path that is not absolute are refused. `svc-run setting` prints the file with every default; \
             `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
             .to_owned();

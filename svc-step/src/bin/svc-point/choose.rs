@@ -168,7 +168,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
 fn refuse_after_attempt(call: &Call, upgrade: &Journal) -> Result<(), Failure> {
     let outer = upgrade.plan().parent;
     for run in journal::runs_of(call.state_dir(), "svc-upgrade").take_while(|run| run != upgrade) {
-        let is_attempt = run.attempts().iter().any(|one| one.step == steps::NEW || one.step == steps::PLAN);
+        let is_attempt = run.has_begun(steps::NEW) || run.has_begun(steps::PLAN);
         let is_same_upgrade = outer.is_some() && run.plan().parent == outer;
         if is_attempt && !is_same_upgrade {
             let (id, before) = (run.id(), upgrade.id());

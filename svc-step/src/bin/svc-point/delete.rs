@@ -13,7 +13,7 @@ use svc_step::journal::Journal;
 use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
 use svc_step::run_id::snapshot_name;
-use svc_step::{Call, Failure, Status, StepResult, file};
+use svc_step::{Call, Failure, StepResult, file};
 
 use crate::point::{self, About, BackupDir, Point, SUMS, State};
 use crate::snap;
@@ -131,11 +131,7 @@ impl Removal {
         }
         call.check()?;
         remove_sums(call, folder, || self.partially_removed = Some(point.id.clone()))?;
-        let attempt = call.effects().attempt();
-        match snap::run(call, &command) {
-            Ok(_) => attempt.happened(),
-            Err(failure) => refused(call, failure, &point.id).map(|()| attempt.refused())?,
-        }
+        snap::delete(call, &command, &point.id)?;
         let gone = fs::remove_dir_all(point::real(folder))
             .and_then(|()| if folder.is_symlink() { fs::remove_file(folder) } else { Ok(()) })
             .map_err(|error| Failure::io("remove the restore point", folder, &error));
@@ -144,20 +140,6 @@ impl Removal {
         self.partially_removed = None;
         self.removed.push(point.id.clone());
         Ok(())
-    }
-}
-
-/// A snapshot that is gone already, or that nothing here can delete, keeps no restore point from being removed.
-pub fn refused(call: &Call, failure: Failure, id: &str) -> Result<(), Failure> {
-    match failure.code.as_str() {
-        "snapshot_not_found" => Ok(()),
-        // A repository that another cluster has written to (7) is no read-only one: that may be put right.
-        "repository_shared" if failure.status == Status::Invalid => Err(failure),
-        "other_server" | "repository_shared" | "repository_not_found" => {
-            call.warn("not_removed", format!("The snapshot of the restore point {id} stays where it is: {failure}"));
-            Ok(())
-        }
-        _ => Err(failure),
     }
 }
 

@@ -18,12 +18,15 @@ use crate::point::{ABOUT, About, KINDS, SCHEMA, SUMS, dump_of};
 
 /// The document of a service that was stopped for its backup.
 const STOP: &str = "svc-unit.stop/1";
+/// The document of what is installed, and that of the dump.
+const CURRENT: &str = "svc-version.current/1";
+const DUMP: &str = "svc-pgdump.dump/1";
 /// The documents that go into the restore point, by their schemas, and their names there.
 const DOCUMENTS: [(&str, &str); 4] = [
     ("svc-confsave.save/1", "confsave.json"),
-    ("svc-version.current/1", "version.json"),
+    (CURRENT, "version.json"),
     ("svc-snap.create/1", "snapshot.json"),
-    ("svc-pgdump.dump/1", "pgdump.json"),
+    (DUMP, "pgdump.json"),
 ];
 
 /// Arguments of `svc-point finalize`.
@@ -79,6 +82,11 @@ struct UnitResult {
 struct UnitState {
     active_state: Option<String>,
     job_pending: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Installed {
+    version: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -140,30 +148,28 @@ fn unfinished(dir: &Path, failure: Failure) -> Failure {
 }
 
 fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Result<Finalized, Failure> {
-    let mut given = Vec::new();
-    for path in &args.documents {
-        given.push((
-            Received::read(call, path, &DOCUMENTS.map(|(schema, _)| schema), Accept::Successful)?.schema().to_owned(),
-            path,
-        ));
-    }
-    for (schema, name) in DOCUMENTS {
-        let (_, path) = given.iter().find(|(given, _)| given == schema).ok_or_else(|| {
+    let schemas = DOCUMENTS.map(|(schema, _)| schema);
+    let given = args.documents.iter().map(|path| Ok((Received::read(call, path, &schemas, Accept::Successful)?, path)));
+    let given = given.collect::<Result<Vec<_>, Failure>>()?;
+    let find = |schema: &str| {
+        given.iter().find(|(given, _)| given.schema() == schema).ok_or_else(|| {
             Failure::usage("options_invalid", format!("No document {schema} is given for the restore point."))
                 .hint("Pass the documents of svc-confsave save, svc-version current, svc-snap create and svc-pgdump.")
-        })?;
+        })
+    };
+    let (dump, installed): (DumpResult, Installed) = (find(DUMP)?.0.result()?, find(CURRENT)?.0.result()?);
+    for (schema, name) in DOCUMENTS {
+        let (_, path) = find(schema)?;
         let text = fs::read(path).map_err(|error| Failure::io("read the document", path, &error))?;
         call.effects().happened();
         write(&dir.join(name), &text)?;
     }
-    let dump: DumpResult =
-        Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Successful)?.result()?;
     let about = About {
         schema: SCHEMA.to_owned(),
         id: id_of(dir),
         kind: Some(args.kind.clone()),
         made_at: Some(Time::from(jiff::Timestamp::now()).as_str().to_owned()),
-        version: version(dir),
+        version: installed.version,
         database: dump.database.clone(),
         quiesced,
     };
@@ -179,10 +185,6 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
 fn write(path: &Path, text: &[u8]) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(text)).map_err(|error| Failure::io("write the file", path, &error))
-}
-
-fn version(dir: &Path) -> Option<String> {
-    svc_step::journal::document_in(&dir.join("version.json"))?.text("/version")
 }
 
 /// The sums of all files, each of them on the disk. That of the dump is in its document.

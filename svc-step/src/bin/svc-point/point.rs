@@ -152,9 +152,6 @@ pub struct Point {
     /// The same as `made_at`, to be compared.
     #[serde(skip)]
     pub made: Timestamp,
-    /// Whether it is this service's: what does not say its database may be of another one.
-    #[serde(skip)]
-    pub is_ours: bool,
     /// Its place among the others: an ID is greater than all before, also where the clock went back.
     #[serde(skip)]
     pub order: Timestamp,
@@ -182,9 +179,7 @@ pub fn survey(call: &Call, wanted: &BackupDir, read_all: bool) -> Result<Vec<Poi
         // A link counts where it leads to a restore point: on another disk.
         let is_named = entry.file_type().is_ok_and(|kind| kind.is_dir()) && id.parse::<RunId>().is_ok();
         if folder.is_dir() && (is_named || folder.join(ABOUT).exists()) {
-            let is_ours =
-                about.is_some() || Journal::of(call.state_dir(), &id).dir().exists() || folder.join(dump_of(&database)).exists();
-            points.push(Point { is_ours, ..inspect(call, &folder, id, read_all)? });
+            points.push(inspect(call, &folder, id, about.as_ref(), read_all)?);
         }
     }
     points.sort_by(|one, other| (one.order, &one.id).cmp(&(other.order, &other.id)));
@@ -216,28 +211,26 @@ fn unreadable(dir: &Path, error: &std::io::Error) -> Failure {
     Failure { message, ..Failure::directory(dir, "SVC_BACKUP_DIR", error) }
 }
 
-fn inspect(call: &Call, folder: &Path, id: String, read_all: bool) -> Result<Point, Failure> {
+fn inspect(call: &Call, folder: &Path, id: String, about: Option<&About>, read_all: bool) -> Result<Point, Failure> {
     // Whoever may not read a restore point cannot say that it is incomplete.
     if let Some(error) = fs::read_dir(folder).err().filter(|error| error.kind() == ErrorKind::PermissionDenied) {
         return Err(unreadable(folder, &error));
     }
-    let about = About::read(folder);
-    let (state, damaged_files) = state(call, folder, &id, about.as_ref(), read_all)?;
-    let made_at = about.as_ref().and_then(|about| about.made_at.clone());
+    let (state, damaged_files) = state(call, folder, &id, about, read_all)?;
+    let made_at = about.and_then(|about| about.made_at.clone());
     let (finalized, begun) = (made_at.as_ref().and_then(|text| text.parse().ok()), run_id::time(&id));
     let made = finalized.or(begun);
     Ok(Point {
         path: folder.display().to_string(),
         state,
-        kind: kind(about.as_ref(), &id),
-        version: about.as_ref().and_then(|about| about.version.clone()),
-        quiesced: about.as_ref().map(|about| about.quiesced),
+        kind: kind(about, &id),
+        version: about.and_then(|about| about.version.clone()),
+        quiesced: about.map(|about| about.quiesced),
         made_at: made_at.or_else(|| made.map(|made| svc_step::document::Time::from(made).as_str().to_owned())),
         size_bytes: size(folder),
         read_all: read_all && state == State::Valid,
         damaged_files,
         made: made.unwrap_or_default(),
-        is_ours: true,
         order: finalized.max(begun).unwrap_or_default(),
         id,
     })

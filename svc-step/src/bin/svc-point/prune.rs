@@ -73,13 +73,18 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
         verified.insert(kind.as_str(), newest_verified(call, kind, &points)?);
     }
     let needed = point::needed(call);
+    // What does not say its database may be another service's.
+    let dump = point::dump_of(&args.dir.database());
+    let has_dump = |point: &Point| Path::new(&point.path).join(&dump).exists();
+    let has_run = |point: &Point| Journal::of(call.state_dir(), &point.id).dir().exists();
+    let is_ours = |point: &Point| point.quiesced.is_some() || has_dump(point) || has_run(point);
     let items = points.iter().enumerate().map(|(at, point)| {
         let kind = point.kind.as_deref().unwrap_or_default();
         let is_newer = verified.get(kind).map(|newest| newest.map(|newest| at > newest));
         let is_needed = needed.contains_key(&point.id);
         let state = match point.state {
             _ if is_needed => retention::State::Exempt(Reason::Needed),
-            State::Incomplete if !point.is_ours => retention::State::Exempt(Reason::Unknown),
+            State::Incomplete if !is_ours(point) => retention::State::Exempt(Reason::Unknown),
             other => state(other, is_newer),
         };
         Item { kind, made: point.made, state }
@@ -182,8 +187,9 @@ fn is_older(run: &Journal, age: Duration) -> bool {
 
 /// What other runs and restore points need of a run.
 struct Needs<'a> {
-    state_dir: &'a Path,
     points: &'a Path,
+    /// The plans of swaps that are left, by the names of their files.
+    swaps: Vec<String>,
     /// Of each script the ID of the newest run that has ended well.
     ended_well: BTreeMap<String, String>,
     /// The newest upgrade whose installer was started.
@@ -193,12 +199,14 @@ struct Needs<'a> {
 }
 
 impl<'a> Needs<'a> {
-    fn of(state_dir: &'a Path, points: &'a Path, oldest_first: &[Journal]) -> Self {
+    fn of(state_dir: &Path, points: &'a Path, oldest_first: &[Journal]) -> Self {
         let ended_well = oldest_first.iter().filter(|run| run.is_ok());
         let ended_well = ended_well.map(|run| (run.script(), run.id().to_owned())).collect();
         let is_rehearsal = |run: &&Journal| run.script() == "svc-rehearse" && run.has_begun(steps::POINT);
         let last_rehearsal = oldest_first.iter().rfind(is_rehearsal).cloned();
-        Self { state_dir, points, ended_well, last_upgrade: last_upgrade(state_dir), last_rehearsal }
+        let entries = fs::read_dir(state_dir.join("swaps")).into_iter().flatten().flatten();
+        let swaps = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        Self { points, swaps, ended_well, last_upgrade: last_upgrade(state_dir), last_rehearsal }
     }
 
     /// Why a run stays; none where nothing needs it.
@@ -233,10 +241,7 @@ impl<'a> Needs<'a> {
     /// Whether the plan of a swap is left: of this run, or of the upgrade whose clones a rollback has swapped in.
     fn has_copies(&self, run: &Journal) -> bool {
         let ids = run.previous_run().into_iter().chain([run.id().to_owned()]);
-        let prefixes: Vec<String> = ids.map(|id| format!("{id}.")).collect();
-        let entries = fs::read_dir(self.state_dir.join("swaps")).into_iter().flatten().flatten();
-        let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        ids.map(|id| format!("{id}.")).any(|prefix| self.swaps.iter().any(|name| name.starts_with(&prefix)))
     }
 }
 

@@ -14,7 +14,6 @@ use svc_step::settings::ServiceArg;
 use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
-use crate::delete::refused;
 use crate::point::{KINDS, SUMS};
 use crate::snap;
 
@@ -59,7 +58,9 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
         let message = format!("{} is no directory of a restore point: its name is no run ID, or it is a link.", dir.display());
         return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-backup --list").into());
     }
-    if dir.join(SUMS).exists() {
+    // Whoever cannot see whether it has sums must not take it for one without.
+    let sums = dir.join(SUMS);
+    if sums.try_exists().map_err(|error| Failure::io("inspect the restore point", &sums, &error))? {
         call.warn("not_removed", format!("{} is finalized and stays. To remove it:\n  svc-point delete {id}", dir.display()));
         return Ok(removed);
     }
@@ -117,12 +118,7 @@ fn delete_snapshot(args: &RemoveArgs, call: &Call, journal: &Journal, removed: &
     if args.dry.dry_run {
         return Ok(());
     }
-    let attempt = call.effects().attempt();
-    match snap::run(call, &command) {
-        Ok(_) => attempt.happened(),
-        Err(failure) => refused(call, failure, &removed.path).map(|()| attempt.refused())?,
-    }
-    Ok(())
+    snap::delete(call, &command, &removed.path)
 }
 
 fn keep(call: &Call, journal: &Journal, dir: &Path, kept: [(bool, &str, &str); 2], dry: DryRun) -> Result<(), Failure> {

@@ -40,3 +40,27 @@ pub fn run(call: &Call, command: &[String]) -> Result<(), Failure> {
     let Some(error) = document.error else { return Ok(()) };
     Err(error.into_failure(ended.status.code().map_or(Status::Failed, Status::of_failure)))
 }
+
+/// Deletes the snapshot of a restore point. One that is gone already, or that nothing here can delete, keeps no restore point from being
+/// removed.
+///
+/// # Errors
+/// It cannot be deleted for another reason.
+pub fn delete(call: &Call, command: &[String], point: &str) -> Result<(), Failure> {
+    let attempt = call.effects().attempt();
+    let Err(failure) = run(call, command) else {
+        attempt.happened();
+        return Ok(());
+    };
+    match failure.code.as_str() {
+        "snapshot_not_found" => {}
+        // A repository that another cluster has written to (7) is no read-only one: that may be put right.
+        "repository_shared" if failure.status == Status::Invalid => return Err(failure),
+        "other_server" | "repository_shared" | "repository_not_found" => {
+            call.warn("not_removed", format!("The snapshot of the restore point {point} stays where it is: {failure}"));
+        }
+        _ => return Err(failure),
+    }
+    attempt.refused();
+    Ok(())
+}

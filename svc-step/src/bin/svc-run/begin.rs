@@ -181,7 +181,7 @@ fn fresh(
     let mut run = new(journal);
     run.private = private_values(&words(&args.script), &args.private);
     let plan = plan(args, &run, parent, started);
-    run.expected = console::expected_total(state_dir, &run.script, &run.id, &plan.arguments);
+    run.expected = run.verbose.then(|| console::expected_total(state_dir, &run.script, &run.id, &plan.arguments)).flatten();
     make_run_dir(&run, &plan)?;
     name_holder(state_dir, &id, parent);
     run.say(&format!("run {id} in {}", dir.display()));
@@ -223,7 +223,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
 /// It is no ID, there is a newer run, or it is of a later day (2).
 fn given_id(state_dir: &Path, id: String, now: Timestamp) -> Result<String, Failure> {
     let invalid = |why: String| Failure::usage("options_invalid", format!("SVC_RUN_ID: {why}.")).hint("Unset it.");
-    id.parse::<RunId>().map_err(|error| invalid(error.clone()))?;
+    id.parse::<RunId>().map_err(invalid)?;
     let newest = journal::runs(state_dir).into_iter().next().filter(|newest| newest.id() > id.as_str());
     if let Some(newest) = newest {
         return Err(invalid(format!("there is a newer run than {id}, {}", newest.id())));

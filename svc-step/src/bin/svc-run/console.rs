@@ -2,7 +2,7 @@
 //! the two functions that write them.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -35,15 +35,22 @@ pub fn is_written(text: &[u8]) -> bool {
     svc_step::reporter::is_printed("svc-run", "the output", out.write_all(text).and_then(|()| out.flush()))
 }
 
+/// The last document, or on a terminal its summary, unless the document is wanted there too; after a failure that is the two lines of it.
+/// Whether it could be written.
+pub fn show(document: &Document<RunResult>, json: bool) -> bool {
+    let is_terminal = std::io::stdout().is_terminal();
+    if is_terminal && !json {
+        summary(document).iter().for_each(|summary| plain(summary));
+        return true;
+    }
+    let text = if is_terminal { serde_json::to_string_pretty(document) } else { serde_json::to_string(document) };
+    is_written(format!("{}\n", text.unwrap_or_default()).as_bytes())
+}
+
 /// The two lines of a failure, and its exit status.
 pub fn failed(program: &str, failed: &Failure) -> ExitCode {
     plain(&failure(program, &ErrorPart::from(failed)));
     ExitCode::from(failed.exit_code())
-}
-
-/// Commands, each on a line of its own.
-pub fn lines_of(commands: &[impl AsRef<str>]) -> String {
-    commands.iter().map(|command| format!("\n  {}", command.as_ref())).collect()
 }
 
 /// `12/27 dump …`, when a step begins; without the total where that is not known. `files` is the path of the step's files without

@@ -1,12 +1,10 @@
 //! The end of a run: why it did not end well, what is undone, and the last document with what helps.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 
 use jiff::Timestamp;
-use svc_step::document::Document;
+use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Notes, Plan};
 use svc_step::{Failure, Status, signals};
@@ -20,8 +18,12 @@ use super::{command_line, console, external, undo};
 
 /// How the hint of a run begins that was rolled back by itself.
 const ROLLED_BACK: &str = "It was rolled back";
-/// How a hint ends for a run that is run again from its start.
-const AND_AGAIN: &str = ", then run the same command again";
+/// What hints say of a command that is run again from its start, and of a run that is resumed.
+const AGAIN: [(&str, &str); 3] = [
+    ("run the same command again", "resume the run"),
+    ("Run the same command again", "Resume the run"),
+    ("Running the same command again", "Resuming the run"),
+];
 
 /// How the process ends.
 pub enum End {
@@ -72,7 +74,7 @@ pub fn finish(
     let mut left: Vec<String> = left.iter().map(|undo| undo::command_line(run, undo)).collect();
     // A run that this one called was killed, and its tools may be running still: the next call undoes what it has left.
     let is_own = |other: &Journal| other.plan().parent.as_deref() == Some(&run.id) && !other.left_to_undo().is_empty();
-    if journal::runs(&run.state_dir).iter().any(is_own) {
+    if journal::runs(&run.state_dir).iter().take_while(|other| other.id() > &*run.id).any(is_own) {
         left.push("svc-run recover".to_owned());
     }
     let left_to_undo = (!left.is_empty()).then(|| format!("Not everything was undone. {}", undo::by_hand(&left)));
@@ -81,7 +83,7 @@ pub fn finish(
     }
     let undone = (failed.is_some() || for_its_time) && committed.is_none() && left.is_empty();
     run.state().plan.iter().for_each(|line| console::plain(line));
-    let mut outcome = Outcome {
+    let outcome = Outcome {
         script: run.script.clone(),
         run_id: run.id.clone(),
         status: status(run, failed.as_ref(), signal),
@@ -94,13 +96,13 @@ pub fn finish(
         earlier: run.earlier.clone(),
         plan: run.state().plan.clone(),
     };
+    let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
     if let Some(failed) = &failed {
-        let document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
         let helps = hint(run, failed, undone.then(|| as_before(&document)).flatten(), args);
-        let helps = left_to_undo.map_or(helps.clone(), |left| format!("{left}\n{helps}"));
-        outcome.failure = Some(failed.failure.clone().hint(helps));
+        let hint = left_to_undo.into_iter().chain([helps]).collect::<Vec<_>>().join("\n");
+        document.error = document.error.map(|error| ErrorPart { hint: Some(hint), ..error });
     }
-    publish(run, args, outcome, signal)
+    publish(run, args, outcome, document, signal)
 }
 
 /// The steps whose effects the undos have taken back: all but scripts, which are runs of their own and have their own restore points, and
@@ -151,7 +153,7 @@ pub fn as_before(document: &Document<RunResult>) -> Option<String> {
     if document.changed == Some(false) {
         return Some(NOTHING_CHANGED.to_owned());
     }
-    let point = document.result.as_ref()?.restore_point.as_ref().filter(|point| Path::new(point).join("SHA256SUMS").exists())?;
+    let point = document.result.as_ref()?.restore_point.as_ref().filter(|point| report::is_complete(point))?;
     Some(format!("The service was not changed. The restore point {point} is complete and stays."))
 }
 
@@ -183,7 +185,7 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
     }
     if let Some((committed, back)) = committed {
         // The same command again is refused now.
-        let own = own.map(|own| own.replace(AND_AGAIN, ""));
+        let to_resume = |own: &str| AGAIN.iter().fold(own.to_owned(), |own, (again, resume)| own.replace(again, resume));
         if own.as_ref().is_some_and(|own| own.starts_with(ROLLED_BACK)) {
             return join([own, Some("The hops that are left are an upgrade of their own.".to_owned()), None]);
         }
@@ -197,14 +199,14 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
             // What it says of itself does not hold for all of this run.
             let helps = own.split(command_line::SAME_COMMAND).next().unwrap_or_default();
             let helps = helps.trim_start_matches(NOTHING_CHANGED).trim();
-            return join([Some(helps.to_owned()), None, Some(committed)]);
+            return join([Some(to_resume(helps)), None, Some(committed)]);
         }
         let is_hook = failed.step.as_ref().is_some_and(|step| external::is_hook(step));
         let rerun = (code == "command_failed" && status == Status::Failed && !is_hook && script.is_none())
             .then(|| external::rerun_hint(run));
         let is_rerun = [&own, &rerun].into_iter().flatten().any(|hint| hint.contains("--rerun-installer"));
         // That resumes it too.
-        return join([own, rerun, Some(if is_rerun { back } else { committed })]);
+        return join([own.as_deref().map(to_resume), rerun, Some(if is_rerun { back } else { committed })]);
     }
     // A script that is a step says it of itself.
     let own = own.map(|own| if as_before.is_some() { own.trim_start_matches(NOTHING_CHANGED).trim().to_owned() } else { own });
@@ -245,8 +247,13 @@ fn step_environment(run: &Run, settings: &[(OsString, OsString)]) -> Vec<(OsStri
 }
 
 /// Writes the last document into the journal and on stdout, tells a person, and ends.
-fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option<i32>) -> (End, Document<RunResult>) {
-    let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
+fn publish(
+    run: &Run,
+    args: &SuperviseArgs,
+    mut outcome: Outcome,
+    mut document: Document<RunResult>,
+    signal: Option<i32>,
+) -> (End, Document<RunResult>) {
     if !run.dry_run {
         let path = run.journal().document_path();
         let text = serde_json::to_vec(&document).unwrap_or_default();
@@ -275,15 +282,7 @@ fn publish(run: &Run, args: &SuperviseArgs, mut outcome: Outcome, signal: Option
 
 /// The document on stdout, or its summary on a terminal; the two lines of a failure. Whether it could be written.
 fn print(args: &SuperviseArgs, script: &str, document: &Document<RunResult>) -> bool {
-    let is_terminal = std::io::stdout().is_terminal();
-    let mut is_written = true;
-    if args.silent && !args.dry_run {
-    } else if is_terminal && !args.json {
-        console::summary(document).iter().for_each(|summary| console::plain(summary));
-    } else {
-        let text = if is_terminal { serde_json::to_string_pretty(document) } else { serde_json::to_string(document) };
-        is_written = console::is_written(format!("{}\n", text.unwrap_or_default()).as_bytes());
-    }
+    let is_written = (args.silent && !args.dry_run) || console::show(document, args.json);
     if let Some(error) = &document.error {
         console::plain(&console::failure(script, error));
     }

@@ -66,10 +66,9 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         return Err(run.journal_full(&Failure::failed("out_of_space", "Less than 8 MiB are free for the output of the command.")));
     }
     let lock = take_lock(&run.state_dir)?;
-    let undos = run.undos_before_commit();
     let files = run.name_files(&step.name);
     run.log(&format!("external {}: {}", step.name, shell_quoted(&run.shown(&step.command))));
-    run.note_started(&files, Kind::External)?;
+    let undos = run.note_started(&files, Kind::External)?;
     // Whoever finds the lock free, and this file without `.rc`, knows which process to ask for.
     let _ = fs::write(lock_path(&run.state_dir), format!("{}\n", files.display()));
     run.tell_begin(&files);
@@ -96,14 +95,16 @@ impl From<Failure> for Stop {
 }
 
 /// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
-fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<ExitStatus, Stop> {
+/// None where its own end was lost.
+fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<Option<ExitStatus>, Stop> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(run.dir().join("log"));
-    let log = log.map_err(|error| run.journal_full(&Failure::io("write the log", &run.dir().join("log"), &error)))?;
+    let log = log.map_err(|error| not_begun(run, step, error))?;
     let private = if step.name == steps::INSTALLER { run.private.len() } else { 0 };
     // This program, also where a newer one has been installed in its place meanwhile; `ps` shows it under its name.
     let mut holder = Command::new("/proc/self/exe");
     holder.arg0("svc-run").arg("hold").arg("--files").arg(files).args(["--private", &private.to_string()]);
-    if let Ok(fd) = std::env::var("SVC_LOCK_FD").or_else(|_| run.lock_fd.map(|fd| fd.to_string()).ok_or(())) {
+    // That of the run that has called this one, where this one has none of its own.
+    if let Some(fd) = run.lock_fd.map(|fd| fd.to_string()).or_else(|| std::env::var("SVC_LOCK_FD").ok()) {
         holder.args(["--lock", &fd]);
     }
     if run.attached {
@@ -119,10 +120,10 @@ fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<ExitStatus, 
     let holder = Work::begin(move || holder.wait());
     loop {
         match holder.ended(Duration::from_millis(50)) {
-            Ok(Some(ended)) => return ended.map_err(|error| not_begun(run, step, error)),
+            Ok(Some(ended)) => return Ok(ended.ok()),
             Ok(None) if run.signal().is_some() => return Err(still_running(step, files).into()),
             Ok(None) => {}
-            Err(Lost) => return Err(not_begun(run, step, "nobody waited for its holder")),
+            Err(Lost) => return Ok(None),
         }
     }
 }
@@ -142,13 +143,13 @@ fn not_begun(run: &Run, step: &Step, why: impl Display) -> Stop {
 }
 
 /// What became of the command, by what its holder has written.
-fn outcome(run: &Run, step: &Step, files: &Path, holder: ExitStatus) -> Result<(), Stop> {
+fn outcome(run: &Run, step: &Step, files: &Path, holder: Option<ExitStatus>) -> Result<(), Stop> {
     let status = fs::read_to_string(with_ending(files, "rc")).ok().and_then(|text| text.trim().parse::<i32>().ok());
     match status {
         Some(status) => {
             let document = write_document(run, step, files, status);
             run.say(&format!("{}: ended with status {status}", step.name));
-            Ok(check_outcome(run, step, &document)?)
+            Ok(check_outcome(run, &document)?)
         }
         None if is_running(&run.state_dir) => Err(still_running(step, files).into()),
         None if with_ending(files, "out").exists() => {
@@ -157,18 +158,17 @@ fn outcome(run: &Run, step: &Step, files: &Path, holder: ExitStatus) -> Result<(
         }
         // The supervisor itself has written that file: what has removed it since is the command.
         None if !with_ending(files, "started").exists() => Err(unknown(run, step).into()),
-        None => match holder.code().filter(|code| *code != i32::from(NOT_BEGUN)) {
+        None => match holder.and_then(|holder| holder.code()).filter(|code| *code != i32::from(NOT_BEGUN)) {
             Some(number) => Err(not_begun(run, step, std::io::Error::from_raw_os_error(number))),
             None => Err(not_begun(run, step, "its holder ended before it")),
         },
     }
 }
 
-fn check_outcome(run: &Run, step: &Step, document: &Document<CommandResult>) -> Result<(), Failure> {
+fn check_outcome(run: &Run, document: &Document<CommandResult>) -> Result<(), Failure> {
     let Some(error) = document.error.clone() else { return Ok(()) };
     run.log(&error.message);
-    let status = document.result.as_ref().map(|result| result.exit_status);
-    if step.options.ok.is_some() && step.options.ok == status { Ok(()) } else { Err(error.into_failure(Status::Failed)) }
+    Err(error.into_failure(Status::Failed))
 }
 
 /// The document of a command that has ended. Where there is no disk space for it, the next step finds that too; the status is kept.

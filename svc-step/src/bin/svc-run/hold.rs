@@ -89,8 +89,6 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
     // One that the system does not take has changed nothing, and is not begun either.
     let (child, terminal) = begin(args, &output).inspect_err(|_| drop(fs::remove_file(path("out"))))?;
     let status = end_of(args, child, terminal, &process_file)?;
-    // Installers sync nothing: what this one has laid, wherever that is, must not be lost with the power once it counts as done.
-    nix::unistd::sync();
     if args.private > 0 {
         let private: Vec<Vec<u8>> =
             args.command.iter().rev().take(args.private).map(|word| word.as_encoded_bytes().to_vec()).collect();
@@ -99,6 +97,8 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
             output.write_all(redact::REMOVED.as_bytes())?;
         }
     }
+    // Installers sync nothing: what this one has laid, wherever that is, must not be lost with the power once it counts as done.
+    nix::unistd::sync();
     let text = format!("{status}\n");
     status_file.write_all_at(text.as_bytes(), 0)?;
     status_file.set_len(text.len() as u64)?;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use svc_step::Failure;
@@ -29,7 +30,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The hooks, in the order of their names.
 ///
 /// # Errors
-/// Others can write to one (3 `permission_denied`), or two have the same name as steps (3 `name_in_use`).
+/// Others can write to one (3 `permission_denied`), two have the same name as steps (3 `name_in_use`), or a script cannot be told its path
+/// (3 `file_invalid`).
 pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = &PathBuf::from(setting("SVC_HOOKS_DIR"));
     let event = folder.join(event);
@@ -38,6 +40,11 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     hooks.retain(|hook| is_program(hook) && !is_backup_file(&hook.file_name().unwrap_or_default().to_string_lossy()));
     hooks.sort();
     for hook in &hooks {
+        // A script reads them line by line.
+        if hook.to_str().is_none_or(|path| path.contains('\n')) {
+            let message = format!("The path of the hook {hook:?} has a line break, or is not UTF-8.");
+            return Err(Failure::refused("file_invalid", message).hint("Rename it."));
+        }
         [hook.as_path(), event.as_path(), folder].into_iter().try_for_each(|path| refuse_unsafe(hook, path))?;
     }
     let names: Vec<String> = hooks.iter().map(|hook| step_of(hook)).collect();
@@ -97,8 +104,8 @@ pub fn on_failure(document: &Document<RunResult>, environment: &[(OsString, OsSt
 
 fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, OsString)]) -> Result<(), Failure> {
     let fault = |error: io::Error| Failure::io("run the hook", hook, &error);
-    // A pipe would wait for a hook that does not read.
-    let mut input = tempfile::tempfile().map_err(fault)?;
+    // A pipe would wait for a hook that does not read, and a disk may be full: that is what it may have to tell.
+    let mut input = File::from(memfd_create(c"document", MFdFlags::MFD_CLOEXEC).map_err(|error| fault(error.into()))?);
     input.write_all(&serde_json::to_vec(document).unwrap_or_default()).and_then(|()| input.rewind()).map_err(fault)?;
     let mut command = Command::new(hook);
     command.env_clear().envs(environment.iter().cloned()).env(TOLD, "1");
@@ -123,7 +130,7 @@ fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, O
 
 /// What hooks print goes into the log of the run, where there is one.
 fn log_of(document: &Document<RunResult>) -> io::Result<File> {
+    let open = |log: &Path| OpenOptions::new().append(true).open(log);
     let run = document.result.as_ref().and_then(|result| result.run_dir.as_ref());
-    let log = run.map_or_else(|| PathBuf::from("/dev/null"), |run| Path::new(run).join("log"));
-    OpenOptions::new().append(true).open(log)
+    run.and_then(|run| open(&Path::new(run).join("log")).ok()).map_or_else(|| open(Path::new("/dev/null")), Ok)
 }

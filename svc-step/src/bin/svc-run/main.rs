@@ -127,9 +127,6 @@ fn main() -> ExitCode {
         return ended;
     }
     let cli = Cli::parse();
-    if let Verb::Hold(args) = &cli.verb {
-        return hold::run(args);
-    }
     let of_file = match loaded {
         Ok(names) => names,
         // It is written by that.
@@ -174,7 +171,7 @@ fn main() -> ExitCode {
             Ok(mut restic) => become_program(restic.args(arguments)),
             Err(failure) => console::failed("svc-run", &failure),
         },
-        Verb::Hold(_) => ExitCode::SUCCESS,
+        Verb::Hold(args) => hold::run(&args),
     }
 }
 

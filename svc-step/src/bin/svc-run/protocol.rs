@@ -88,7 +88,7 @@ pub struct Options {
     #[arg(long, value_name = "STEP")]
     pub unless: Option<String>,
     /// A command without a document of its own (installer, uninstaller, hook)
-    #[arg(long, conflicts_with_all = ["reads", "preflight"])]
+    #[arg(long, conflicts_with_all = ["reads", "preflight", "ok"])]
     pub external: bool,
     /// Run it also where an earlier attempt was ok
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use jiff::Timestamp;
-use svc_step::document::Document;
+use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Notes, Undo};
 use svc_step::{Failure, settings, steps};
@@ -117,23 +117,22 @@ fn one(
     if !was_killed || !failed || !left.is_empty() {
         return Ok((left.iter().map(|undo| undo::command_line(&run, undo)).collect(), None));
     }
-    let mut outcome = Outcome {
-        script: run.script.clone(),
-        run_id: run.id.clone(),
-        status: 1,
-        started: Timestamp::now(),
-        undone: if nothing_left { Vec::new() } else { own_steps(&run) },
-        ..Outcome::default()
-    };
-    let notes = run.state().notes.clone();
-    let before = as_before(&report::document(Some(run.journal()), &notes, &outcome));
-    let hint = before.into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n");
     let message = match nothing_left {
         true => "The run has left no last document: it was killed, or its disk was full.",
         false => "The run was killed, and a later call has undone what it had done.",
     };
-    outcome.failure = Some(Failure::failed("interrupted", message).hint(hint));
-    let document = report::document(Some(run.journal()), &notes, &outcome);
+    let outcome = Outcome {
+        script: run.script.clone(),
+        run_id: run.id.clone(),
+        status: 1,
+        started: Timestamp::now(),
+        failure: Some(Failure::failed("interrupted", message)),
+        undone: if nothing_left { Vec::new() } else { own_steps(&run) },
+        ..Outcome::default()
+    };
+    let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
+    let hint = as_before(&document).into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n");
+    document.error = document.error.map(|error| ErrorPart { hint: Some(hint), ..error });
     let text = serde_json::to_vec(&document).unwrap_or_default();
     file::write_whole(&run.journal().document_path(), &text, 0o600, Existing::Replace)
         .map_err(|failure| run.journal_full(&failure))?;

@@ -10,7 +10,7 @@ use svc_step::line_secrets::without_words;
 pub const REMOVED: &str = "What it printed was removed: the arguments that are written nowhere could not be taken out of it.\n";
 
 /// Takes the words out of a file, in place: what still writes at its end continues, and the disk space that is kept for the
-/// file stays.
+/// file stays. The caller makes it durable.
 pub fn hide(path: &Path, words: &[Vec<u8>]) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let mut text = Vec::new();
@@ -20,7 +20,6 @@ pub fn hide(path: &Path, words: &[Vec<u8>]) -> io::Result<()> {
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&shown)?;
         file.set_len(shown.len() as u64)?;
-        file.sync_all()?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use svc_step::Failure;
 
-pub use make::document;
+pub use make::{document, is_complete};
 
 /// What a run has done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]

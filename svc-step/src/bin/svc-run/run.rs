@@ -131,6 +131,8 @@ pub struct State {
     pending_commit: Option<(String, Vec<Undo>)>,
     /// The steps that were told to end.
     ending: BTreeSet<String>,
+    /// All were, also one that is on its way.
+    all_ending: bool,
 }
 
 /// A tool that is running.
@@ -231,10 +233,12 @@ impl Run {
             self.terminate(None);
         }
         let mut state = self.state();
-        (state.ended, state.pending_commit) = (true, None);
+        state.ended = true;
         while state.busy > 0 {
             state = self.wait_for_change(state);
         }
+        // Not before: a step that was on its way passes the point of no return.
+        (state.all_ending, state.pending_commit) = (false, None);
     }
 
     /// What a script finds in its environment besides the settings.
@@ -262,7 +266,7 @@ impl Run {
     /// Whether a step of the script may begin.
     pub fn admit(&self) -> Result<Busy<'_>, Failure> {
         let mut state = self.state();
-        if state.ended || state.signal.is_some() {
+        if state.ended || state.all_ending || state.signal.is_some() {
             return Err(Failure::failed("interrupted", "The run is ending: no further step is begun."));
         }
         state.busy += 1;
@@ -274,8 +278,9 @@ impl Run {
         let mut state = self.state();
         let process = i32::try_from(process).unwrap_or(0);
         state.running.insert(process, Running { step: step.to_owned(), told: None });
-        let ending = state.ending.contains(step).then_some(Signal::SIGTERM as i32);
-        if let Some(signal) = state.signal.filter(|_| !state.ended).or(ending) {
+        let is_ending = state.all_ending || state.ending.contains(step);
+        let signal = state.signal.filter(|_| !state.ended);
+        if let Some(signal) = signal.or(is_ending.then_some(Signal::SIGTERM as i32)) {
             state.tell(signal, |other| other == step);
         }
     }
@@ -295,8 +300,8 @@ impl Run {
     /// end them without a document.
     pub fn terminate(&self, steps: Option<&[String]>) {
         let mut state = self.state();
-        let told = steps.map_or_else(|| state.started.keys().cloned().collect(), <[String]>::to_vec);
-        state.ending.extend(told);
+        state.all_ending |= steps.is_none();
+        state.ending.extend(steps.into_iter().flatten().cloned());
         drop(state);
         if self.signal_within(ECHO).is_none() {
             self.state().tell(Signal::SIGTERM as i32, |step| steps.is_none_or(|steps| steps.iter().any(|other| other == step)));
@@ -310,7 +315,7 @@ impl Run {
     /// Registers an undo; of one name there is one.
     pub fn register_undo(&self, undo: Undo) -> Result<(), Failure> {
         self.note(|state| {
-            // A resumed script comes by its earlier undos again: before the point of no return, which is behind it, none holds any more.
+            // A resumed script registers again what it registered before its point of no return; none of that holds any more.
             if state.notes.commit.is_some() && !state.committed_now && !undo.always {
                 return;
             }
@@ -330,25 +335,19 @@ impl Run {
     /// it; a resumed run has passed it.
     pub fn commit(&self, hint: &str) -> Result<(), Failure> {
         self.state().pending_commit = Some((hint.to_owned(), Vec::new()));
-        if self.committed().is_some() { self.pass_commit() } else { Ok(()) }
+        if self.committed().is_some() { self.pass_commit().map(drop) } else { Ok(()) }
     }
 
-    /// Nothing of what was done is undone from here on.
-    fn pass_commit(&self) -> Result<(), Failure> {
+    /// Nothing of what was done is undone from here on; gives the undos that are dropped.
+    fn pass_commit(&self) -> Result<Vec<Undo>, Failure> {
         let mut state = self.state();
-        let Some((hint, after_commit)) = state.pending_commit.clone() else { return Ok(()) };
+        let Some((hint, after_commit)) = state.pending_commit.clone() else { return Ok(Vec::new()) };
         let notes = Notes { commit: Some(hint), ..state.notes.clone() };
         let undo: Vec<Undo> = state.undo.iter().filter(|undo| undo.always).cloned().chain(after_commit).collect();
         // What nobody could read after a kill has not happened: the undos stay.
         self.keep_notes(&notes, &undo)?;
-        (state.notes, state.undo, state.committed_now, state.pending_commit) = (notes, undo, true, None);
-        Ok(())
-    }
-
-    /// The undos that the next step drops; none where the point of no return is not the next thing.
-    pub fn undos_before_commit(&self) -> Option<Vec<Undo>> {
-        let state = self.state();
-        state.pending_commit.is_some().then(|| state.undo.clone())
+        (state.notes, state.committed_now, state.pending_commit) = (notes, true, None);
+        Ok(std::mem::replace(&mut state.undo, undo))
     }
 
     /// The step that passed the point of no return was not begun after all.
@@ -415,6 +414,8 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
+    use svc_step::journal::{Kind, with_ending};
+
     use super::*;
     use crate::fixture::Made;
 
@@ -422,15 +423,56 @@ mod tests {
     fn step_registered_after_termination_gets_sigterm() {
         let made = Made::new("svc-upgrade");
         let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
-        for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("dump", None)] {
-            run.state().started.insert(step.to_owned(), None);
+        for (step, told) in [("snapshot", Some(["snapshot".to_owned()])), ("stop", None)] {
             run.terminate(told.as_ref().map(<[String; 1]>::as_slice));
             let mut tool = Command::new("sleep").arg("9").spawn().unwrap();
             run.register(tool.id(), step);
             assert_eq!(tool.wait().unwrap().signal(), Some(15), "{step}");
         }
+        assert!(run.admit().is_err());
+        run.close(false);
         let mut undo = Command::new("true").spawn().unwrap();
         run.register(undo.id(), "start-again");
         assert!(undo.wait().unwrap().success());
+    }
+
+    #[test]
+    fn step_on_its_way_when_script_ends_passes_the_point_of_no_return() {
+        let made = Made::new("svc-upgrade");
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
+        let busy = run.admit().unwrap();
+        run.commit("").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| run.close(true));
+            std::thread::sleep(ECHO * 10);
+            run.note_started(&run.name_files("installer"), Kind::External).unwrap();
+            drop(busy);
+        });
+        assert!(run.committed().is_some());
+    }
+
+    #[test]
+    fn step_that_cannot_be_recorded_does_not_pass_the_point_of_no_return() {
+        let made = Made::new("svc-upgrade");
+        let run = Run::new("svc-upgrade".to_owned(), made.journal(), made.state().to_owned(), Caller::default());
+        let files = run.name_files("installer");
+        run.register_undo(undo("start-again")).unwrap();
+        run.commit("").unwrap();
+        std::fs::create_dir(with_ending(&files, "started")).unwrap();
+        assert_eq!(run.note_started(&files, Kind::External).unwrap_err().code, "journal_full");
+        assert!(run.committed().is_none() && made.journal().notes().commit.is_none());
+        assert_eq!(made.journal().notes().undo, run.undo_list());
+        assert_eq!(run.undo_list().len(), 1);
+    }
+
+    fn undo(name: &str) -> Undo {
+        Undo {
+            name: name.to_owned(),
+            until: None,
+            always: false,
+            unless_interrupted: false,
+            command: vec!["true".to_owned()],
+            directory: PathBuf::new(),
+        }
     }
 }

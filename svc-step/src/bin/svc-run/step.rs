@@ -85,7 +85,10 @@ fn ending(step: &str, failure: &Failure) -> Failed {
 }
 
 fn of_step(step: &str, failure: &Failure, and_then: &str) -> Failed {
-    let message = format!("The step {step} failed{and_then}: {}", failure.message);
+    let begins = format!("The step {step} failed");
+    // A script that is a step says it of its own step, which may have the same name.
+    let own = failure.message.strip_prefix(&begins).and_then(|own| own.split_once(": "));
+    let message = format!("{begins}{and_then}: {}", own.map_or(&*failure.message, |(_, why)| why));
     Failed { step: Some(step.to_owned()), failure: Failure { message, ..failure.clone() } }
 }
 
@@ -127,7 +130,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         && let Some(nested) = nested_run(run, step)
     {
         if let Some(document) = nested.last_document().filter(|document| document.ok) {
-            return adopt(run, step, &document);
+            return adopt(run, step, &nested, &document);
         }
         if nested.notes().commit.is_some() {
             command = resumed(run, step, &nested);
@@ -263,7 +266,7 @@ fn child_of(run: &Run, step: &Step, command: &[OsString]) -> Result<Command, Fai
     // A script that is called as a step is a run of its own.
     child.env_remove("SVC_SUPERVISOR").env_remove("SVC_RESUMED").stdin(Stdio::null());
     if run.state().is_undo(&step.name) {
-        // Nor does one that a terminal sends to all of its process group.
+        // No signal ends an undo, nor one that a terminal sends to a process group.
         child.process_group(0);
     }
     Ok(child)
@@ -345,7 +348,10 @@ fn nested_run(run: &Run, step: &Step) -> Option<Journal> {
 }
 
 /// A script that ended well when nobody was left to keep its document.
-fn adopt(run: &Run, step: &Step, document: &Document<Value>) -> Result<(), Failure> {
+fn adopt(run: &Run, step: &Step, nested: &Journal, document: &Document<Value>) -> Result<(), Failure> {
+    if nested.notes().review {
+        run.note(|state| state.notes.review = true)?;
+    }
     let files = run.name_files(&step.name);
     run.note_started(&files, Kind::Step)?;
     let text = serde_json::to_vec(document).unwrap_or_default();
@@ -371,9 +377,8 @@ mod tests {
     fn failed_step_message_says_if_run_stopped() {
         let failure = Failure::failed("out_of_space", "The disk is full.");
         assert_eq!(failed("hook-1", &failure).failure.message, "The step hook-1 failed: The disk is full.");
-        assert_eq!(
-            ending("dump", &failure).failure.message,
-            "The step dump failed, and the run stopped there: The disk is full."
-        );
+        let ending = ending("prune", &failure).failure;
+        assert_eq!(ending.message, "The step prune failed, and the run stopped there: The disk is full.");
+        assert_eq!(failed("prune", &ending).failure.message, "The step prune failed: The disk is full.");
     }
 }

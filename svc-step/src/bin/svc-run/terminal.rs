@@ -153,21 +153,10 @@ fn follow(script: &str, mut child: Child, folder: &Path, json: bool) -> ExitCode
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 
-/// What the run printed: on a terminal its summary, which after a failure is the two lines that were shown already. Whether it could be
-/// written.
+/// What the run printed, as it would have printed it here. Whether it could be written.
 fn print(out: &[u8], json: bool) -> bool {
     let document = serde_json::from_slice::<Document<RunResult>>(out).ok().filter(|_| io::stdout().is_terminal());
-    match document {
-        Some(document) if json => {
-            let text = serde_json::to_string_pretty(&document).unwrap_or_default();
-            console::is_written(format!("{text}\n").as_bytes())
-        }
-        Some(document) => {
-            console::summary(&document).iter().for_each(|summary| console::plain(summary));
-            true
-        }
-        None => console::is_written(out),
-    }
+    document.map_or_else(|| console::is_written(out), |document| console::show(&document, json))
 }
 
 /// What was not shown yet. A terminal that is gone is nothing to the run.

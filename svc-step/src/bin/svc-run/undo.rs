@@ -41,7 +41,7 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
         if prevented || !run.journal().needs_undo(&undo, failed) {
             continue;
         }
-        // Nor is one lost because the directory of the call is gone.
+        // An undo is run although the directory of the call was removed.
         let directory = if undo.directory.is_dir() { undo.directory.clone() } else { "/".into() };
         let step = Step {
             name: undo.name.clone(),

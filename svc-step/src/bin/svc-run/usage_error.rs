@@ -10,6 +10,7 @@ use serde_json::Value;
 use svc_step::document::{Document, ErrorPart};
 use svc_step::line_secrets::without_secrets;
 use svc_step::settings::{self, table, variable};
+use svc_step::tool::OF_SETTING;
 
 use super::protocol::Step;
 use super::run::Run;
@@ -46,11 +47,16 @@ pub fn document(run: &Run, step: &Step, printed: &str) -> Option<Document<Value>
         return None;
     }
     let (sentence, hint) = said(&program, printed);
-    let of_setting = |name: &&str| variable(name).is_some_and(|value| sentence.contains(&format!("'{value}'")));
-    let setting = table::all().map(|setting| setting.name).find(of_setting);
+    let named = hint.as_ref().and_then(|hint| hint.strip_prefix(OF_SETTING)?.split(' ').next());
+    // One that the script passes as an option, unless the script itself was called with that value.
+    let words = run.journal().plan().arguments;
+    let is_passed = |value: &String| !words.iter().any(|word| word == value || word.ends_with(&format!("={value}")));
+    let is_refused = |value: &String| sentence.contains(&format!("'{value}'"));
+    let of_setting = |name: &&str| variable(name).is_some_and(|value| is_refused(&value) && is_passed(&value));
+    let setting = named.or_else(|| table::all().map(|setting| setting.name).find(of_setting));
     let script = if run.script.starts_with("svc-") { &run.script } else { &program };
     let (code, message, helps) = match setting {
-        // The program has it from its environment, whichever place the run has it from.
+        // The program has it from its environment, and says so, whichever place the run has it from.
         Some(name) => {
             let helps = format!("Correct {name} in {}, or in the environment.", settings::environment_file().display());
             ("settings_invalid", format!("{name}: {sentence}"), helps)

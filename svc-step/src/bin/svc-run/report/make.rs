@@ -1,5 +1,7 @@
 //! The last document of a run, made of its journal, its notes and how it ended.
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart, Warning};
@@ -25,8 +27,8 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     if outcome.is_ok() && result.version.is_none() {
         result.version = result.hops.last().and_then(|hop| hop.version.clone());
     }
-    if let Some(removed) = document_of(&attempts, "remove-incomplete-point").filter(|removed| removed.result.is_some()) {
-        result.restore_point = None;
+    if let Some(removed) = document_of(&attempts, steps::REMOVE_POINT).filter(|removed| removed.result.is_some()) {
+        result.restore_point.take_if(|point| !is_complete(point));
         result.incomplete_point = removed.text("/incomplete_point");
     }
     name_previous(&mut result, &attempts, !outcome.is_ok() && notes.commit.is_none());
@@ -44,6 +46,11 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
         result: Some(result),
         ..Document::new(&outcome.script, "run", &outcome.run_id, outcome.started)
     }
+}
+
+/// Whether a restore point is complete: `svc-point remove` leaves it, also where the run did not come to know that.
+pub fn is_complete(point: &str) -> bool {
+    Path::new(point).join("SHA256SUMS").exists()
 }
 
 /// What svc-point has found and removed, also where it failed, and what a rehearsal has found: their documents say it. Gives what is kept
@@ -174,7 +181,8 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     let own = attempts.iter().filter(|one| !outcome.earlier.contains(&one.files) && !outcome.undone.contains(&one.step));
     let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
     let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
-    let stays = result.partially_removed.is_some() || result.incomplete_point.is_some();
+    let is_left = result.restore_point.is_some() && newest(attempts, steps::REMOVE_POINT).is_some();
+    let stays = result.partially_removed.is_some() || result.incomplete_point.is_some() || is_left;
     if removed || stays || outcome.recovered || steps.contains(&Some(true)) {
         Some(true)
     } else if steps.contains(&None) {

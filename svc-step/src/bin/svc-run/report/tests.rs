@@ -148,6 +148,25 @@ fn failed_run_has_error_with_its_causes() {
 }
 
 #[test]
+fn restore_point_that_was_finalized_stays_where_run_does_not_know_it() {
+    let made = Made::new("svc-backup");
+    made.step("01-point", "step", &json!({"changed": true}));
+    made.started("02-finalize", "step");
+    made.step("03-remove-incomplete-point", "step", &json!({"schema": "svc-point.remove/1", "result": {"message": null}}));
+    let facts = json!({"restore_point": made.state()});
+    let notes = Notes { facts: facts.as_object().unwrap().clone(), ..Notes::default() };
+    let undone = ["point", "finalize", "remove-incomplete-point"].map(ToOwned::to_owned).to_vec();
+    let outcome = Outcome { status: 1, undone, ..Outcome::default() };
+    let told = || {
+        let document = ended(&made, &notes, &outcome);
+        (document.changed, document.result.unwrap().restore_point.is_some())
+    };
+    assert_eq!(told(), (Some(false), false));
+    std::fs::write(made.state().join("SHA256SUMS"), "").unwrap();
+    assert_eq!(told(), (Some(true), true));
+}
+
+#[test]
 fn warning_of_earlier_attempt_that_changed_nothing_is_left_out() {
     let made = Made::new("svc-setup-snapshots");
     let warns = |step: &str, changed: bool| {

@@ -37,11 +37,12 @@ impl Run {
         }
     }
 
-    /// Records that a step begins: one with an effect passes the point of no return, where the script has come to that.
+    /// Records that a step begins: one with an effect passes the point of no return, where the script has come to that; then it gives the
+    /// undos that are dropped.
     ///
     /// # Errors
     /// The disk does not take it (1 `journal_full`): what cannot be recorded is not begun.
-    pub fn note_started(&self, files: &Path, kind: Kind) -> Result<(), Failure> {
+    pub fn note_started(&self, files: &Path, kind: Kind) -> Result<Option<Vec<Undo>>, Failure> {
         let text = match kind {
             Kind::Check => "check\n",
             Kind::Step => "step\n",
@@ -50,15 +51,18 @@ impl Run {
         let path = with_ending(files, "started");
         // A check is asked again, whatever became of it.
         if kind == Kind::Check || self.state().pending_commit.is_none() {
-            return self.write(&path, text.as_bytes(), kind != Kind::Check);
+            return self.write(&path, text.as_bytes(), kind != Kind::Check).map(|()| None);
         }
-        // The disk has taken it before the point of no return is passed: behind that, nothing can keep the step from being recorded.
+        // The disk has taken it before the point of no return is passed.
         let partial = with_ending(files, "started.partial");
         let _ = fs::remove_file(&partial);
         self.write(&partial, text.as_bytes(), true)?;
-        self.pass_commit().inspect_err(|_| drop(fs::remove_file(&partial)))?;
+        let undo = self.pass_commit().inspect_err(|_| drop(fs::remove_file(&partial)))?;
         let named = fs::rename(&partial, &path).map_err(|error| Failure::io("write the journal", &path, &error));
-        named.and_then(|()| file::sync_folder_of(&path)).map_err(|failure| self.journal_full(&failure))
+        let Err(failure) = named.and_then(|()| file::sync_folder_of(&path)) else { return Ok(Some(undo)) };
+        let _ = fs::remove_file(&partial).or_else(|_| fs::remove_file(&path));
+        self.withdraw_commit(undo);
+        Err(self.journal_full(&failure))
     }
 
     /// Writes a file of the journal that is not there yet.

@@ -30,12 +30,12 @@ impl<'a> Runs<'a> {
             Some(script) => run.script() == script,
             None => run.plan().parent.is_none(),
         };
-        // One that was refused because another is unfinished says nothing that this one would not say.
+        // One that was refused because another run is unfinished is passed over: that run says the same.
         let is_refused = |run: &&Journal| {
             run.last_document().and_then(|document| document.error).is_some_and(|error| error.code == "run_unfinished")
         };
         let newest = self.runs.iter().filter(chosen).find(|run| !is_refused(run)).or_else(|| self.runs.iter().find(chosen))?;
-        // One that was killed and has left nothing tells nothing that an older one, which is not finished, would not tell better.
+        // One that was killed and has left nothing is passed over for an older one that is not finished.
         let ended_so = newest.last_document().is_none_or(|document| {
             document.changed == Some(false) && document.error.is_some_and(|error| error.code == "interrupted")
         });
@@ -159,10 +159,6 @@ impl<'a> Runs<'a> {
             None => match run.committed_hint() {
                 Some(hint) => hint,
                 None if run.has_begun(steps::FIRST_HOP) => hops(run),
-                // What is complete then is not undone.
-                None if run.notes().undo.iter().any(|undo| undo.until.as_ref().is_some_and(|step| run.is_done(step))) => {
-                    command_line::hint(&run.plan())
-                }
                 None if has_changed(run) => command_line::hint(&run.plan()),
                 None => format!("{NOTHING_CHANGED} {}", command_line::hint(&run.plan())),
             },

@@ -5,7 +5,6 @@ use svc_step::clean::{clean, clean_lines};
 use svc_step::table::{Cell, Table, ago, duration, local};
 
 use super::{StatusResult, StepStatus};
-use crate::console::lines_of;
 
 /// The answer for people: the steps as a table, how the run stands, what to run next.
 pub fn text(status: &StatusResult) -> String {
@@ -14,8 +13,7 @@ pub fn text(status: &StatusResult) -> String {
         out.push_str(&format!("next: {}\n", clean_lines(next)));
     }
     if !status.undo.is_empty() {
-        let commands: Vec<String> = status.undo.iter().map(|undo| clean(&undo.command)).collect();
-        let commands = lines_of(&commands);
+        let commands: String = status.undo.iter().map(|undo| format!("\n  {}", clean(&undo.command))).collect();
         out.push_str(&format!(
             "The next call of any script first undoes what the run has left:{commands}\nTo only undo it:\n  svc-run recover\n"
         ));
