@@ -59,9 +59,8 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     }
     // What another client has removed since may be in its copy alone.
     guard::refuse_in_use("the copies", &clone::last_copies(&earlier.live_clones(), &earlier_found))?;
-    let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name));
-    let leftovers: Vec<String> = leftovers.map(str::to_owned).collect();
-    let left = Left { copies: leftovers, ..Left::find(call, &server, &args.scope.scope)? };
+    let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name)).map(str::to_owned);
+    let left = Left { copies: leftovers.collect(), ..Left::find(call, &server, &args.scope.scope)? };
     let mut cloned = plan(call, &server, args, &live, &left)?;
     let mut in_use = get_indices(&server, cloned.names())?;
     in_use.retain(|name, _| !left.copies.contains(name));

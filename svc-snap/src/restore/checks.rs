@@ -54,10 +54,10 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     if write.is_empty() {
         return Ok(());
     }
-    let names: BTreeSet<&str> = swapped.names().into_iter().collect();
+    let names = swapped.names();
     let found = server.get("/_alias?expand_wildcards=all&filter_path=*.aliases.*.is_write_index")?;
     let mut conflicts = Vec::new();
-    for (name, index) in members(&found).filter(|(name, _)| !names.contains(name.as_str())) {
+    for (name, index) in members(&found).filter(|(name, _)| !names.contains(*name)) {
         let aliases = index.get("aliases").into_iter().flat_map(members);
         let is_writer = |properties: &Value| properties.as_object().is_some_and(is_write_index);
         let aliases = aliases.filter(|(alias, properties)| write.contains(alias.as_str()) && is_writer(properties));

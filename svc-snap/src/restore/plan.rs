@@ -181,7 +181,7 @@ fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<Swa
 
 /// The requests that are left of a swap which an earlier call has begun.
 pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Result<(), Failure> {
-    let found = get_indices(server, swapped.all_names())?;
+    let found = get_indices(server, swapped.names())?;
     add_requests(call, server, swapped, &found);
     Ok(())
 }

@@ -211,7 +211,7 @@ impl Swap<'_> {
 
     /// After phase 5: opens direct indices, sets the last blocks, closes what was closed, checks that all is finished.
     fn end(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let found = get_indices(self.server, swapped.all_names())?;
+        let found = get_indices(self.server, swapped.names())?;
         for act in last_acts(swapped, &found, |item| Some(&found.get(&item.index)?.metadata), false) {
             match (act.send(self.call, self.server), &act) {
                 // It is open then, with all that it holds and has.
