@@ -6,7 +6,7 @@ use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 use crate::client::{continues_by_itself, path};
 use crate::guard;
 use crate::index::select::Names;
-use crate::index::{counts, get_indices, get_streams, refuse_any, select};
+use crate::index::{Stream, counts, get_indices, get_streams, refuse_any, select};
 use crate::restore::{Begun, Chosen, RestoreState, Restored, RestoredIndex, capacity, phases, record, verify};
 
 /// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
@@ -204,10 +204,10 @@ fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Res
 fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let server = &chosen.server;
     verify::until_complete(call, server, &all_indices(restored))?;
-    let counts = counts(server, &chosen.indices)?;
+    let (counts, streams) = (counts(server, &chosen.indices)?, get_streams(server, &chosen.streams)?);
     for one in &mut restored.indices {
         let count = match one.backing_indices {
-            Some(_) => verify_stream(call, chosen, one)?,
+            Some(_) => verify_stream(call, chosen, &one.index, streams.get(&one.index))?,
             None => counts.get(&one.index).copied().unwrap_or_default(),
         };
         verify::same_as_captured(&one.index, count, one.docs_expected)?;
@@ -218,9 +218,8 @@ fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(
 }
 
 /// The stream itself is there, with the aliases that were captured. Gives how many documents it holds.
-fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
-    let name = &one.index;
-    let Some(live) = get_streams(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
+fn verify_stream(call: &Call, chosen: &Chosen, name: &str, live: Option<&Stream>) -> Result<u64, Failure> {
+    let Some(live) = live else {
         return Err(Failure::invalid("content_differs", format!("The data stream {name} is not there after its restore.")).hint(
             "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
         ));
