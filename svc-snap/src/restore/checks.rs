@@ -63,7 +63,7 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
         let aliases = aliases.filter(|(alias, properties)| write.contains(alias.as_str()) && is_writer(properties));
         conflicts.extend(aliases.map(|(alias, _)| format!("{alias} ({name})")));
     }
-    let hint = "Pass --exact to take away the indices of the scope that the backup does not hold, or change that alias.";
+    let hint = "Change that alias (POST /_aliases); a swap that does not go back takes the index away with --exact, if it is one of the scope.";
     let message = "An index that is not part of the swap is the write index of an alias of the backup";
     refuse_any("name_in_use", message, &conflicts, hint)
 }

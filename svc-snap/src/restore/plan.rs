@@ -212,7 +212,7 @@ fn add_indices(swapped: &mut Swapped, targets: Vec<SwapIndex>, found: &Found) ->
     }
     swapped.indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
     let in_use = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
-    guard::refuse_in_use("what is live", &in_use.filter(|name| found.contains_key(*name)).collect::<Vec<_>>())?;
+    guard::refuse_in_use("the previous copies", &in_use.filter(|name| found.contains_key(*name)).collect::<Vec<_>>())?;
     checks::refuse_red(&swapped.indices, found)
 }
 

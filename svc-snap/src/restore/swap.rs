@@ -284,9 +284,9 @@ fn refuse_external(swapped: &Swapped, found: &Found) -> Result<(), Failure> {
 }
 
 fn stuck(item: &SwapIndex, why: &str) -> Failure {
-    Failure::invalid("swap_unfinished", format!("The swap of {} cannot be finished.", item.index)).cause(why).hint(
-        "GET /_cat/indices shows what there is of the indices that the plan names; if a staged copy is missing, stage its snapshot again (svc-snap stage --from DOCUMENT).",
-    )
+    Failure::invalid("swap_unfinished", format!("The swap of {} cannot be finished.", item.index))
+        .cause(why)
+        .hint("GET /_cat/indices shows what there is of the indices that the plan names.")
 }
 
 /// Phase 3: what is live goes, and in the same call its aliases come to the copies that become live: no client can create an index of an
