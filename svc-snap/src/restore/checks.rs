@@ -7,15 +7,16 @@ use svc_step::Failure;
 
 use crate::client::{Server, members};
 use crate::index::metadata::is_write_index;
-use crate::index::{Found, counts, refuse_any, select};
+use crate::index::{Found, Index, counts, refuse_any, select};
 use crate::restore::{SwapIndex, SwapSource, Swapped};
 
-/// Refuses copies that have gone, lost a shard or been written to since they were verified (3).
+/// Refuses copies that have gone, lost a shard or been written to since they were verified (3). One that takes writes has no clones.
 pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &Found) -> Result<(), Failure> {
-    let is_lost = |source: &&&SwapSource| found.get(&source.name).is_none_or(|copy| copy.uuid != source.uuid || !copy.complete);
+    let is_sound = |copy: &Index, uuid: &str| copy.uuid == uuid && copy.complete && copy.metadata.write_block();
+    let is_lost = |source: &&&SwapSource| found.get(&source.name).is_none_or(|copy| !is_sound(copy, &source.uuid));
     let lost: Vec<&str> = sources.iter().filter(is_lost).map(|source| source.name.as_str()).collect();
     let hint = "What is live stays live. GET /_cluster/allocation/explain says why shards are missing; else stage the snapshot again (svc-snap list, svc-snap stage NAME).";
-    refuse_any("not_verified", "What was staged or cloned is not there any more, or lacks shards", &lost, hint)?;
+    refuse_any("not_verified", "What was staged or cloned is not there any more, lacks shards, or takes writes", &lost, hint)?;
     let counts = counts(server, sources.iter().map(|source| &source.name))?;
     let differs = |source: &&&SwapSource| counts.get(&source.name) != Some(&source.docs_count);
     let shown = |source: &&SwapSource| {
