@@ -80,6 +80,18 @@ fn lost_response_of_in_place_restore_is_outcome_unknown() {
 }
 
 #[test]
+fn in_place_restore_names_its_run_if_server_goes_away() {
+    let (sandbox, docs, created) = Sandbox::saved("away");
+    let gate = sandbox.gate();
+    gate.rule(|line| line.contains("/_cluster/state/customs"), Act::Cut(At::Request(0), End::Close), 0, 1000);
+    let away = sandbox.resuming(&CLOSE, &created).via(&gate).run().fails(5, "search_unreachable").changed();
+    let run = away.id().to_owned();
+    away.error_has(&[&format!("--run-id {run}")]);
+    sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).run().ok().unchanged();
+    assert_eq!(sandbox.count(&docs), 10);
+}
+
+#[test]
 fn indices_are_reopened_if_one_cannot_be_closed() {
     let sandbox = Sandbox::new("reopen");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));

@@ -107,7 +107,8 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
         return Ok(false);
     }
     if !dry_run {
-        verify::until_idle(call, &chosen.server, &names).map_err(|failure| continues_by_itself(call, failure, "the restore"))?;
+        let idle = verify::until_idle(call, &chosen.server, &names);
+        idle.map_err(|failure| continues_by_itself(call, failure, true, "the restore"))?;
     }
     let found = get_indices(&chosen.server, &names)?;
     // The clock by which a server dates a snapshot stands still for 200 ms at a time, and that of an index may not.
@@ -158,7 +159,7 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
     match sent {
         Ok(_) => Ok(()),
         // It may be running: what is closed must stay so.
-        Err(failure) if failure.status == Status::Timeout => Err(continues_by_itself(call, failure, "the restore")),
+        Err(failure) if failure.status == Status::Timeout => Err(continues_by_itself(call, failure, true, "the restore")),
         Err(failure) => {
             let is_cleared = |one: &RestoredIndex| clearing.iter().any(|(name, ..)| *name == one.index);
             restored.indices.iter_mut().filter(|one| !is_cleared(one)).for_each(|one| one.state = RestoreState::Untouched);
@@ -197,7 +198,7 @@ fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Res
             Ok(())
         }
         Err(failure) if failure.status == Status::Invalid => Err(record::remove(call, failure)),
-        Err(failure) => Err(continues_by_itself(call, failure, "the restore")),
+        Err(failure) => Err(continues_by_itself(call, failure, true, "the restore")),
     }
 }
 
