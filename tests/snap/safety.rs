@@ -128,6 +128,9 @@ fn stage_and_in_place_restore_retry_busy_server() {
     let why = "failed to process cluster event (restore_snapshot[s1]) within 30s";
     for args in [&["stage"][..], &CLOSE] {
         let gate = sandbox.gate().refusing("POST /_snapshot", 2, (429, "process_cluster_event_timeout_exception", why));
+        // One poll of a restore of hours.
+        let gate =
+            gate.refusing("GET /_cluster/state/customs", 2, (429, "circuit_breaking_exception", "[parent] Data too large"));
         sandbox.resuming(args, &created).via(&gate).run().ok().changed();
     }
     assert_eq!((sandbox.copies().len(), sandbox.count(&docs)), (1, 10));
