@@ -17,7 +17,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use svc_step::deadline::Deadline;
 use svc_step::effects::Attempt;
-use svc_step::poll::retry;
+use svc_step::poll::{retry, sleep};
 use svc_step::progress::{Progress, Unit::Items};
 use svc_step::reporter::Reporter;
 use svc_step::watch::Watch;
@@ -329,6 +329,13 @@ pub(crate) fn retry_while_busy<T>(call: &Call, time: Duration, ask: impl FnMut()
 /// Whether the server is busy, or cannot answer at the moment: the request was surely not begun.
 pub(crate) fn is_busy(failure: &Failure) -> bool {
     failure.code == "server_busy"
+}
+
+/// For how long a server that is away is waited for where something is half done.
+pub(crate) const PASSES: Duration = Duration::from_secs(120);
+
+pub(crate) fn while_away<T>(server: &Server, mut work: impl FnMut(&Server) -> Result<T, Failure>) -> Result<T, Failure> {
+    retry(|failure| passes(failure).then(|| server.at_most(PASSES)), sleep, || work(server))
 }
 
 /// Whether it may pass by itself: the server is busy, restarting or not reached.

@@ -71,7 +71,8 @@ pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result
         let pending = server.start("POST", &cleanup(repository), None);
         pending.finish(call, attempt, |answer| number(answer, "/results/deleted_blobs") != Some(0))
     };
-    retry_while_busy(call, MOMENT, clean).map_err(|failure| continues_by_itself(call, failure, "the cleanup of the repository"))
+    retry_while_busy(call, MOMENT, clean)
+        .map_err(|failure| continues_by_itself(call, failure, false, "the cleanup of the repository"))
 }
 
 pub(crate) fn not_found(repository: &str) -> Failure {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -263,6 +264,14 @@ fn swap_back_survives_index_removed_by_client() {
     back(4).fails(4, "swap_not_found").unchanged().error_has(&[&a]);
     sandbox.run(&["swap", "--run", &run_id(4)]).ok().changed();
     assert_eq!([&a, &b].map(|index| sandbox.count(index)), [5, 5]);
+    // Or the copy that was to become live: there is the way back alone.
+    let upgraded = sandbox.content();
+    begin(5, "POST /_aliases", Side::After);
+    sandbox.ask("DELETE", &format!("/svc-staged-{}-{a}", run_id(5)), None);
+    let stuck = sandbox.run(&["swap", "--run", &run_id(5)]).fails(7, "swap_unfinished");
+    stuck.unchanged().error_has(&["--back takes it back"]);
+    back(5).ok().changed();
+    assert_eq!((sandbox.content()[&a].clone(), sandbox.count(&b)), (upgraded[&a].clone(), 11));
 }
 
 #[test]
@@ -397,6 +406,50 @@ fn swap_failed_after_exchange_is_finished_by_document() {
     sandbox.from(&["discard", "--dry-run"], &cut).ok();
     sandbox.from(&["swap", "--back"], &cut).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
+}
+
+#[test]
+fn server_away_before_undo_is_waited_for() {
+    let (sandbox, live, _, staged) = staged_docs("away-undo");
+    let (content, copies) = (sandbox.content(), sandbox.copies());
+    for tool in [sandbox.resuming(&["swap"], &staged), sandbox.tool(&["clone"])] {
+        let mishap = (400, "illegal_argument_exception", "a mishap");
+        let gate = sandbox.gate().refusing(&format!("POST /{live}/_clone/"), 1, mishap);
+        let has_failed = AtomicBool::new(false);
+        let is_away = move |line: &str| has_failed.fetch_or(line.contains("/_clone/"), Ordering::SeqCst);
+        gate.rule(is_away, Act::Cut(At::Request(0), End::Close), 0, 12);
+        tool.via(&gate).run().fails(1, "server_refused").unchanged();
+        assert_eq!((sandbox.content(), sandbox.copies(), gate.acts().len()), (content.clone(), copies.clone(), 1 + 12));
+        assert_eq!(sandbox.blocks(&live), Vec::<String>::new());
+    }
+}
+
+#[test]
+#[ignore = "takes a minute"]
+fn server_restart_during_swap_is_undone_or_finished() {
+    let (systemd, own) = (Host::shared().unwrap().systemd, own_server(&[]));
+    let sandbox = Sandbox::on(own.server.clone(), "restarted").registered(&[]);
+    let live = sandbox.simple("docs", 10);
+    let created = sandbox.create("s1");
+    sandbox.fill(&live, 10, 15);
+    let (clone, exchange, last) = (format!("/{live}/_clone/"), "POST /_aliases".to_owned(), format!("/_clone/{live}"));
+    let both = |at| [(at, Side::Before), (at, Side::After)];
+    for (at, side) in [both(&clone), both(&exchange), both(&last)].concat() {
+        let staged = sandbox.from(&["stage"], &created).ok();
+        let gate = sandbox.gate().close_on(at, side);
+        let held = gate.hold(sandbox.resuming(&["swap"], &staged));
+        systemd.stop(&own.unit).unwrap();
+        gate.open();
+        systemd.start(&own.unit).unwrap();
+        let ran = held.wait();
+        if at == &clone {
+            ran.fails(5, "search_unreachable").unchanged();
+        } else {
+            sandbox.from(&["swap"], &ran.ok().changed()).ok();
+        }
+        sandbox.run(&["discard", "--run", run_of(&staged)]).ok().changed();
+        assert_eq!((sandbox.count(&live), sandbox.blocks(&live)), (15, Vec::new()), "{at} {side:?}");
+    }
 }
 
 #[test]

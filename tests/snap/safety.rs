@@ -22,12 +22,19 @@ fn changed_staged_copy_is_not_swapped() {
     let staged = sandbox.from(&["stage"], &created).ok();
     let copy = staged.result()["indices"][0]["copy"].as_str().unwrap().to_owned();
     let set = |settings: Value| drop(sandbox.ask("PUT", &format!("/{copy}/_settings"), Some(settings)));
+    let refused = |why: &str| {
+        for args in [&["swap"][..], &["swap", "--drop-old"]] {
+            sandbox.from(args, &staged).refused("not_verified").unchanged().error_has(&[why]);
+            assert_eq!(sandbox.count(&docs), 15, "{args:?}");
+        }
+    };
     set(json!({"index.blocks.write": null}));
+    // The servers would not clone it to the live name.
+    refused("takes writes");
     sandbox.ask("PUT", &format!("/{copy}/_doc/surplus?refresh=true"), Some(json!({"n": 1})));
-    for args in [&["swap"][..], &["swap", "--drop-old"]] {
-        sandbox.from(args, &staged).refused("not_verified").unchanged();
-        assert_eq!(sandbox.count(&docs), 15, "{args:?}");
-    }
+    set(json!({"index.blocks.write": true}));
+    refused("(11, verified 10)");
+    set(json!({"index.blocks.write": null}));
     sandbox.ask("DELETE", &format!("/{copy}/_doc/surplus?refresh=true"), None);
     set(json!({"index.blocks.write": true}));
     sandbox.from(&["swap", "--drop-old"], &staged).ok().changed();
@@ -73,6 +80,18 @@ fn lost_response_of_in_place_restore_is_outcome_unknown() {
 }
 
 #[test]
+fn in_place_restore_names_its_run_if_server_goes_away() {
+    let (sandbox, docs, created) = Sandbox::saved("away");
+    let gate = sandbox.gate();
+    gate.rule(|line| line.contains("/_cluster/state/customs"), Act::Cut(At::Request(0), End::Close), 0, 1000);
+    let away = sandbox.resuming(&CLOSE, &created).via(&gate).run().fails(5, "search_unreachable").changed();
+    let run = away.id().to_owned();
+    away.error_has(&[&format!("--run-id {run}")]);
+    sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).run().ok().unchanged();
+    assert_eq!(sandbox.count(&docs), 10);
+}
+
+#[test]
 fn indices_are_reopened_if_one_cannot_be_closed() {
     let sandbox = Sandbox::new("reopen");
     let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
@@ -109,6 +128,9 @@ fn stage_and_in_place_restore_retry_busy_server() {
     let why = "failed to process cluster event (restore_snapshot[s1]) within 30s";
     for args in [&["stage"][..], &CLOSE] {
         let gate = sandbox.gate().refusing("POST /_snapshot", 2, (429, "process_cluster_event_timeout_exception", why));
+        // One poll of a restore of hours.
+        let gate =
+            gate.refusing("GET /_cluster/state/customs", 2, (429, "circuit_breaking_exception", "[parent] Data too large"));
         sandbox.resuming(args, &created).via(&gate).run().ok().changed();
     }
     assert_eq!((sandbox.copies().len(), sandbox.count(&docs)), (1, 10));

@@ -113,8 +113,10 @@ fn identified(client: Client, product: Option<Product>, version: Option<String>,
 }
 
 /// A server continues by itself with work that is not waited for any more: `what`, such as `the cleanup of the repository my_backup`.
-pub(crate) fn continues_by_itself(call: &Call, failure: Failure, what: &str) -> Failure {
-    if failure.signal.is_none() && failure.status != Status::Timeout {
+/// `is_begun`: it was accepted, so that the same is true of a server that is away.
+pub(crate) fn continues_by_itself(call: &Call, failure: Failure, is_begun: bool, what: &str) -> Failure {
+    let is_away = is_begun && failure.status == Status::Unavailable;
+    if failure.signal.is_none() && failure.status != Status::Timeout && !is_away {
         return failure;
     }
     let run = call.run_id();

@@ -57,11 +57,11 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
         refuse_other(call, &earlier, &earlier_found, &names)?;
         return Ok(earlier);
     }
-    // What another client has removed since may be in its copy alone.
-    guard::refuse_in_use("the copies", &clone::last_copies(&earlier.live_clones(), &earlier_found))?;
-    let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name));
-    let leftovers: Vec<String> = leftovers.map(str::to_owned).collect();
-    let left = Left { copies: leftovers, ..Left::find(call, &server, &args.scope.scope)? };
+    let last = clone::last_copies(&earlier.live_clones(), &earlier_found);
+    let hint = "Pass another --run-id; svc-snap discard --run RUN removes them, if they are not needed.";
+    refuse_any("name_in_use", "These may be the last copies of what other clients have removed or replaced", &last, hint)?;
+    let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name)).map(str::to_owned);
+    let left = Left { copies: leftovers.collect(), ..Left::find(call, &server, &args.scope.scope)? };
     let mut cloned = plan(call, &server, args, &live, &left)?;
     let mut in_use = get_indices(&server, cloned.names())?;
     in_use.retain(|name, _| !left.copies.contains(name));

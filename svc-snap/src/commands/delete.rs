@@ -69,7 +69,8 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
         captured::check_deleted(&server, repository, uuid, name)
     };
     if is_there && let Err(failure) = delete() {
-        return Err(Stopped::with(continues_by_itself(call, failure, &format!("the removal of the snapshot {name}")), deleted));
+        let what = format!("the removal of the snapshot {name}");
+        return Err(Stopped::with(continues_by_itself(call, failure, false, &what), deleted));
     }
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let ended = ended.and_then(|()| if pruned.deleted_count > 0 { clean_up(call, &server, &pruned) } else { Ok(()) });
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
-    let ended = ended.map_err(|failure| continues_by_itself(call, failure, "what it was asked for"));
+    let ended = ended.map_err(|failure| continues_by_itself(call, failure, false, "what it was asked for"));
     Stopped::ended(ended, pruned)
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use svc_step::poll::{AT_ONCE, poll, retry, sleep};
 use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::{MOMENT, Server, path};
+use crate::client::{MOMENT, Server, path, while_away};
 use crate::index::{
     Act, Counts, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any, refuse_unplaced,
 };
@@ -206,7 +206,7 @@ pub(crate) fn undo(
     (all, theirs): (&[LiveClone<'_>], &Theirs),
     failure: &mut Failure,
 ) -> Result<Vec<String>, Failure> {
-    let found = again(|| {
+    let found = while_away(server, |server| {
         let mut ended = Ok(());
         let mut found = get_all(server, all)?;
         found.retain(|name, _| !theirs.contains(name));

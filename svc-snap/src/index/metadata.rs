@@ -20,7 +20,6 @@ pub struct IndexMetadata {
     /// Its blocks (`index.blocks.*`), such as `write` and `read_only`.
     pub blocks: BTreeSet<String>,
     /// `index.verified_read_only` (Elasticsearch 9), which `PUT /<index>/_block/write` sets, and no request for settings.
-    #[serde(default)]
     pub verified_read_only: bool,
     /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, and no rollover does,
     /// `index.lifecycle.origination_date` is the date of its creation: a copy has a new one, from which every `min_age` would start again.

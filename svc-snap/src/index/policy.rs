@@ -31,8 +31,7 @@ fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<Str
             Err(failure) if failure.causes.iter().any(|cause| cause.starts_with("no handler found for uri")) => break,
             Err(failure) if matches!(failure.status, Status::Refused | Status::Failed | Status::NotFound) => {
                 let why = failure.causes.last().unwrap_or(&failure.message);
-                let message = format!("Which policies of index state management the indices have is not seen: {why}");
-                call.warn("not_checked", message);
+                call.warn("not_checked", format!("The indices' policies of index state management could not be read: {why}"));
                 break;
             }
             Err(failure) => return Err(failure),

@@ -317,11 +317,9 @@ fn live_of(names: Names, scope: &Scope, patterns: &Patterns) -> Result<Selected,
     Ok(Selected { backing: names.backing, ..selected })
 }
 
-/// The same, whether anything is left or not.
+/// The same without the backing indices of data streams, whether anything is left or not.
 pub(crate) fn any_live(server: &Server, scope: &Scope, patterns: &Patterns) -> Result<Selected, Failure> {
-    let names = with_hidden(server)?;
-    let selected = select(patterns, scope, &names.kinds());
-    Ok(Selected { backing: names.backing, ..selected })
+    Ok(select(patterns, scope, &with_hidden(server)?.kinds()))
 }
 
 #[derive(Debug, Clone, Copy)]

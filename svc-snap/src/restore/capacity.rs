@@ -73,7 +73,7 @@ impl Capacity {
         let full: Vec<&str> = self.disks.iter().filter(|disk| is_full(disk)).map(|disk| disk.node.as_str()).collect();
         let hint =
             "Free disk space there (svc-snap health shows the disks); a clone needs some as soon as one of the two changes.";
-        refuse_any("out_of_space", "No clone comes to the disks of these nodes, which are past their watermarks", &full, hint)
+        refuse_any("out_of_space", "These nodes take no clones, since their disks are past their watermarks", &full, hint)
     }
 }
 

@@ -7,15 +7,16 @@ use svc_step::Failure;
 
 use crate::client::{Server, members};
 use crate::index::metadata::is_write_index;
-use crate::index::{Found, counts, refuse_any, select};
+use crate::index::{Found, Index, counts, refuse_any, select};
 use crate::restore::{SwapIndex, SwapSource, Swapped};
 
-/// Refuses copies that have gone, lost a shard or been written to since they were verified (3).
+/// Refuses copies that have gone, lost a shard or been written to since they were verified (3). One that takes writes has no clones.
 pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &Found) -> Result<(), Failure> {
-    let is_lost = |source: &&&SwapSource| found.get(&source.name).is_none_or(|copy| copy.uuid != source.uuid || !copy.complete);
+    let is_sound = |copy: &Index, uuid: &str| copy.uuid == uuid && copy.complete && copy.metadata.write_block();
+    let is_lost = |source: &&&SwapSource| found.get(&source.name).is_none_or(|copy| !is_sound(copy, &source.uuid));
     let lost: Vec<&str> = sources.iter().filter(is_lost).map(|source| source.name.as_str()).collect();
     let hint = "What is live stays live. GET /_cluster/allocation/explain says why shards are missing; else stage the snapshot again (svc-snap list, svc-snap stage NAME).";
-    refuse_any("not_verified", "What was staged or cloned is not there any more, or lacks shards", &lost, hint)?;
+    refuse_any("not_verified", "What was staged or cloned is not there any more, lacks shards, or takes writes", &lost, hint)?;
     let counts = counts(server, sources.iter().map(|source| &source.name))?;
     let differs = |source: &&&SwapSource| counts.get(&source.name) != Some(&source.docs_count);
     let shown = |source: &&SwapSource| {
@@ -54,16 +55,16 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     if write.is_empty() {
         return Ok(());
     }
-    let names: BTreeSet<&str> = swapped.names().into_iter().collect();
+    let names = swapped.names();
     let found = server.get("/_alias?expand_wildcards=all&filter_path=*.aliases.*.is_write_index")?;
     let mut conflicts = Vec::new();
-    for (name, index) in members(&found).filter(|(name, _)| !names.contains(name.as_str())) {
+    for (name, index) in members(&found).filter(|(name, _)| !names.contains(*name)) {
         let aliases = index.get("aliases").into_iter().flat_map(members);
         let is_writer = |properties: &Value| properties.as_object().is_some_and(is_write_index);
         let aliases = aliases.filter(|(alias, properties)| write.contains(alias.as_str()) && is_writer(properties));
         conflicts.extend(aliases.map(|(alias, _)| format!("{alias} ({name})")));
     }
-    let hint = "Pass --exact to take away the indices of the scope that the backup does not hold, or change that alias.";
+    let hint = "Change that alias (POST /_aliases); a swap that does not go back takes the index away with --exact, if it is one of the scope.";
     let message = "An index that is not part of the swap is the write index of an alias of the backup";
     refuse_any("name_in_use", message, &conflicts, hint)
 }

@@ -6,7 +6,7 @@ use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 use crate::client::{continues_by_itself, path};
 use crate::guard;
 use crate::index::select::Names;
-use crate::index::{counts, get_indices, get_streams, refuse_any, select};
+use crate::index::{Stream, counts, get_indices, get_streams, refuse_any, select};
 use crate::restore::{Begun, Chosen, RestoreState, Restored, RestoredIndex, capacity, phases, record, verify};
 
 /// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
@@ -107,7 +107,8 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
         return Ok(false);
     }
     if !dry_run {
-        verify::until_idle(call, &chosen.server, &names).map_err(|failure| continues_by_itself(call, failure, "the restore"))?;
+        let idle = verify::until_idle(call, &chosen.server, &names);
+        idle.map_err(|failure| continues_by_itself(call, failure, true, "the restore"))?;
     }
     let found = get_indices(&chosen.server, &names)?;
     // The clock by which a server dates a snapshot stands still for 200 ms at a time, and that of an index may not.
@@ -158,7 +159,7 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
     match sent {
         Ok(_) => Ok(()),
         // It may be running: what is closed must stay so.
-        Err(failure) if failure.status == Status::Timeout => Err(continues_by_itself(call, failure, "the restore")),
+        Err(failure) if failure.status == Status::Timeout => Err(continues_by_itself(call, failure, true, "the restore")),
         Err(failure) => {
             let is_cleared = |one: &RestoredIndex| clearing.iter().any(|(name, ..)| *name == one.index);
             restored.indices.iter_mut().filter(|one| !is_cleared(one)).for_each(|one| one.state = RestoreState::Untouched);
@@ -197,17 +198,17 @@ fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Res
             Ok(())
         }
         Err(failure) if failure.status == Status::Invalid => Err(record::remove(call, failure)),
-        Err(failure) => Err(continues_by_itself(call, failure, "the restore")),
+        Err(failure) => Err(continues_by_itself(call, failure, true, "the restore")),
     }
 }
 
 fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     let server = &chosen.server;
     verify::until_complete(call, server, &all_indices(restored))?;
-    let counts = counts(server, &chosen.indices)?;
+    let (counts, streams) = (counts(server, &chosen.indices)?, get_streams(server, &chosen.streams)?);
     for one in &mut restored.indices {
         let count = match one.backing_indices {
-            Some(_) => verify_stream(call, chosen, one)?,
+            Some(_) => verify_stream(call, chosen, &one.index, streams.get(&one.index))?,
             None => counts.get(&one.index).copied().unwrap_or_default(),
         };
         verify::same_as_captured(&one.index, count, one.docs_expected)?;
@@ -218,9 +219,8 @@ fn verify_all(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(
 }
 
 /// The stream itself is there, with the aliases that were captured. Gives how many documents it holds.
-fn verify_stream(call: &Call, chosen: &Chosen, one: &RestoredIndex) -> Result<u64, Failure> {
-    let name = &one.index;
-    let Some(live) = get_streams(&chosen.server, std::slice::from_ref(name))?.remove(name) else {
+fn verify_stream(call: &Call, chosen: &Chosen, name: &str, live: Option<&Stream>) -> Result<u64, Failure> {
+    let Some(live) = live else {
         return Err(Failure::invalid("content_differs", format!("The data stream {name} is not there after its restore.")).hint(
             "GET /_data_stream shows which there are; restore it by its own name, never by those of its backing indices.",
         ));

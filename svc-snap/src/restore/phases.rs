@@ -132,7 +132,7 @@ pub(crate) fn undone(server: &Server, before: &Swapped) -> Result<Swapped, Failu
 
 /// The requests; what was restored directly for the swap goes too.
 fn undoing(server: &Server, before: &Swapped) -> Result<Vec<Act>, Failure> {
-    let found = get_indices(server, before.all_names())?;
+    let found = get_indices(server, before.names())?;
     let mut acts = clone::undoing(&live_clones(before), &found);
     let unopened = before.direct.iter().filter(|one| one.is_unopened(&found));
     acts.extend(Act::each(unopened.map(|one| &one.index), Act::Delete));

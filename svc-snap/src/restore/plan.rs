@@ -181,7 +181,7 @@ fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<Swa
 
 /// The requests that are left of a swap which an earlier call has begun.
 pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Result<(), Failure> {
-    let found = get_indices(server, swapped.all_names())?;
+    let found = get_indices(server, swapped.names())?;
     add_requests(call, server, swapped, &found);
     Ok(())
 }
@@ -212,7 +212,7 @@ fn add_indices(swapped: &mut Swapped, targets: Vec<SwapIndex>, found: &Found) ->
     }
     swapped.indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
     let in_use = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
-    guard::refuse_in_use("what is live", &in_use.filter(|name| found.contains_key(*name)).collect::<Vec<_>>())?;
+    guard::refuse_in_use("the previous copies", &in_use.filter(|name| found.contains_key(*name)).collect::<Vec<_>>())?;
     checks::refuse_red(&swapped.indices, found)
 }
 

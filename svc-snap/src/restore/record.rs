@@ -7,12 +7,9 @@ use crate::client::Server;
 use crate::index::SkipReason;
 use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
 
-const STAGE: &str = "svc-snap.stage/1";
 const CLONE: &str = "svc-snap.clone/1";
 pub(super) const SWAP: &str = "svc-snap.swap/1";
-const RESTORE: &str = "svc-snap.restore/1";
-
-pub(crate) const SCHEMAS: [&str; 4] = [STAGE, CLONE, SWAP, RESTORE];
+const SCHEMAS: [&str; 4] = ["svc-snap.stage/1", CLONE, SWAP, "svc-snap.restore/1"];
 
 /// What a run has begun.
 #[derive(Debug, Clone)]

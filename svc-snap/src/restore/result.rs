@@ -254,15 +254,11 @@ impl Swapped {
         self.indices.iter().map(|item| item.index.as_str()).collect()
     }
 
-    /// All names of which it speaks, except conflicting indices.
-    pub(crate) fn names(&self) -> Vec<&str> {
-        self.indices.iter().flat_map(SwapIndex::names).chain(self.discarded.iter().map(String::as_str)).collect()
-    }
-
-    /// The same, with what was restored directly, and the previous copies that another host may have made in the same run.
-    pub(crate) fn all_names(&self) -> Vec<String> {
-        let all = self.names().into_iter().map(str::to_owned).chain(self.direct.iter().map(|one| one.index.clone()));
-        all.chain(self.previous_names()).collect::<BTreeSet<_>>().into_iter().collect()
+    /// All names of which it speaks, except conflicting indices; with the previous copies that another host may have made in the same run.
+    pub(crate) fn names(&self) -> BTreeSet<String> {
+        let (named, direct) = (self.indices.iter().flat_map(SwapIndex::names), self.direct.iter().map(|one| &one.index));
+        let all = named.map(str::to_owned).chain(self.discarded.iter().chain(direct).cloned());
+        all.chain(self.previous_names()).collect()
     }
 
     fn previous_names(&self) -> impl Iterator<Item = String> {

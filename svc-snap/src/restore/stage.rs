@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use svc_step::poll::{SOON, poll, sleep};
 use svc_step::{Action, Call, Failure, Status, swaps};
 
-use crate::client::{Server, path};
+use crate::client::Server;
 use crate::guard;
 use crate::index::act::copy_settings;
 use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};
-use crate::index::{Found, copies, counts, get_indices};
+use crate::index::{Act, Found, clone, copies, counts, get_indices};
 use crate::restore::{Begun, Chosen, CopiedIndex, CopySet, CopyState, Origin, Staged, capacity, record, verify};
 use crate::throttle::Rates;
 
@@ -124,7 +124,7 @@ pub(crate) fn plan(
     let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, &earlier.leftovers, OUT_OF_SPACE)?;
     let request = |(body, _)| Action::request("POST", chosen.origin.path(&["_restore"]), Some(body));
     let requests = bodies(run, &indices).into_iter().map(request).collect();
-    let removals = earlier.leftovers.iter().map(|name| Action::request("DELETE", path(&[name]), None));
+    let removals = Act::each(&earlier.leftovers, Act::Delete);
     let set = CopySet {
         cluster_uuid: chosen.origin.cluster_uuid.clone(),
         snapshot_uuid: Some(chosen.origin.snapshot_uuid.clone()),
@@ -132,7 +132,7 @@ pub(crate) fn plan(
         asked_for: chosen.asked_for.clone(),
         indices,
         skipped: chosen.skipped.clone(),
-        plan: removals.chain(rates.around(requests)).collect(),
+        plan: removals.iter().map(Act::action).chain(rates.around(requests)).collect(),
     };
     Ok(Staged { disk_space: Some(disk_space), throttle: rates.used.clone(), ..Staged::of(chosen, set) })
 }
@@ -260,10 +260,8 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
 }
 
 fn remove<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<(), Failure> {
-    for name in get_indices(server, names)?.keys() {
-        server.change(call, "DELETE", &path(&[name]), None)?;
-    }
-    Ok(())
+    let found = get_indices(server, names)?;
+    Act::each(found.keys(), Act::Delete).iter().try_for_each(|act| clone::send_or_each(call, server, act))
 }
 
 fn appear(server: &Server, names: &[String]) -> bool {

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use svc_step::poll::{retry, sleep};
 use svc_step::{Action, Call, Failure, Status};
 
-use crate::client::{Server, passes};
+use crate::client::{PASSES, Server, passes, while_away};
 use crate::index::act::{give, remove_index};
 use crate::index::clone::{LiveClone, PLACED, Theirs, again, is_refusal, same_count, wait_complete};
 use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy, refuse_unplaced};
@@ -25,8 +25,7 @@ use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, un
 use crate::restore::{CopiedIndex, SwapIndex, SwapSource, Swapped, auto_create, checks, record};
 use crate::temporary::{Change, lasting};
 
-/// For how long what fails after the exchange is tried again: what passes by itself (a restart, a snapshot of a copy), and what does not.
-const PASSES: Duration = Duration::from_secs(120);
+/// For how long what fails after the exchange is tried again, where it does not pass by itself.
 const REFUSED: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -80,7 +79,7 @@ impl Swap<'_> {
     fn until_exchanged(&self, swapped: &Swapped, theirs: &mut Theirs) -> Result<(), Failure> {
         again(|| match self.exchange(swapped, theirs) {
             // The answer was lost, or another host was faster with the same run.
-            Err(failure) => match phase(self.server, swapped) {
+            Err(failure) => match while_away(&self.server.for_undo(self.call), |server| phase(server, swapped)) {
                 Ok(Phase::Exchanged | Phase::After) => Ok(()),
                 Ok(Phase::Before) | Err(_) => Err(failure),
             },
@@ -211,7 +210,7 @@ impl Swap<'_> {
 
     /// After phase 5: opens direct indices, sets the last blocks, closes what was closed, checks that all is finished.
     fn end(&self, swapped: &mut Swapped) -> Result<(), Failure> {
-        let found = get_indices(self.server, swapped.all_names())?;
+        let found = get_indices(self.server, swapped.names())?;
         for act in last_acts(swapped, &found, |item| Some(&found.get(&item.index)?.metadata), false) {
             match (act.send(self.call, self.server), &act) {
                 // It is open then, with all that it holds and has.
@@ -284,9 +283,9 @@ fn refuse_external(swapped: &Swapped, found: &Found) -> Result<(), Failure> {
 }
 
 fn stuck(item: &SwapIndex, why: &str) -> Failure {
-    Failure::invalid("swap_unfinished", format!("The swap of {} cannot be finished.", item.index)).cause(why).hint(
-        "GET /_cat/indices shows what there is of the indices that the plan names; if a staged copy is missing, stage its snapshot again (svc-snap stage --from DOCUMENT).",
-    )
+    Failure::invalid("swap_unfinished", format!("The swap of {} cannot be finished.", item.index))
+        .cause(why)
+        .hint("GET /_cat/indices shows what there is of the indices that the plan names.")
 }
 
 /// Phase 3: what is live goes, and in the same call its aliases come to the copies that become live: no client can create an index of an

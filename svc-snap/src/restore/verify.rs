@@ -8,7 +8,7 @@ use svc_step::poll::{AT_ONCE, poll};
 use svc_step::progress::Parts;
 use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::{Server, list, members, number, path, text};
+use crate::client::{MOMENT, Server, list, members, number, path, retry_while_busy, text};
 use crate::index::{Found, get_indices, incomplete, list_of, no_place, portions, refuse_any, unassigned};
 
 /// For how long no shard of the cluster may be on its way while some of the restore have no place.
@@ -36,7 +36,7 @@ pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T
     // The server may not answer, and a signal or the time limit must take effect all the same.
     let server = server.interruptible();
     let mut moved = Instant::now();
-    let poll_once = || {
+    let mut poll_once = || {
         if !is_restoring(&server.get("/_cluster/state/customs?filter_path=restore.snapshots.indices")?, &wanted) {
             return Ok(Some(()));
         }
@@ -53,6 +53,8 @@ pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T
         let names = incomplete(&server, &wanted.iter().copied().collect::<Vec<_>>()).unwrap_or_default();
         Err(no_place(&server, Status::Timeout, "timeout", &names))
     };
+    // One poll that fails, of thousands, is no reason to begin again.
+    let poll_once = || retry_while_busy(call, MOMENT, &mut poll_once);
     poll(AT_ONCE, Duration::MAX, |time| call.pause(time), poll_once).map(drop)
 }
 
