@@ -119,10 +119,9 @@ write_marker() {
 }
 
 main() {
-    local plan
     check_settings "$@"
-    plan=$("$here/svc-sample" plan --to "$VERSION") || exit $?
-    echo "Installing $VERSION in $SVC_INSTALL_DIR ($plan)."
+    "$here/svc-sample" check --to "$VERSION"
+    echo "Installing $VERSION in $SVC_INSTALL_DIR."
     lay_program
     lay_unit
     lay_configuration

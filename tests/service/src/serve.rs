@@ -26,9 +26,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Runs until TERM or INT. A database that is away is waited for.
 pub fn serve(install_dir: &Path) -> Result<()> {
     let settings = &Settings::of_installation(install_dir)?;
-    let Some(version) = releases::installed(install_dir)? else {
-        return Err(Refusal::because(format!("There is no version marker in {}.", install_dir.display())));
-    };
+    let version = releases::installed(install_dir)?;
     let (stop, stopped) = mpsc::channel();
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
     // The receiver is gone only when the program ends anyway.
@@ -38,25 +36,15 @@ pub fn serve(install_dir: &Path) -> Result<()> {
     let interval = if settings.interval.is_zero() { PAUSE } else { settings.interval };
     let shape = releases::shape_of(&version)?;
     let mut writer = Writer { settings, shape, search: Documents(settings), client: None, unstored: None };
-    let mut complaint = None;
     tell(&format!("version {version} runs"));
     loop {
         let outcome = writer.append();
         ready.store(outcome.is_ok(), Ordering::Relaxed);
         let pause = match outcome {
-            Ok(()) => {
-                if complaint.take().is_some() {
-                    tell("both databases are there again");
-                }
-                interval
-            }
+            Ok(()) => interval,
             Err(error) if error.is::<Refusal>() => return Err(error),
             Err(error) => {
-                let sentence = format!("waiting: {error:#}");
-                if complaint.as_ref() != Some(&sentence) {
-                    tell(&sentence);
-                }
-                complaint = Some(sentence);
+                tell(&format!("waiting: {error:#}"));
                 interval.max(PAUSE)
             }
         };

@@ -112,17 +112,3 @@ fn values(text: &str) -> BTreeMap<String, String> {
     }
     values
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_layouts_yield_same_settings() {
-        let conf = values("# c\n[database]\nhost = db one\n; c\nport = 5432\n");
-        let yaml =
-            values("database:\n  host: 'db one'  # c\n  # c: d\n  port: 5432 # c\n  pool:\n    port: 1\n  list:\n    - a: b\n");
-        assert_eq!((&conf["database.host"], &conf["database.port"]), (&"db one".to_owned(), &"5432".to_owned()));
-        assert_eq!((&conf["database.host"], &conf["database.port"]), (&yaml["database.host"], &yaml["database.port"]));
-    }
-}
