@@ -28,20 +28,6 @@ fn all_documents_of_cluster_are_read_across_pages() {
 }
 
 #[test]
-fn postgres_dump_differs_only_after_change() {
-    let host = Host::shared().unwrap();
-    host.postgres.create_role("host_test", "secret").unwrap();
-    host.postgres.create_database("host_test", "host_test").unwrap();
-    host.postgres.sql("host_test", "CREATE TABLE t (n int); INSERT INTO t VALUES (1)").unwrap();
-    let before = content::postgres_dump(&host.postgres, "host_test").unwrap();
-    assert_eq!(content::postgres_dump(&host.postgres, "host_test").unwrap(), before);
-    host.postgres.sql("host_test", "INSERT INTO t VALUES (2)").unwrap();
-    assert_ne!(content::postgres_dump(&host.postgres, "host_test").unwrap(), before);
-    host.postgres.drop_database("host_test").unwrap();
-    host.postgres.sql("postgres", "DROP ROLE host_test").unwrap();
-}
-
-#[test]
 fn proxy_and_gate_break_connections_on_demand() {
     let host = Host::shared().unwrap();
     let proxy = Proxy::to(&host.search.url).unwrap();
