@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
-use svc_tests::rights;
 use svc_tests::tool::Tool;
 
 use crate::place::Place;
@@ -80,17 +79,6 @@ fn other_marker_is_replaced_only_with_force() {
     for wrong in [&[][..], &["2.0"], &["1.0.0", "--from", "-"]] {
         assert_eq!(record(wrong).run().status, 2, "{wrong:?}");
     }
-}
-
-#[test]
-fn replaced_marker_keeps_its_rights() {
-    let place = Place::saying("1.15.5\n");
-    rights::plant(&place.marker()).unwrap();
-    rights::plant_in_folder(place.marker().parent().unwrap()).unwrap();
-    let before = rights::of(&place.marker());
-    place.tool("record").args(["2.0.1", "--force"]).run().ok().changed();
-    assert_eq!(place.marker_says().as_deref(), Some("2.0.1\n"));
-    assert_eq!(rights::of(&place.marker()), before);
 }
 
 #[test]
