@@ -40,6 +40,10 @@ fn save_writes_private_copy_to_backup_folder() {
     let sum = os::run(Command::new("sha256sum").arg(&copy)).unwrap();
     assert!(sum.contains(result["sha256"].as_str().unwrap()));
     assert_eq!(save().run().ok().unchanged().result()["plan"], json!([]));
+    // One that others could read is private again.
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
+    save().run().ok().changed();
+    assert_eq!(mode(&copy), 0o600);
 }
 
 #[test]
@@ -79,26 +83,6 @@ fn save_writes_to_named_file_or_folder() {
     save(site.path("nowhere/x.yaml")).fails(4, "file_not_found").unchanged();
     save(site.yaml()).refused("name_in_use");
     save(OsStr::from_bytes(b"\xff.yaml").into()).fails(2, "options_invalid").unchanged().error_has(&["is not UTF-8"]);
-}
-
-#[test]
-fn config_file_is_named_by_option_or_environment() {
-    let site = Site::new();
-    let odd = site.write("odd place.yml", SHIPPED);
-    let ran = site.tool("save").arg("--to").arg(site.path("x")).env("SVC_CONFIG_FILE", &odd).run().ok();
-    assert_eq!(ran.result()["layout"], "yaml");
-    site.tool("save").arg("--config").arg(site.path("none.conf")).run().fails(4, "file_not_found");
-}
-
-#[test]
-fn save_makes_readable_copy_private() {
-    let site = Site::new();
-    fs::write(site.yaml(), SHIPPED).unwrap();
-    let copy = site.write("svc.yaml", SHIPPED);
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
-    site.tool("save").arg("--to").arg(&copy).run().ok().changed();
-    assert_eq!(mode(&copy), 0o600);
-    site.tool("save").arg("--to").arg(&copy).run().ok().unchanged();
 }
 
 #[test]
