@@ -24,11 +24,7 @@ fn every_step_has_working_example_on_page() {
 
     let text = |name: &str| site.path(name).display().to_string();
     let env = [("SVC_INSTALL_DIR".to_owned(), text("inst dir")), ("SVC_STATE_DIR".to_owned(), text("state"))];
-    let examples = Example::all("svc-confsave/README.md").unwrap();
-    for step in svc_confsave::cli().get_subcommands().map(clap::Command::get_name) {
-        assert!(examples.iter().any(|one| one.command.contains(&format!("svc-confsave {step}"))), "no example of {step}");
-    }
-    for example in examples {
+    for example in Example::of_tool(&svc_confsave::cli()).unwrap() {
         // The shell must take a path with a blank in it for one word.
         let command = example.command.replace("/var/backups/svc/", &format!("'{}/'", text("backups")));
         let here = Example { command, ..example };

@@ -72,6 +72,17 @@ impl Example {
         Ok(examples)
     }
 
+    /// All of a tool's page; each of its steps has one.
+    pub fn of_tool(cli: &clap::Command) -> Result<Vec<Self>> {
+        let tool = cli.get_name();
+        let examples = Self::all(&format!("{tool}/README.md"))?;
+        for step in cli.get_subcommands().map(clap::Command::get_name) {
+            let command = format!("{tool} {step}");
+            ensure!(examples.iter().any(|one| one.command.contains(&command)), "its page has no example of {command}");
+        }
+        Ok(examples)
+    }
+
     /// The same with other words, such as a folder of the test's own in the place of the page's.
     pub fn with(&self, page: &str, here: &str) -> Self {
         Self { command: self.command.replace(page, here), shown: self.shown.replace(page, here), block: self.block }

@@ -9,15 +9,6 @@ use svc_tests::wait;
 use crate::own::{Own, Polls, SIMPLE, after, ready_once, says};
 
 #[test]
-fn unit_that_never_ran_has_no_times_or_process() {
-    let asleep = Own::new("asleep", SIMPLE).status();
-    assert_eq!((&asleep["load_state"], &asleep["active_state"]), (&json!("loaded"), &json!("inactive")));
-    for unset in ["main_pid", "exec_main_code", "exec_main_status", "invocation_id", "active_enter_at", "active_enter_epoch_ms"] {
-        assert_eq!(asleep[unset], Value::Null, "{unset}");
-    }
-}
-
-#[test]
 fn repeated_start_or_stop_changes_nothing() {
     let unit = Own::new("simple", SIMPLE);
     let settle = Duration::from_secs(3);

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::place::{Place, hint};
+use crate::place::Place;
 
 #[test]
 fn upgrade_follows_rule_or_is_refused_with_hint() {
@@ -23,7 +23,7 @@ fn upgrade_follows_rule_or_is_refused_with_hint() {
         let ran = place.check(installed, to).args(last_minor.map(|last| format!("--last-minor={last}"))).run();
         if rule.is_empty() {
             let ran = ran.refused("version_unsupported");
-            assert!(hint(&ran).contains(helps), "expected `{helps}` in the hint\n{ran}");
+            assert!(ran.hint().contains(helps), "expected `{helps}` in the hint\n{ran}");
         } else {
             let ran = ran.ok().unchanged();
             assert_eq!(ran.result(), &json!({"installed": installed, "to": to, "supported": true, "rule": rule}));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, hint};
+use crate::place::Place;
 
 /// A document as a tool prints it, of which only the result matters.
 fn document(place: &Place, name: &str, schema: &str, result: &Value) -> PathBuf {
@@ -35,7 +35,7 @@ fn installer_folders_are_searched_in_order() {
         shelf.arg("--beside").arg(place.path("beside/svc-2.0.1.run")).run()
     };
     let missing = find().fails(4, "file_not_found").unchanged();
-    assert!(hint(&missing).contains("SVC_INSTALLER_DIR") && missing.stderr.contains("/shelf/svc-1.14.2.run"), "{missing}");
+    assert!(missing.hint().contains("SVC_INSTALLER_DIR") && missing.stderr.contains("/shelf/svc-1.14.2.run"), "{missing}");
     for folder in ["here", "seen", "beside", "shelf"] {
         let installer = place.installer(&format!("{folder}/svc-1.14.2.run"));
         let ran = find().ok().unchanged();
@@ -58,7 +58,7 @@ fn named_installer_must_have_wanted_version() {
     };
     assert_eq!(find(&right).ok().result()["path"], json!(right));
     let ran = find(&wrong).refused("file_invalid").unchanged();
-    assert!(hint(&ran).contains("svc-1.14.2.run"), "{ran}");
+    assert!(ran.hint().contains("svc-1.14.2.run"), "{ran}");
     assert_eq!(ran.result()["version"], "1.15.0");
     find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");
     assert_eq!(place.tool("find").run().status, 2, "nothing says which version");

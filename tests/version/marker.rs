@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use serde_json::json;
 use svc_tests::os;
 
-use crate::place::{Place, hint};
+use crate::place::Place;
 
 #[test]
 fn marker_is_read_despite_surrounding_white_space() {
@@ -22,7 +22,7 @@ fn marker_that_is_not_one_version_is_invalid() {
     let fails = |text: &[u8]| Place::saying(text).tool("current").run().fails(7, "file_invalid").unchanged();
     for text in ["", "\n", "2.0", "v2.0.1", "2.0.1-rc1", "2.0.1+5", "02.0.1", "2.0.1 2.0.2", "2.0.1\n2.0.2\n", "two", "2.0.-1"] {
         let ran = fails(text.as_bytes());
-        assert!(hint(&ran).contains("svc-version record"), "{ran}");
+        assert!(ran.hint().contains("svc-version record"), "{ran}");
     }
     fails("1".repeat(1_000_000).as_bytes());
     fails(b"2.0.\xff");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use svc_tests::os;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::tool::Tool;
 use tempfile::TempDir;
 
 /// An installation with its own state folder.
@@ -56,10 +56,6 @@ impl Place {
     pub fn check(&self, installed: &str, to: &str) -> Tool {
         self.tool("check").args(["--installed", installed, "--to", to])
     }
-}
-
-pub fn hint(ran: &Ran) -> &str {
-    ran.doc()["error"]["hint"].as_str().unwrap_or_default()
 }
 
 pub fn sha256_line(path: &Path) -> String {

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use svc_tests::tool::{Ran, Tool};
 
-use crate::place::{Place, hint};
+use crate::place::Place;
 
 /// A folder of installers in a place where 1.14.2 is installed.
 fn shelf(versions: &[&str]) -> Place {
@@ -44,7 +44,7 @@ fn plan_leads_hop_by_hop_to_highest_installer() {
     // Before a major whose last minor version is not known, what is sure is told.
     place.file("shelf/svc-3.0.0.run", "x");
     let ran = plan(&place, &["--last-minor", "1.15"]).run().refused("version_unsupported");
-    assert!(hops(&ran).len() == 2 && hint(&ran).contains("--last-minor 2.Y") && hint(&ran).contains("SVC_RELEASES"), "{ran}");
+    assert!(hops(&ran).len() == 2 && ran.hint().contains("--last-minor 2.Y") && ran.hint().contains("SVC_RELEASES"), "{ran}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn installers_that_are_missing_are_all_named_at_once() {
     let ran = plan(&place, &["--to", "2.2.3", "--last-minor", "1.15"]).run().fails(4, "file_not_found").unchanged();
     assert_eq!(ran.result()["missing"], json!(["2.0.Z", "2.2.3"]));
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor"]);
-    assert!(hint(&ran).contains("svc-X.Y.Z.run"), "{ran}");
+    assert!(ran.hint().contains("svc-X.Y.Z.run"), "{ran}");
     // What looks like an installer and is none is told.
     let warned = ran.doc()["warnings"].as_array().unwrap().iter().filter(|warning| warning["code"] == "file_invalid");
     assert_eq!(warned.count(), 2, "{ran}");
@@ -79,7 +79,7 @@ fn plan_without_higher_installer_is_empty() {
     assert_eq!((&ran.result()["to"], hops(&ran).len()), (&json!("1.14.2"), 0));
     for to in ["1.14.2", "1.13.0"] {
         let ran = plan(&place, &["--to", to]).run().refused("version_unsupported");
-        assert!(hint(&ran).contains("svc-rollback"), "{ran}");
+        assert!(ran.hint().contains("svc-rollback"), "{ran}");
     }
     fs::remove_file(place.marker()).unwrap();
     plan(&place, &[]).run().fails(4, "file_not_found");
