@@ -47,44 +47,49 @@ fn help_for_any_user_and_status_2_for_unknown_option() {
 }
 
 #[test]
-fn invalid_option_combination_of_backup_exits_2() {
+fn wrong_options_exit_2_and_begin_no_run() {
     let bare = Bare::default();
-    for words in [&["--prune", "--delete", "20260101t000000z-x"][..], &["--list", "--prune"], &["--read-all"]] {
-        let ran = bare.tool("svc-backup", words).run();
-        assert!(ran.status == 2 && ran.stderr.contains("hint: ") && !bare.path("state").exists(), "{words:?}: {ran}");
-    }
-}
-
-#[test]
-fn forgotten_value_swallows_no_option() {
-    let bare = Bare::default();
-    for (script, words, hint) in [
-        ("svc-upgrade", &["--installer-arg", "--dry-run", "svc-2.0.1.run"][..], "--installer-arg=--dry-run"),
-        ("svc-rollback", &["--uninstall", "--dry-run"], "--uninstall=--dry-run"),
-        ("svc-rollback", &["--installer", "--uninstall=true"], "--installer=--uninstall=true"),
-        ("svc-backup", &["--because", "--quiesce"], "--because=--quiesce"),
+    for (script, words, says) in [
+        ("svc-backup", "--prune --delete 20260101t000000z-x", "hint: "),
+        ("svc-backup", "--list --prune", "hint: "),
+        ("svc-backup", "--read-all", "hint: "),
+        ("svc-upgrade", "--hooks-only svc-2.0.1.run", "hint: "),
+        // Where a value was forgotten, the next option is none.
+        ("svc-upgrade", "--installer-arg --dry-run svc-2.0.1.run", "write --installer-arg=--dry-run if"),
+        ("svc-rollback", "--uninstall --dry-run", "write --uninstall=--dry-run if"),
+        ("svc-rollback", "--installer --uninstall=true", "write --installer=--uninstall=true if"),
+        ("svc-backup", "--because --quiesce", "write --because=--quiesce if"),
+        // What is resumed has the options of the call that began it.
+        ("svc-upgrade", "--resume --hooks-only", "--resume takes no `"),
+        ("svc-upgrade", "--resume --clone", "--resume takes no `"),
+        ("svc-upgrade", "--resume --auto-rollback", "--resume takes no `"),
+        ("svc-upgrade", "--resume --last-minor 1.15", "--resume takes no `"),
+        ("svc-upgrade", "--resume --to=2.0.1", "--resume takes no `"),
+        ("svc-upgrade", "--resume --rerun-installer svc-2.0.1.run", "--resume takes no `"),
+        ("svc-rollback", "--resume --discard-current", "--resume takes no `"),
+        ("svc-rollback", "--resume --no-uninstall", "--resume takes no `"),
+        ("svc-rollback", "--resume 20260101t000000z-upgrade-2.0.1 20260101t000000z-upgrade-2.0.1", "--resume takes no `"),
     ] {
-        let ran = bare.tool(script, words).run();
-        assert!(ran.status == 2 && ran.stderr.contains(&format!("write {hint} if")), "{words:?}: {ran}");
-        assert!(!bare.path("state").exists(), "{words:?} has begun a run");
+        let ran = bare.tool(script, &words.split(' ').collect::<Vec<_>>()).run();
+        assert!(ran.status == 2 && ran.stderr.contains(says), "{words}: {ran}");
+        assert!(!bare.path("state").exists(), "{script} {words} has begun a run");
     }
 }
 
+/// Also where one is given twice.
 #[test]
-fn option_that_is_given_twice_counts_once() {
+fn options_that_go_together_are_taken() {
     let bare = Bare::default();
-    let twice = ["--dry-run", "--dry-run", "--json", "--json", "-v", "--verbose", "--attached", "--attached"];
-    bare.tool("svc-rehearse", &[&twice[..], &["--other-server", "--other-server"]].concat()).run().fails(4, "point_not_found");
-    bare.tool("svc-upgrade", &["--resume", "--resume"]).run().fails(4, "file_not_found");
-    assert_eq!(bare.tool("svc-upgrade", &["--status", "--json", "--json"]).run().status, 4);
-}
-
-#[test]
-fn time_limit_without_unit_is_refused() {
-    for limit in ["5", "0", "0s", "soon"] {
-        let ran = Bare::default().tool("svc-backup", &["--dry-run"]).env("SVC_TIMEOUT", limit).run();
-        ran.fails(2, "settings_invalid").error_has(&["SVC_TIMEOUT"]);
+    for (script, words, status, code) in [
+        ("svc-rehearse", "--dry-run --dry-run --json --json -v --verbose --attached --other-server --other-server", 4, "point_not_found"),
+        ("svc-upgrade", "--resume --resume", 4, "file_not_found"),
+        ("svc-upgrade", "--resume --rerun-installer --installer-arg --x --attached -v --json", 4, "file_not_found"),
+        ("svc-upgrade", "--resume --dry-run", 2, "not_resumable"),
+        ("svc-rollback", "--resume --installer a.run --rerun-installer", 4, "file_not_found"),
+    ] {
+        bare.tool(script, &words.split(' ').collect::<Vec<_>>()).run().fails(status, code);
     }
+    assert_eq!(bare.tool("svc-upgrade", &["--status", "--json", "--json"]).run().status, 4);
 }
 
 #[test]
@@ -112,20 +117,6 @@ fn list_document_longer_than_argument_limit_is_printed() {
     assert_eq!(bare.tool("svc-backup", &["--list"]).run().ok().result()["points"].as_array().unwrap().len(), 4);
 }
 
-#[test]
-fn last_of_runs_begun_in_one_second_is_newest() {
-    let bare = Bare::default();
-    // Each second of the next minute has a run.
-    let now = jiff::Timestamp::now();
-    for second in 0..60 {
-        let stamp = (now + jiff::SignedDuration::from_secs(second)).strftime("%Y%m%dt%H%M%Sz");
-        bare.run_left(&format!("{stamp}-upgrade"), &[("plan.json", json!({}))]);
-    }
-    let ran = bare.tool("svc-upgrade", &["/not/there.run"]).run();
-    let status = bare.tool("svc-upgrade", &["--status"]).run();
-    assert!(status.stdout.starts_with(&format!("svc-upgrade {}, begun ", ran.id())), "{} is not the newest\n{status}", ran.id());
-}
-
 /// An operator's own script, which is waiting for a command of its own when the signal comes.
 #[test]
 fn signal_ends_own_script_before_its_next_step() {
@@ -143,32 +134,6 @@ fn signal_ends_own_script_before_its_next_step() {
         let ran = run.wait().fails(128 + signal as i32, "interrupted");
         assert!(!bare.path("after").exists(), "a step was begun after the signal\n{ran}");
     }
-}
-
-#[test]
-fn resume_refuses_options_of_original_command() {
-    let bare = Bare::default();
-    let resume = |script: &str, words: &[&str]| bare.tool(script, &[&["--resume"], words].concat()).run();
-    for (script, words) in [
-        ("svc-upgrade", &["--hooks-only"][..]),
-        ("svc-upgrade", &["--clone"]),
-        ("svc-upgrade", &["--auto-rollback"]),
-        ("svc-upgrade", &["--last-minor", "1.15"]),
-        ("svc-upgrade", &["--to=2.0.1"]),
-        ("svc-upgrade", &["--rerun-installer", "svc-2.0.1.run"]),
-        ("svc-rollback", &["--discard-current"]),
-        ("svc-rollback", &["--no-uninstall"]),
-        ("svc-rollback", &["20260101t000000z-upgrade-2.0.1", "20260101t000000z-upgrade-2.0.1"]),
-    ] {
-        let ran = resume(script, words);
-        assert!(ran.status == 2 && ran.stderr.contains("--resume takes no `"), "{script} {words:?}: {ran}");
-        assert!(!bare.path("state").exists(), "{script} {words:?} has recorded something");
-    }
-    resume("svc-rollback", &["--installer", "a.run", "--rerun-installer"]).fails(4, "file_not_found");
-    assert_eq!(bare.tool("svc-upgrade", &["--hooks-only", "svc-2.0.1.run"]).run().status, 2);
-    resume("svc-upgrade", &["--dry-run"]).fails(2, "not_resumable");
-    resume("svc-upgrade", &["--rerun-installer", "--installer-arg", "--x", "--attached", "-v", "--json"])
-        .fails(4, "file_not_found");
 }
 
 #[test]
@@ -345,23 +310,6 @@ fn partly_failed_recover_removes_printed_secret() {
 }
 
 #[test]
-fn recover_skips_killed_run_older_than_unfinished_upgrade() {
-    let bare = Bare::default();
-    let left = |id: &str, script: &str, notes: Value| {
-        bare.run_left(id, &[("plan.json", json!({"script": script})), ("notes.json", notes)]).join("document.json")
-    };
-    let touched = bare.path("touched");
-    let undo = undo("start-again", &["touch", touched.to_str().unwrap()]);
-    let killed = left("20260101t000000z-nightly", "svc-nightly", undo);
-    left("20260102t000000z-upgrade", "svc-upgrade", json!({"commit": ""}));
-    let idle = left("20260103t000000z-upgrade", "svc-upgrade", json!({}));
-    bare.tool("svc-run", &["recover"]).run().ok();
-    assert!(!touched.exists() && killed.exists() && idle.exists());
-    let status = bare.tool("svc-run", &["status", "--script", "svc-upgrade"]).run();
-    assert!(status.stdout.contains("svc-upgrade --resume 20260102t000000z-upgrade"), "{status}");
-}
-
-#[test]
 fn run_that_a_later_one_has_replaced_is_not_resumed() {
     let bare = Bare::default();
     let left = |id: &str, script: &str, arguments: &[&str], commit: Value| {
@@ -461,16 +409,20 @@ fn backup_after_unfinished_upgrade_needs_ignore_option() {
 fn invalid_option_or_setting_exits_2_without_change() {
     let bare = Bare::default();
     let no_setting = ("SVC_NAME", "svc");
-    for (script, words, setting, code, says) in [
+    let timeouts = ["5", "0", "0s", "soon"].map(|limit| {
+        ("svc-backup", &["--dry-run"][..], ("SVC_TIMEOUT", limit), "settings_invalid", "SVC_TIMEOUT")
+    });
+    let others = [
         ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
         ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
         ("svc-backup", &["--prune", "--dry-run"], ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
         ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
         ("svc-upgrade", &["--dry-run", "--to", "v2"], no_setting, "options_invalid", "Invalid value 'v2'"),
-    ] {
+    ];
+    for (script, words, setting, code, says) in others.into_iter().chain(timeouts) {
         let ran = bare.tool(script, words).env(setting.0, setting.1).run().fails(2, code).unchanged();
-        let helps = if code == "settings_invalid" { setting.0.to_owned() } else { format!("Its options:\n  {script} --help") };
-        assert!(ran.doc()["error"]["message"].to_string().contains(says) && ran.hint().contains(&helps), "{ran}");
+        let helps = if code == "settings_invalid" { setting.0.to_owned() } else { format!("{script} --help") };
+        ran.error_has(&[says, &helps]);
     }
 }
 
@@ -516,53 +468,7 @@ fn unreadable_folder_is_not_reported_as_empty() {
 }
 
 #[test]
-fn command_to_run_again_has_absolute_paths_and_no_secret() {
-    let bare = Bare::default();
-    let then = bare.path("then");
-    fs::create_dir(&then).unwrap();
-    let again = |script: &str, words: &[&str]| {
-        let plan = json!({"script": script, "arguments": words, "directory": then});
-        bare.run_left(&format!("20261121t020000z-{script}"), &[("plan.json", plan)]);
-        let status = bare.tool(script, &["--status"]).run().stdout;
-        let hint = status.split_once("Run the same command again").unwrap_or_else(|| panic!("{status}")).1;
-        hint.trim().replace(&format!("{}/", then.display()), "THEN/")
-    };
-    let words = ["--installer-arg", "<redacted>", "--clone", "--installer-arg=<redacted>", "svc-2.0.1.run"];
-    assert_eq!(
-        again("svc-upgrade", &words),
-        ", with its --installer-arg or other secrets, which are not recorded:\n  svc-upgrade --clone svc-2.0.1.run"
-    );
-    // Whatever stands there, there is a file of that name.
-    for (words, wanted) in [
-        (
-            "svc-upgrade --last-minor 1.15 --layout yaml --to 2.0.1 --uninstall remove --from-dir there",
-            "svc-upgrade --last-minor 1.15 --layout yaml --to 2.0.1 --uninstall remove --from-dir THEN/there",
-        ),
-        (
-            "svc-upgrade --layout=yaml --clone there --from-dir=there not-there.run",
-            "svc-upgrade --layout=yaml --clone THEN/there --from-dir=THEN/there THEN/not-there.run",
-        ),
-        ("svc-rollback --installer a.run point", "svc-rollback --installer THEN/a.run THEN/point"),
-        ("svc-backup --kind nightly --because reason", "svc-backup --kind nightly --because reason"),
-    ] {
-        let words: Vec<&str> = words.split(' ').collect();
-        words[1..].iter().filter(|word| !word.starts_with('-')).for_each(|word| fs::write(then.join(word), "").unwrap());
-        assert_eq!(again(words[0], &words[1..]), format!(":\n  {wanted}"));
-    }
-}
-
-#[test]
-fn delete_removes_no_point_if_any_is_missing() {
-    let bare = Bare::default();
-    let ids = || (10..71).map(|number| format!("202601{number}t020000z-backup-manual"));
-    ids().take(60).for_each(|id| fs::create_dir_all(bare.path("backups").join(id)).unwrap());
-    let delete = bare.tool("svc-backup", &[]).args(ids().flat_map(|id| ["--delete".to_owned(), id]));
-    delete.run().fails(4, "point_not_found").unchanged();
-    assert_eq!(count_in(&bare.path("backups")), 60);
-}
-
-#[test]
-fn output_to_closed_pipe_and_tables_in_80_columns() {
+fn backup_whose_document_nobody_reads_ends_well() {
     let product = running("scshown");
     let script = svc_tests::tool::root().join("scripts/svc-backup");
     let piped = |line: &str| {
@@ -579,27 +485,6 @@ fn output_to_closed_pipe_and_tables_in_80_columns() {
     assert_eq!(document["ok"], true);
     let point = document["result"]["restore_point"].as_str().unwrap();
     assert!(Path::new(point).join("SHA256SUMS").exists());
-
-    let (snapshot, saved, dump) =
-        (format!("{point}/snapshot.json"), format!("{point}/confsave.json"), format!("{point}/scshown_db.backup.sql"));
-    let releases = product.path("installers").display().to_string();
-    for (tool, args) in [
-        ("svc-snap", &["list"][..]),
-        ("svc-snap", &["show", "--from", &snapshot]),
-        ("svc-snap", &["health"]),
-        ("svc-snap", &["verify"]),
-        ("svc-unit", &["status"]),
-        ("svc-confsave", &["diff", "--from", &saved]),
-        ("svc-pgdump", &["verify", &dump]),
-        ("svc-version", &["plan", "--to", "2.0.1", &releases]),
-        ("svc-point", &["list"]),
-        ("svc-point", &["choose", "--accept-unquiesced", point]),
-    ] {
-        let shown = product.tool(tool).args(args.iter().copied()).arg("--table").run();
-        let wide = shown.stdout.lines().find(|line| line.chars().count() > 80);
-        assert!(shown.status == 0 && wide.is_none(), "{tool} {args:?}: {wide:?}\n{shown}");
-        assert!(shown.stdout.ends_with(&format!("\n{tool} {}: ok\n", args[0])), "{tool} {args:?}\n{shown}");
-    }
 }
 
 #[test]

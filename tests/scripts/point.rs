@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use svc_tests::bare::{Bare, left};
 use svc_tests::journey::{copy_folder, count_in, finalize, id_of};
+use svc_tests::metrics::samples;
 use svc_tests::os;
 use svc_tests::tool::{Ran, Tool};
 
@@ -573,44 +574,6 @@ fn rehearsal_reports_count_comparison_and_timings() {
         assert!(ran.stderr.starts_with(&says), "{ran}");
     }
     rehearsal(&[]).fails(4, "swap_not_found");
-}
-
-/// Name, labels and value of each sample, held against the text format's grammar: HELP and TYPE once before a metric's samples, all of
-/// them together.
-fn samples(text: &str) -> Vec<(String, String, f64)> {
-    let (mut found, mut begun, mut known) = (Vec::new(), Vec::<String>::new(), Vec::<String>::new());
-    assert!(text.ends_with('\n'), "{text}");
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            let (name, help) = rest.split_once(' ').unwrap();
-            assert!(!help.is_empty() && !begun.contains(&name.to_owned()), "{line}");
-            begun.push(name.to_owned());
-            continue;
-        }
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
-            assert_eq!(rest, format!("{} gauge", begun.last().unwrap()));
-            known.push(begun.last().unwrap().clone());
-            continue;
-        }
-        let (name, rest) = line.split_once('{').unwrap();
-        assert!(known.last().unwrap() == name && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
-        let (labels, value) = rest.rsplit_once("} ").unwrap();
-        let mut inner = labels;
-        while !inner.is_empty() {
-            let (key, value) = inner.split_once("=\"").unwrap();
-            assert!(key.bytes().all(|byte| byte.is_ascii_lowercase()), "{line}");
-            let mut escaped = false;
-            let end = value.find(|letter| {
-                let ends = letter == '"' && !escaped;
-                escaped = letter == '\\' && !escaped;
-                ends
-            });
-            inner = value[end.unwrap() + 1..].trim_start_matches(',');
-        }
-        found.push((name.to_owned(), labels.to_owned(), value.parse().unwrap()));
-    }
-    assert_eq!(begun.len(), known.len());
-    found
 }
 
 #[test]

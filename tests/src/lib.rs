@@ -20,6 +20,7 @@ pub mod java;
 pub mod journey;
 pub mod kills;
 pub mod os;
+pub mod metrics;
 pub mod page;
 pub mod pg_case;
 pub mod postgres;
