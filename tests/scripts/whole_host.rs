@@ -116,7 +116,7 @@ impl Machine {
             (disk, place)
         });
         let root = disk.as_ref().map_or(files, |(_, place)| place.path().join("disk"));
-        let debian = Debian::boot_of(&root, &log, &options).map_err(skip).ok()?;
+        let debian = Debian::boot(&root, &log, &options).map_err(skip).ok()?;
         let mut machine = Self { debian, product, options, login: "", disk, given };
         machine.databases();
         machine.login = product.login;
@@ -232,6 +232,18 @@ impl Machine {
         assert_eq!(self.document(job)["ok"], true);
     }
 
+    /// A start that fails: its document has the last lines of the journal, of this call and not of an earlier one.
+    fn failing_unit(&self) {
+        let lines = "i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done";
+        let fails = format!("{lines}; sleep 2; echo no route to the database; sleep 1; exit 3");
+        self.file("/etc/systemd/system/broken.service", &format!("[Service]\nExecStart=/bin/sh -c '{fails}'"));
+        let ran = self.document("systemctl daemon-reload && { svc-unit start broken >/run/said 2>/dev/null; test $? = 1; } && cat /run/said");
+        assert!(ran["error"]["message"].to_string().contains("exit status 3"), "{ran:#}");
+        let journal: Vec<&str> = ran["result"]["journal"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(journal.len() == 20 && journal[19].contains("exit-code"), "{journal:#?}");
+        assert!(journal.iter().any(|line| line.ends_with("no route to the database")), "{journal:#?}");
+    }
+
     /// Both databases' content, with a checksum of each table and index.
     fn content(&self) -> Value {
         self.document(&format!("/srv/svc-sample content --install-dir /opt/{}", self.product.name))
@@ -280,6 +292,7 @@ fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     host.typed("systemctl disable --now svc-nightly.timer 2>&1");
 
     host.operators();
+    host.failing_unit();
 
     // An upgrade, and back.
     host.typed(&format!("systemctl stop {unit}"));
@@ -438,7 +451,7 @@ impl Machine {
         let place = self.disk.as_ref().unwrap().1.path();
         let folder = place.join("disk");
         SmallDisk::lose_power(&folder, &place.join("image")).unwrap();
-        self.debian = Debian::boot_of(&folder, &self.given.path().join("boot.log"), &self.options).unwrap();
+        self.debian = Debian::boot(&folder, &self.given.path().join("boot.log"), &self.options).unwrap();
         self.typed("systemctl start postgresql@15-main.service opensearch.service");
     }
 
