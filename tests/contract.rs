@@ -69,7 +69,7 @@ const FOREIGN: [&str; 2] = ["create", "list"];
 #[test]
 fn every_flag_that_a_hint_names_is_there() {
     let of = |tool: &str, known: &[String]| {
-        for file in sources(&root().join(tool).join("src")) {
+        for file in os::files_below(&root().join(tool).join("src")) {
             let text = fs::read_to_string(&file).unwrap();
             for hint in text.split("#[cfg(test)]").next().unwrap().split(".hint(").skip(1).map(argument) {
                 for word in hint.split(|letter: char| !letter.is_ascii_lowercase() && letter != '-') {
@@ -119,11 +119,6 @@ fn argument(text: &str) -> &str {
 fn flags(command: &clap::Command, known: &mut Vec<String>) {
     known.extend(command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)));
     command.get_subcommands().for_each(|step| flags(step, known));
-}
-
-fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
-    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
 }
 
 #[test]

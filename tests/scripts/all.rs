@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use svc_tests::bare::{Bare, undo};
+use svc_tests::bare::{Bare, document, undo};
 use svc_tests::disk::SmallDisk;
 use svc_tests::journey::{count_in, journal, json_of, once_free, running};
 use svc_tests::product::Product;
@@ -156,9 +156,7 @@ fn rollback_is_resumed_by_what_it_was_called_with() {
 
 /// The document of a step that has changed something.
 fn changed() -> Value {
-    json!({"schema": "mine.make/1", "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
-        "run_id": "20260101t000000z-x", "host": "h", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
-        "duration_ms": 1, "result": {}, "warnings": [], "error": null})
+    document("mine.make/1", &json!({}))
 }
 
 /// A step whose tool says that it has changed something.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use svc_tests::bare::{Bare, left};
+use svc_tests::bare::{self, Bare, left};
 use svc_tests::journey::{copy_folder, count_in, finalize, id_of};
 use svc_tests::metrics::samples;
 use svc_tests::os;
@@ -15,11 +15,13 @@ use svc_tests::tool::{Ran, Tool};
 
 /// A document of a tool; one that failed says that it did not find a snapshot.
 fn document(schema: &str, ok: bool, result: &Value) -> Value {
-    let error =
-        json!({"code": "snapshot_not_found", "message": "It is gone.", "hint": "Look.", "retryable": false, "causes": []});
-    json!({"schema": schema, "tool": "t", "step": "s", "ok": ok, "changed": ok, "dry_run": false, "run_id": "r", "host": "h",
-        "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z", "duration_ms": 1, "result": result,
-        "warnings": [], "error": if ok { Value::Null } else { error }})
+    let mut document = bare::document(schema, result);
+    if !ok {
+        (document["ok"], document["changed"]) = (json!(false), json!(false));
+        document["error"] =
+            json!({"code": "snapshot_not_found", "message": "It is gone.", "hint": "Look.", "retryable": false, "causes": []});
+    }
+    document
 }
 
 fn failed(code: &str) -> Value {

@@ -18,14 +18,10 @@ const A_WHILE: Duration = svc_tests::wait::HANG;
 
 /// Every copy that lies staged beside the live data, and every note of one.
 fn traces(product: &Product) -> Vec<String> {
-    let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_staged%'", product.name);
-    let databases = product.host.postgres.sql("postgres", &like).unwrap();
-    let indices = product.host.search.ask("GET", "/_cat/indices/svc-staged-*?format=json&expand_wildcards=all", None).unwrap();
-    let indices = indices.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
+    let staged = product.copies().into_iter().filter(|name| name.contains("staged"));
     let notes = fs::read_dir(product.state_dir().join("swaps")).into_iter().flatten().flatten();
     let notes = notes.map(|note| note.file_name().to_string_lossy().into_owned()).filter(|name| name.contains("-rehearse."));
-    let of_product = indices.filter(|name| name.contains(&format!("-{}-", product.name)));
-    databases.split_whitespace().map(str::to_owned).chain(of_product).chain(notes).collect()
+    staged.chain(notes).collect()
 }
 
 fn assert_no_trace(product: &Product) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -143,7 +143,7 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let content = |path: &Path| path.extension().is_some_and(|end| ["conf", "yaml", "sql"].iter().any(|one| end == *one));
     let mut files = 0;
     for path in
-        files_below(&product.state_dir()).into_iter().chain(files_below(&product.backup_dir())).filter(|path| !content(path))
+        [product.state_dir(), product.backup_dir()].iter().flat_map(|folder| os::files_below(folder)).filter(|path| !content(path))
     {
         let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
         let shown: Vec<&str> = text.lines().filter(|line| line.contains("S3CR")).collect();
@@ -160,15 +160,6 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let others: Vec<&Vec<String>> = seen.iter().filter(|words| !may(program_of(words))).collect();
     assert!(others.is_empty(), "{others:#?}");
     assert!(seen.iter().any(|words| program_of(words) == uninstall), "{seen:#?}");
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
-    }
-    found
 }
 
 /// What a command line runs in the end, behind the programs that only start another.

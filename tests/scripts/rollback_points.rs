@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use svc_tests::bare::{Bare, undo};
+use svc_tests::bare::{Bare, document, undo};
 use svc_tests::damage;
 use svc_tests::journey::{self, assert_back, journal, json_of, once_free, point_of, signal_at, upgraded};
 use svc_tests::product::Product;
@@ -105,9 +105,7 @@ fn previous_installer_is_searched_in_fixed_order() {
     }
     // An upgrade as far as it is read: its preflight had found the installer beside the new one.
     let id = "20260101t000000z-upgrade-2.0.1";
-    let found = json!({"schema": "svc-version.find/1", "tool": "svc-version 0.1.0", "step": "find", "ok": true, "changed": false,
-        "dry_run": false, "run_id": id, "host": "here", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
-        "duration_ms": 0, "result": {"path": installer("beside")}, "warnings": [], "error": null});
+    let found = document("svc-version.find/1", &json!({"path": installer("beside")}));
     let files = [
         ("plan.json", json!({"settings": {"SVC_BACKUP_DIR": bare.path("backups")}})),
         ("04-previous-installer.started", json!("check\n")),

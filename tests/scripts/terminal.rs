@@ -181,17 +181,13 @@ fn run_survives_end_of_login_session() {
 #[test]
 fn table_verdict_is_coloured_unless_no_color_is_set() {
     let product = Product::new("termtable").unwrap();
-    for (no_color, said) in [("", "svc-point list: \u{1b}[32mok\u{1b}[0m"), ("1", "svc-point list: ok")] {
-        let settings = [("TERM", "xterm"), ("NO_COLOR", no_color)];
-        let mut terminal = Terminal::open(&product, "svc-point list --table", &settings);
+    for (typed, no_color, said) in [
+        ("svc-backup --list", "", "svc-point list: \u{1b}[32mok\u{1b}[0m"),
+        ("svc-backup --list", "1", "svc-point list: ok"),
+        ("svc-backup --list --json", "1", "\"points\": []"),
+    ] {
+        let mut terminal = Terminal::open(&product, typed, &[("TERM", "xterm"), ("NO_COLOR", no_color)]);
         terminal.wait();
-        let screen = terminal.shows();
-        assert!(screen.contains(said), "{no_color}: {screen:?}");
-        assert_eq!(screen.matches("\u{1b}[").count(), if no_color.is_empty() { 2 } else { 0 }, "{screen:?}");
-    }
-    for (typed, said) in [("svc-backup --list", "svc-point list: ok"), ("svc-backup --list --json", "\"points\": []")] {
-        let mut terminal = Terminal::open(&product, typed, &[("NO_COLOR", "1")]);
-        terminal.wait();
-        assert!(terminal.shows().contains(said), "{typed}: {}", terminal.shows());
+        assert!(terminal.shows().contains(said), "{typed} {no_color}: {:?}", terminal.shows());
     }
 }

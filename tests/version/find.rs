@@ -4,18 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use svc_tests::bare;
 
 use crate::place::Place;
 
-/// A document as a tool prints it, of which only the result matters.
+/// A document, of which only the result matters.
 fn document(place: &Place, name: &str, schema: &str, result: &Value) -> PathBuf {
-    let (tool, step) = schema.split_once('.').unwrap();
-    let text = json!({
-        "schema": format!("{schema}/1"), "tool": format!("{tool} 0.1.0"), "step": step, "ok": true, "changed": false, "dry_run": false,
-        "run_id": "20261120t020003z-hand", "host": "app1", "started_at": "2026-11-20T02:00:03Z", "finished_at": "2026-11-20T02:00:04Z",
-        "duration_ms": 1, "result": result, "warnings": [], "error": null
-    });
-    place.file(name, text.to_string())
+    place.file(name, bare::document(schema, result).to_string())
 }
 
 #[test]
@@ -25,10 +20,10 @@ fn installer_folders_are_searched_in_order() {
         fs::create_dir(place.path(folder)).unwrap();
     }
     let seen = json!({"path": place.path("seen/svc-1.14.2.run")});
-    let seen = document(&place, "run/03-previous-installer.json", "svc-version.find", &seen);
+    let seen = document(&place, "run/03-previous-installer.json", "svc-version.find/1", &seen);
     place.file("run/03-previous-installer.started", "check\n");
     let point = json!({"path": "/p", "version": "1.14.2", "upgrade_run": place.path("run")});
-    let point = document(&place, "point.json", "svc-point.choose", &point);
+    let point = document(&place, "point.json", "svc-point.choose/1", &point);
     let of_point = || place.tool("find").dir(place.path("here")).arg("--for").arg(&point);
     let find = || {
         let shelf = of_point().env("SVC_INSTALLER_DIR", place.path("shelf"));
@@ -63,6 +58,6 @@ fn named_installer_must_have_wanted_version() {
     find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");
     assert_eq!(place.tool("find").run().status, 2, "nothing says which version");
     let point = json!({"path": "/p", "version": null, "upgrade_run": null});
-    let point = document(&place, "point.json", "svc-point.choose", &point);
+    let point = document(&place, "point.json", "svc-point.choose/1", &point);
     place.tool("find").arg("--for").arg(point).run().fails(2, "options_invalid");
 }
