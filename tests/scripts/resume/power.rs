@@ -84,9 +84,9 @@ fn upgrade_and_rollback_finish_after_power_loss() {
     let mut journey = Journey::that_loses_power("relost");
     let how = How::Lost(Loss::Unsynced);
     let points = ["dump.json", "unit-after.started", "installer.json", "start.started"];
-    assert_eq!(journey.there(how, in_turn(&points)), points.len());
+    assert_eq!(journey.there(&[how], in_turn(&points)), points.len());
     let points = ["stage-database.json", "swap-database.started", "swap-database.json", "installer.json"];
-    assert_eq!(journey.back(how, in_turn(&points)), points.len());
+    assert_eq!(journey.back(&[how], in_turn(&points)), points.len());
 }
 
 #[test]
@@ -94,9 +94,9 @@ fn upgrade_and_rollback_finish_after_power_loss() {
 fn rollback_finishes_after_power_loss_without_documents() {
     let mut journey = Journey::that_loses_power("relostdocs");
     let how = How::Lost(Loss::Documents);
-    journey.there(how, |_| false);
+    journey.there(&[how], |_| false);
     let points = ["swap-database.started", "installer.json"];
-    assert_eq!(journey.back(how, in_turn(&points)), points.len());
+    assert_eq!(journey.back(&[how], in_turn(&points)), points.len());
 }
 
 /// Steps of an upgrade, and what is undone of it, the power being lost at the begin and at the end of each.
@@ -152,8 +152,8 @@ fn moments(steps: &[&str]) -> impl FnMut(&str) -> bool {
 fn upgrade_and_rollback_finish_after_twenty_power_losses() {
     let mut journey = Journey::that_loses_power("relostall");
     let how = How::Lost(Loss::Unsynced);
-    let cuts = journey.there(how, moments(&THERE));
+    let cuts = journey.there(&[how], moments(&THERE));
     assert!(cuts >= 20, "interrupted {cuts} times");
-    let cuts = journey.back(how, moments(&BACK));
+    let cuts = journey.back(&[how], moments(&BACK));
     assert!(cuts >= 20, "interrupted {cuts} times");
 }

@@ -34,13 +34,13 @@ fn cut_at_every_step(name: &str, how: How, options: &[&str]) {
         assert!(cuts + 1 >= points.len() && !points.is_empty(), "{call:?}, interrupted {cuts} times: {points:?}");
     }
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
-    let cuts = journey.there(how, each(wanted, &mut there));
+    let cuts = journey.there(&[how], each(wanted, &mut there));
     // One may have come too late; a step that has passed before anybody looks is not interrupted.
     assert!(
         cuts + 1 >= there.len() && cuts > 10 && LONG.iter().all(|step| there.contains(*step)),
         "interrupted {cuts} times: {there:?}"
     );
-    let cuts = journey.back(how, each(wanted, &mut back));
+    let cuts = journey.back(&[how], each(wanted, &mut back));
     assert!(
         cuts + 1 >= back.len() && cuts > 10 && LONG_BACK.iter().all(|step| back.contains(*step)),
         "interrupted {cuts} times: {back:?}"
@@ -54,9 +54,9 @@ fn kill_of_tools_or_script_at_some_steps_loses_nothing() {
         assert!(journey.in_parallel(call, how, in_turn(&["dump.started", "stage-database.started"])) > 0, "{call:?}");
     }
     let points = ["dump.started", "installer.started"];
-    assert_eq!(journey.there_by(&[How::Script, How::Killed], in_turn(&points)), points.len());
+    assert_eq!(journey.there(&[How::Script, How::Killed], in_turn(&points)), points.len());
     let points = ["stage-database.started", "swap-database.started", "restore-configuration.started"];
-    assert_eq!(journey.back_by(&[How::Killed, How::Script, How::Killed], in_turn(&points)), points.len());
+    assert_eq!(journey.back(&[How::Killed, How::Script, How::Killed], in_turn(&points)), points.len());
 }
 
 #[test]
@@ -96,6 +96,6 @@ fn supervisor_kill_and_sigterm_with_clone_lose_nothing() {
     // Killed, told to end while what is left of that is being undone, and at the very end, where the signal comes too late.
     let hows = [How::Alone, How::Asked(Signal::SIGTERM)];
     let points = ["snapshot.started", "remove-incomplete-point.started", "drop-warm-snapshot.started"];
-    assert_eq!(journey.there_by(&hows, in_turn(&points)), points.len() - 1);
-    assert_eq!(journey.back(How::Asked(Signal::SIGTERM), in_turn(&["uninstall.started"])), 1);
+    assert_eq!(journey.there(&hows, in_turn(&points)), points.len() - 1);
+    assert_eq!(journey.back(&[How::Asked(Signal::SIGTERM)], in_turn(&["uninstall.started"])), 1);
 }
