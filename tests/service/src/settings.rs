@@ -16,8 +16,6 @@ pub struct Settings {
     pub search_url: String,
     /// How long the service waits between two items.
     pub interval: Duration,
-    /// The port of the ready listener; 0 for none.
-    pub ready_port: u16,
     database: String,
     role: String,
     /// The relational server's host, or the folder of its socket.
@@ -56,7 +54,6 @@ impl Settings {
             name,
             search_url: text("SVC_SEARCH_URL", "search.url", "http://localhost:9200"),
             interval: Duration::from_millis(number(&text("SVC_INTERVAL_MS", "writer.interval_ms", "250"))?),
-            ready_port: number(&text("SVC_READY_PORT", "listen.ready_port", "0"))?,
             pg_host: text("PGHOST", "database.host", "localhost"),
             pg_port: number(&text("PGPORT", "database.port", "5432"))?,
             pg_password_file: text("PGPASSFILE", "database.password_file", ""),
