@@ -40,10 +40,8 @@ fn installed_tools_run_cron_jobs_upgrade_and_rollback() {
     let product = Product::on(host, "readme").unwrap();
     let before = product.install_still("1.15.5", 400).unwrap();
     product.start();
-    let mut settings = product.env();
-    settings.retain(|(key, _)| key != "SVC_RELEASES");
-    settings.push(("SVC_PG_UNIT".to_owned(), format!("user:{}", own.unit)));
-    let installed = Installed::new(&product.path("machine"), &settings).unwrap();
+    let changed = [("SVC_RELEASES", ""), ("SVC_PG_UNIT", &*format!("user:{}", own.unit))];
+    let installed = Installed::new(&product.path("machine"), &product, &changed).unwrap();
 
     for job in ["svc-nightly", "svc-rehearse"] {
         let ran = installed.by_cron("/usr/local/share/doc/svc-tools/docs/backups.md", job).unwrap();

@@ -1,6 +1,5 @@
 //! Backups that outlive the host and are of one moment: `svc-backup --quiesce`, `svc-nightly` with all of it on, and `svc-offsite`.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
@@ -13,17 +12,14 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
-use svc_tests::installed::{PRODUCTS_OWN, may_stand_in_a_file};
 use svc_tests::journey::{
     assert_back, count_in, id_of, installed, json_of, once_free, point_of, running, runs, signal_at, still,
 };
-use svc_tests::os::free_ports;
-use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
 use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool, root, search_path};
-use svc_tests::wait;
+use svc_tests::{os, page, wait};
 
 /// What nothing answers at.
 const DOWN: (&str, &str) = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
@@ -160,28 +156,14 @@ fn service_is_started_again_if_quiesced_backup_fails() {
     assert_eq!(product.process(), before);
 }
 
-/// Where the copies go, whose password is in a file.
-fn offsite(product: &Product) -> Vec<(String, String)> {
-    let password = product.path("restic password");
-    fs::write(&password, "correct horse\n").unwrap();
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
-    let text = |path: PathBuf| path.display().to_string();
-    let settings = [("SVC_OFFSITE", text(product.path("far away/restic"))), ("SVC_OFFSITE_PASSWORD_FILE", text(password))];
-    settings.map(|(key, value)| (key.to_owned(), value)).to_vec()
-}
-
-/// Writes the settings file; the environment of whoever has all settings there.
+/// Writes the settings file, with where the copies go; the environment of whoever has all settings there.
 fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, String)> {
-    // The later of two of one name is the product's own.
-    let mut settings: BTreeMap<String, String> = product.env().into_iter().chain(offsite(product)).collect();
-    settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-    let of_file = settings.iter().filter(|(key, _)| may_stand_in_a_file(key));
-    let lines: String = of_file.map(|(key, value)| format!("{key}=\"{value}\"\n")).collect();
-    let file = product.path("environment");
-    fs::write(&file, lines).unwrap();
-    let own = settings.into_iter().filter(|(key, _)| PRODUCTS_OWN.contains(&key.as_str()));
+    let [file, password, far] = ["environment", "restic password", "far away/restic"].map(|name| product.path(name));
+    os::file(&password, "correct horse\n", 0o600, None).unwrap();
+    let offsite = [("SVC_OFFSITE", far.to_str().unwrap()), ("SVC_OFFSITE_PASSWORD_FILE", password.to_str().unwrap())];
+    fs::write(&file, product.settings_file(&[&offsite, more].concat())).unwrap();
     // A login's own are the user manager's.
-    let login = product.host.systemd.env().into_iter().chain(own);
+    let login = product.host.systemd.env().into_iter().chain(product.installers_own());
     login.chain([("SVC_ENVIRONMENT_FILE".to_owned(), file.display().to_string())]).collect()
 }
 
@@ -495,7 +477,7 @@ fn push_prunes_only_copies_of_its_own_host() {
     assert!(older.join("SHA256SUMS").exists());
     fs::remove_dir_all(far).unwrap();
 
-    let (far, port) = (tempfile::tempdir().unwrap(), free_ports(1).unwrap()[0]);
+    let (far, port) = (tempfile::tempdir().unwrap(), os::free_ports(1).unwrap()[0]);
     let address = format!("127.0.0.1:{port}");
     let slowly = ["serve", "restic", "--bwlimit", "200k", "--addr", &address];
     let mut server = grouped("rclone").args(slowly).arg(far.path()).spawn().unwrap();

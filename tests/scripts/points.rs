@@ -8,7 +8,6 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::damage;
 use svc_tests::disk::SmallDisk;
-use svc_tests::installed::may_stand_in_a_file;
 use svc_tests::journey::{
     copy_folder, count_in, finalize, id_of, installed, journal, json_of, newest_run, point_of, runs, still,
 };
@@ -94,14 +93,7 @@ fn backup_that_is_told_to_end_at_its_last_step_leaves_nothing() {
 /// `svc-nightly` as cron starts it: nothing in the environment but the `PATH`, all settings in the file.
 fn nightly(product: &Product, changed: &[(&str, &str)]) -> Tool {
     let file = product.path("environment");
-    let mut lines = String::new();
-    // The later of two of one name is the product's own.
-    let env: std::collections::BTreeMap<String, String> = product.env().into_iter().collect();
-    for (key, value) in env.into_iter().filter(|(key, _)| may_stand_in_a_file(key)) {
-        let value = changed.iter().find(|(other, _)| *other == key).map_or(value.as_str(), |(_, value)| value);
-        lines.push_str(&format!("{key}=\"{value}\"\n"));
-    }
-    fs::write(&file, lines).unwrap();
+    fs::write(&file, product.settings_file(changed)).unwrap();
     Tool::new("svc-nightly").env("SVC_ENVIRONMENT_FILE", file).env_remove("LANG")
 }
 

@@ -1,47 +1,29 @@
 //! The tools and scripts installed as `docs/install.md` says of a checkout: in `/usr/local`, with their settings in `/etc/svc-tools`. These folders are
 //! a test's own, and only the commands and units that are started with them see them.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result};
 
+use crate::product::Product;
 use crate::tool::{bin_dir, root};
 use crate::{os, page};
 
 const FOLDERS: [&str; 3] = ["/usr/local", "/etc", "/var/log"];
-/// What the sample product's own installer is told by its caller's environment: it gets nothing of our settings.
-pub const PRODUCTS_OWN: [&str; 9] = [
-    "SVC_NAME",
-    "SVC_INSTALL_DIR",
-    "SVC_UNIT_SCOPE",
-    "SVC_INTERVAL_MS",
-    "SVC_SEARCH_URL",
-    "PGHOST",
-    "PGPORT",
-    "PGUSER",
-    "PGPASSFILE",
-];
-
-/// Whether it is a setting, and not what the sample installer or the throw-away host reads.
-pub fn may_stand_in_a_file(name: &str) -> bool {
-    !["SVC_INTERVAL_MS", "SVC_UNIT_SCOPE", "SVC_TESTHOST"].contains(&name)
-}
-
 #[derive(Debug)]
 pub struct Installed {
     folders: [PathBuf; 3],
-    products_own: Vec<(String, String)>,
+    installers_own: Vec<(String, String)>,
 }
 
 impl Installed {
-    /// Types what the page says, with the tools of this build. The folder keeps what is installed.
-    pub fn new(folder: &Path, settings: &[(String, String)]) -> Result<Self> {
-        let products_own = settings.iter().filter(|(key, _)| PRODUCTS_OWN.contains(&key.as_str())).cloned().collect();
+    /// Types what the page says, with the tools of this build and the settings of a product, these changed. The folder keeps what is
+    /// installed.
+    pub fn new(folder: &Path, product: &Product, changed: &[(&str, &str)]) -> Result<Self> {
         let folders = FOLDERS.map(|path| folder.join(path.trim_start_matches('/').replace('/', " ")));
-        let installed = Self { folders, products_own };
+        let installed = Self { folders, installers_own: product.installers_own() };
         let [local, etc, log] = &installed.folders;
         os::folder(folder, 0o755, None)?;
         os::run(Command::new("cp").args(["-a", "/etc"]).arg(etc))?;
@@ -49,11 +31,7 @@ impl Installed {
         for path in [local, &local.join("bin"), &local.join("sbin"), &local.join("lib"), log, &etc.join("svc-tools")] {
             os::folder(path, 0o755, None)?;
         }
-        // The later of two of one name is the product's own.
-        let settings: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-        let of_file = settings.into_iter().filter(|(key, _)| may_stand_in_a_file(key));
-        let lines: String = of_file.flat_map(|(key, value)| [key, "='", value, "'\n"]).collect();
-        os::file(&etc.join("svc-tools/environment"), &lines, 0o600, None)?;
+        os::file(&etc.join("svc-tools/environment"), &product.settings_file(changed), 0o600, None)?;
         let block = page::transcripts("docs/install.md")?.into_iter().find(|block| block.contains("scripts/install.sh"));
         let block = block.context("docs/install.md does not say how a checkout is installed")?;
         let commands: Vec<&str> = block.lines().filter(|line| !line.starts_with("cargo ")).collect();
@@ -65,7 +43,7 @@ impl Installed {
     /// Runs a line as root types it after a login.
     pub fn typed(&self, line: &str) -> Result<Output> {
         let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-        Ok(self.shell("bash", line).envs(self.products_own.iter().cloned()).env("PATH", path).output()?)
+        Ok(self.shell("bash", line).envs(self.installers_own.iter().cloned()).env("PATH", path).output()?)
     }
 
     /// Runs what an installed page has for `/etc/cron.d`, the line with that word, as cron does: by `/bin/sh`, with cron's short `PATH`.
