@@ -162,8 +162,10 @@ fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, Strin
     os::file(&password, "correct horse\n", 0o600, None).unwrap();
     let offsite = [("SVC_OFFSITE", far.to_str().unwrap()), ("SVC_OFFSITE_PASSWORD_FILE", password.to_str().unwrap())];
     fs::write(&file, product.settings_file(&[&offsite, more].concat())).unwrap();
-    // A login's own are the user manager's.
-    let login = product.host.systemd.env().into_iter().chain(product.installers_own());
+    // A login has the user manager's, and what an installer of the product needs, which gets nothing of our settings.
+    let own = ["SVC_NAME", "SVC_INSTALL_DIR", "SVC_UNIT_SCOPE", "SVC_INTERVAL_MS", "SVC_SEARCH_URL"];
+    let own = product.env().into_iter().filter(|(name, _)| own.contains(&name.as_str()) || name.starts_with("PG"));
+    let login = product.host.systemd.env().into_iter().chain(own);
     login.chain([("SVC_ENVIRONMENT_FILE".to_owned(), file.display().to_string())]).collect()
 }
 

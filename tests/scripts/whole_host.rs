@@ -34,6 +34,8 @@ struct Names {
     listens_at: &'static str,
     /// What the operator's login has set.
     login: &'static str,
+    /// Where the tools are installed: by the package, or, as its page says, from a checkout.
+    prefix: &'static str,
 }
 
 /// The procedure's own product, with an operator who speaks German and lets everybody write what he makes.
@@ -47,6 +49,7 @@ const SVC: Names = Names {
     loses_its_terminal: false,
     listens_at: "127.0.0.1",
     login: "umask 000; export LC_ALL=de_DE.UTF-8; ",
+    prefix: "/usr",
 };
 
 /// A product of another name in every respect, on a host that is unusual in some: IPv6 alone, server messages in German, an operator whose
@@ -61,6 +64,7 @@ const ACME: Names = Names {
     loses_its_terminal: true,
     listens_at: "[::1]",
     login: "umask 077; export LC_ALL=tr_TR.UTF-8; ",
+    prefix: "/usr/local",
 };
 
 /// A host that runs.
@@ -100,6 +104,7 @@ impl Machine {
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
+        options.extend([bind(root(), "/mnt/checkout"), bind(&bin_dir(), "/mnt/programs")]);
         // Debian's Java has its settings there.
         options.extend(fs::read_dir("/etc").unwrap().flatten().map(|entry| entry.path()).filter_map(|path| {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
@@ -190,6 +195,19 @@ impl Machine {
         self.typed("systemctl daemon-reload && systemctl enable --now opensearch.service 2>&1");
     }
 
+    /// Installs the tools.
+    fn install(&self) {
+        let line = match self.product.prefix {
+            "/usr" => "apt-get install -y /srv/svc-tools_*.deb".to_owned(),
+            _ => {
+                let pages = page::transcripts("docs/install.md").unwrap();
+                let line = pages.iter().flat_map(|block| block.lines()).find(|line| line.starts_with("scripts/install.sh"));
+                format!("cd /mnt/checkout && {} --bin /mnt/programs", line.unwrap())
+            }
+        };
+        self.typed(&line);
+    }
+
     /// The document of an upgrade.
     fn upgrade(&self) -> Value {
         let Names { name, versions: [_, new], .. } = self.product;
@@ -211,16 +229,17 @@ impl Machine {
     /// manager that lets a job write where it has to alone.
     fn operators(&self) {
         self.typed("useradd anna && useradd --groups adm bert");
-        self.typed(
-            "echo 'anna ALL=(root) NOPASSWD: /usr/sbin/svc-backup' > /etc/sudoers.d/anna && chmod 440 /etc/sudoers.d/anna",
-        );
+        let backup = format!("{}/sbin/svc-backup", self.product.prefix);
+        self.typed(&format!(
+            "echo 'anna ALL=(root) NOPASSWD: {backup}' > /etc/sudoers.d/anna && chmod 440 /etc/sudoers.d/anna"
+        ));
         let refused = |line: &str| {
             let ran = self.debian.typed(line).unwrap();
             let hint = String::from_utf8_lossy(&ran.stderr).contains("hint: ");
             assert!(ran.status.code() == Some(3) && hint, "`{line}`: {}", shown(&ran));
         };
-        assert_eq!(self.document("runuser -u anna -- sudo -n /usr/sbin/svc-backup")["ok"], true);
-        refused("runuser -u anna -- /usr/sbin/svc-backup");
+        assert_eq!(self.document(&format!("runuser -u anna -- sudo -n {backup}"))["ok"], true);
+        refused(&format!("runuser -u anna -- {backup}"));
         refused("runuser -u anna -- svc-unit stop");
         assert_eq!(self.document("runuser -u bert -- svc-unit status --expect active")["ok"], true);
         refused("runuser -u bert -- svc-run status");
@@ -271,11 +290,11 @@ fn shown(ran: &Output) -> String {
 /// A host from nothing to an upgrade and back, and, between that and its end, whatever else.
 fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     let Some(host) = Machine::boot(product, false) else { return };
-    let Names { name, unit, versions: [old, new], .. } = product;
-    // The package, and what a newcomer does.
-    host.typed("apt-get install -y /srv/svc-tools_*.deb");
-    assert_eq!(host.typed("env -i /usr/bin/svc-run setting"), host.typed("cat /etc/svc-tools/environment"));
-    host.typed("zcat /usr/share/man/man1/svc-snap.1.gz /usr/share/man/man8/svc-upgrade.8.gz | grep -q svc-");
+    let Names { name, unit, versions: [old, new], prefix, .. } = product;
+    // What a newcomer does.
+    host.install();
+    assert_eq!(host.typed(&format!("env -i {prefix}/bin/svc-run setting")), host.typed("cat /etc/svc-tools/environment"));
+    host.typed(&format!("zcat {prefix}/share/man/man1/svc-snap.1.gz {prefix}/share/man/man8/svc-upgrade.8.gz | grep -q svc-"));
     let timers = "systemctl is-enabled svc-nightly.timer svc-rehearse.timer";
     assert_eq!(host.debian.typed(timers).unwrap().stdout, b"disabled\ndisabled\n");
     host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-{old}.run && systemctl start {unit}"));
@@ -312,8 +331,13 @@ fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     let writable = "find /var/backups /var/lib/svc-tools /etc/svc-tools ! -type l -perm /o+w ! -path '/var/backups/opensearch*'";
     assert_eq!(host.typed(writable), "", "everybody may write it");
     assert_eq!(host.typed("cat /tmp/svc.conf /tmp/svc.yaml /tmp/acme.yaml"), "theirs\n".repeat(3));
+    if *prefix == "/usr" {
+        the_end_of_the_package(&host);
+    }
+}
 
-    // The package goes, the backups stay.
+/// The package goes, the backups stay.
+fn the_end_of_the_package(host: &Machine) {
     let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/opensearch/index*";
     let before = host.typed(kept);
     host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
@@ -368,6 +392,20 @@ fn the_nights(host: &Machine) {
     wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
 }
 
+/// What the page has for cron, as cron runs it: by `/bin/sh`, with a short `PATH`. It is silent.
+fn the_cron_of_the_page(host: &Machine) {
+    let page = format!("{}/share/doc/svc-tools/docs/backups.md", host.product.prefix);
+    for job in ["svc-nightly", "svc-rehearse"] {
+        let command = host.typed(&format!("sed -n '/{job}/s/^[0-9].* root //p' {page} | head -n 1"));
+        assert!(command.contains(&format!("{}/sbin/{job}", host.product.prefix)), "{command}");
+        host.file("/run/job", &command);
+        let cron = "env -i HOME=/root LOGNAME=root SHELL=/bin/sh PATH=/usr/bin:/bin /bin/sh /run/job 2>&1";
+        assert_eq!(host.debian.typed(cron).unwrap().stdout, b"", "{command}");
+    }
+    let rehearsed = host.document("cat /var/log/svc-rehearse.json");
+    assert_eq!((&rehearsed["ok"], &rehearsed["result"]["rehearsal"]["kind"]), (&true.into(), &"nightly".into()), "{rehearsed:#}");
+}
+
 #[test]
 fn package_has_no_lintian_messages() {
     let folder = tempfile::tempdir().unwrap();
@@ -383,8 +421,8 @@ fn upgrade_rollback_and_nights_of_whole_host() {
 }
 
 #[test]
-fn upgrade_and_rollback_of_product_with_other_names() {
-    a_complete_life(&ACME, |_| ());
+fn upgrade_and_rollback_of_product_with_other_names_from_checkout() {
+    a_complete_life(&ACME, the_cron_of_the_page);
 }
 
 /// The steps of an upgrade and of a rollback at which the power is lost.
@@ -417,7 +455,7 @@ const BACK: [&str; 10] = [
 #[ignore = "minutes: a whole host loses its power twenty times"]
 fn power_loss_of_whole_host_is_finished_as_status_says() {
     let Some(mut host) = Machine::boot(&SVC, true) else { return };
-    host.typed("apt-get install -y /srv/svc-tools_*.deb");
+    host.install();
     host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
     host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc");
     host.typed("svc-setup-snapshots --guess --write && systemctl enable svc.service 2>&1");

@@ -15,7 +15,6 @@ pub mod disk;
 pub mod download;
 pub mod host;
 pub mod http;
-pub mod installed;
 pub mod java;
 pub mod journey;
 pub mod kills;

@@ -132,12 +132,6 @@ impl Product {
         settings.iter().filter(|(name, _)| is_setting(name)).map(|(name, value)| format!("{name}=\"{value}\"\n")).collect()
     }
 
-    /// What its own installer is told by its caller's environment where all settings are in a file: it gets nothing of those.
-    pub fn installers_own(&self) -> Vec<(String, String)> {
-        let own = ["NAME", "INSTALL_DIR", "UNIT_SCOPE", "INTERVAL_MS", "SEARCH_URL"].map(|name| format!("SVC_{name}"));
-        let is_own = |name: &String| own.contains(name) || name.starts_with("PG");
-        self.env().into_iter().filter(|(name, _)| is_own(name)).collect()
-    }
 
     pub fn tool(&self, name: &str) -> Tool {
         // What an installer that was killed has left in /tmp has the name that another one takes.
