@@ -16,7 +16,6 @@ use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
-const A_WHILE: Duration = svc_tests::wait::HANG;
 const SCRIPTS: [&str; 7] =
     ["svc-setup-snapshots", "svc-backup", "svc-nightly", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
@@ -81,7 +80,12 @@ fn wrong_options_exit_2_and_begin_no_run() {
 fn options_that_go_together_are_taken() {
     let bare = Bare::default();
     for (script, words, status, code) in [
-        ("svc-rehearse", "--dry-run --dry-run --json --json -v --verbose --attached --other-server --other-server", 4, "point_not_found"),
+        (
+            "svc-rehearse",
+            "--dry-run --dry-run --json --json -v --verbose --attached --other-server --other-server",
+            4,
+            "point_not_found",
+        ),
         ("svc-upgrade", "--resume --resume", 4, "file_not_found"),
         ("svc-upgrade", "--resume --rerun-installer --installer-arg --x --attached -v --json", 4, "file_not_found"),
         ("svc-upgrade", "--resume --dry-run", 2, "not_resumable"),
@@ -126,7 +130,7 @@ fn signal_ends_own_script_before_its_next_step() {
         let bare = Bare::default();
         let does = format!("cd \"$SVC_INSTALL_DIR\"; touch ready\n{at}\nstep after -- touch after\n");
         let run = bare.own_script(&does).spawn();
-        wait::until("the script to be on its way", A_WHILE, || bare.path("ready").exists().then_some(())).unwrap();
+        wait::until("the script to be on its way", wait::HANG, || bare.path("ready").exists().then_some(())).unwrap();
         run.signal(signal);
         // It has come to the script, which hears it when its command has ended.
         std::thread::sleep(Duration::from_secs(2));
@@ -282,7 +286,7 @@ fn nothing_begins_in_script_whose_supervisor_was_killed() {
     let again = format!("'{}' 2>said || touch refused; touch ended", script.display());
     let does = format!("cd \"$SVC_INSTALL_DIR\"\n[[ ! -e first ]] || exit 0\ntouch first\n{gone}\n{again}\n");
     assert_eq!(bare.own_script(&does).run().status, 137);
-    wait::until("the call of the script to end", A_WHILE, || bare.path("ended").exists().then_some(())).unwrap();
+    wait::until("the call of the script to end", wait::HANG, || bare.path("ended").exists().then_some(())).unwrap();
     let said = fs::read_to_string(bare.path("said")).unwrap();
     assert!(said.contains("The supervisor of the run is gone.") && bare.path("refused").exists(), "{said}");
     once_free(|| bare.tool("svc-run", &["recover"])).ok();
@@ -407,9 +411,8 @@ fn backup_after_unfinished_upgrade_needs_ignore_option() {
 fn invalid_option_or_setting_exits_2_without_change() {
     let bare = Bare::default();
     let no_setting = ("SVC_NAME", "svc");
-    let timeouts = ["5", "0", "0s", "soon"].map(|limit| {
-        ("svc-backup", &["--dry-run"][..], ("SVC_TIMEOUT", limit), "settings_invalid", "SVC_TIMEOUT")
-    });
+    let timeouts = ["5", "0", "0s", "soon"]
+        .map(|limit| ("svc-backup", &["--dry-run"][..], ("SVC_TIMEOUT", limit), "settings_invalid", "SVC_TIMEOUT"));
     let others = [
         ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
         ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
@@ -573,7 +576,7 @@ fn installer_that_outlives_script_blocks_other_runs() {
     let does = format!("touch '{}'; until [ -e '{}' ]; do sleep 0.1; done", begun.display(), go.display());
     let does = does + "; rm \"$SVC_BACKUP_DIR\"/*-upgrade-*/SHA256SUMS; exit 1";
     let script = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.installer_that(&does)).spawn();
-    wait::until("the installer to be running", A_WHILE, || begun.exists().then_some(())).unwrap();
+    wait::until("the installer to be running", wait::HANG, || begun.exists().then_some(())).unwrap();
     script.signal_group(Signal::SIGTERM);
     let ran = script.wait();
     assert_eq!(ran.status, 143, "{ran}");
@@ -584,7 +587,7 @@ fn installer_that_outlives_script_blocks_other_runs() {
 
     fs::write(&go, "").unwrap();
     let has_ended = || journal(&ran.run_dir()).iter().any(|name| name.ends_with("-installer.rc")).then_some(());
-    wait::until("the installer's own end", A_WHILE, has_ended).unwrap();
+    wait::until("the installer's own end", wait::HANG, has_ended).unwrap();
     // What it has left is none to go back to.
     once_free(|| product.tool("svc-backup")).refused("run_unfinished");
 
@@ -606,12 +609,12 @@ fn signal_to_process_group_keeps_step_documents() {
         holder.args(["-XAtq", "-d", &database, "-c", held]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let holds = format!("datname = '{database}' AND wait_event = 'PgSleep'");
     let count = format!("SELECT count(*) FROM pg_stat_activity WHERE {holds}");
-    wait::until("the lock", A_WHILE, || (postgres.sql("postgres", &count).unwrap() != "0").then_some(())).unwrap();
+    wait::until("the lock", wait::HANG, || (postgres.sql("postgres", &count).unwrap() != "0").then_some(())).unwrap();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let script = product.tool("svc-backup").spawn();
         // What they do, and not the journal's word that they were started: a tool that has not come to catch signals yet
         // leaves no document, as one that is killed.
-        wait::until("the dump and the snapshot to be under way", A_WHILE, || {
+        wait::until("the dump and the snapshot to be under way", wait::HANG, || {
             let point = fs::read_dir(product.backup_dir()).ok()?.flatten().next()?.path();
             let mut files = fs::read_dir(point).ok()?.flatten();
             let dump = files.any(|file| file.file_name().to_string_lossy().ends_with(".partial"));

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -18,7 +17,6 @@ use svc_tests::{os, wait};
 
 /// What nothing answers at.
 const DOWN: (&str, &str) = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
-const A_WHILE: Duration = svc_tests::wait::HANG;
 
 fn backup(product: &Product, args: &[&str]) -> Tool {
     product.tool("svc-backup").args(args.iter().copied())
@@ -136,7 +134,7 @@ fn failed_night_keeps_its_valid_dump_or_snapshot() {
     // Two nights at once: the second finds the first in progress, however long that takes, and does nothing.
     let known = runs(&product).len();
     let first = nightly(&[]).spawn();
-    wait::until("the first night's backup", A_WHILE, || (runs(&product).len() > known + 1).then_some(())).unwrap();
+    wait::until("the first night's backup", wait::HANG, || (runs(&product).len() > known + 1).then_some(())).unwrap();
     first.signal_group(Signal::SIGSTOP);
     let known = runs(&product).len();
     let second = nightly(&[]).run();

@@ -4,17 +4,15 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use svc_tests::damage;
 use svc_tests::journey::{assert_back, copy_folder, id_of, json_of, once_free, point_of, signal_at, still};
 use svc_tests::product::Product;
 use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool};
-
-const A_WHILE: Duration = svc_tests::wait::HANG;
+use svc_tests::{damage, wait};
 
 /// Every copy that lies staged beside the live data, and every note of one.
 fn traces(product: &Product) -> Vec<String> {
@@ -39,7 +37,7 @@ fn has_step(ran: &Ran, name: &str) -> bool {
 /// Rehearses while a client writes through an alias of the live data; gives how many of its writes there were, none of them
 /// refused.
 fn while_a_client_writes(product: &Product, alias: &str, tool: Tool) -> (Ran, u64) {
-    let (ended, until) = (AtomicBool::new(false), Instant::now() + A_WHILE);
+    let (ended, until) = (AtomicBool::new(false), Instant::now() + wait::HANG);
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             (0..)

@@ -19,8 +19,6 @@ use svc_tests::sandbox::unallocatable;
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::{os, wait};
 
-const A_WHILE: Duration = svc_tests::wait::HANG;
-
 #[test]
 fn failed_installer_is_rerun_by_option_or_rolled_back() {
     let (product, before) = installed("rbhalf");
@@ -142,8 +140,10 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     // The configuration and the dump are what a restore point is for.
     let content = |path: &Path| path.extension().is_some_and(|end| ["conf", "yaml", "sql"].iter().any(|one| end == *one));
     let mut files = 0;
-    for path in
-        [product.state_dir(), product.backup_dir()].iter().flat_map(|folder| os::files_below(folder)).filter(|path| !content(path))
+    for path in [product.state_dir(), product.backup_dir()]
+        .iter()
+        .flat_map(|folder| os::files_below(folder))
+        .filter(|path| !content(path))
     {
         let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
         let shown: Vec<&str> = text.lines().filter(|line| line.contains("S3CR")).collect();
@@ -263,7 +263,7 @@ fn clones_restore_everything_without_the_restore_point() {
     let hook = product.hook("10-fails", &hangs_once.replace("AT", &pid));
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
     let script = rollback().spawn();
-    let pids = wait::until("the hook to be running", A_WHILE, || fs::read_to_string(&pid).ok()).unwrap();
+    let pids = wait::until("the hook to be running", wait::HANG, || fs::read_to_string(&pid).ok()).unwrap();
     // As where the host stops: the script, the hook, and what waits for it.
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);

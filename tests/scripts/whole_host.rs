@@ -13,9 +13,6 @@ use svc_tests::disk::SmallDisk;
 use svc_tests::tool::{bin_dir, root};
 use svc_tests::{os, page, search, wait};
 
-/// How long anything may take here.
-const LONG: std::time::Duration = svc_tests::wait::HANG;
-
 /// What such a host has installed.
 const PACKAGES: [&str; 8] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "restic", "sudo"];
 
@@ -219,9 +216,9 @@ impl Machine {
         self.typed(&format!("setsid script -qec '{line}' /dev/null </dev/null >/dev/null 2>&1 & echo $! > /run/terminal"));
         let of_run = |what: &str| format!("ls /var/lib/svc-tools/runs/*z-upgrade*/{what}");
         let has = |what: &str| self.debian.typed(&of_run(what)).unwrap().status.success();
-        wait::until("the dump to begin", LONG, || has("*-dump.started").then_some(())).unwrap();
+        wait::until("the dump to begin", wait::HANG, || has("*-dump.started").then_some(())).unwrap();
         self.typed("kill -9 $(cat /run/terminal)");
-        wait::until("the upgrade to end by itself", LONG, || has("document.json").then_some(())).unwrap();
+        wait::until("the upgrade to end by itself", wait::HANG, || has("document.json").then_some(())).unwrap();
         self.document("cat /var/lib/svc-tools/runs/*z-upgrade*/document.json")
     }
 
@@ -230,9 +227,7 @@ impl Machine {
     fn operators(&self) {
         self.typed("useradd anna && useradd --groups adm bert");
         let backup = format!("{}/sbin/svc-backup", self.product.prefix);
-        self.typed(&format!(
-            "echo 'anna ALL=(root) NOPASSWD: {backup}' > /etc/sudoers.d/anna && chmod 440 /etc/sudoers.d/anna"
-        ));
+        self.typed(&format!("echo 'anna ALL=(root) NOPASSWD: {backup}' > /etc/sudoers.d/anna && chmod 440 /etc/sudoers.d/anna"));
         let refused = |line: &str| {
             let ran = self.debian.typed(line).unwrap();
             let hint = String::from_utf8_lossy(&ran.stderr).contains("hint: ");
@@ -256,7 +251,9 @@ impl Machine {
         let lines = "i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done";
         let fails = format!("{lines}; sleep 2; echo no route to the database; sleep 1; exit 3");
         self.file("/etc/systemd/system/broken.service", &format!("[Service]\nExecStart=/bin/sh -c '{fails}'"));
-        let ran = self.document("systemctl daemon-reload && { svc-unit start broken >/run/said 2>/dev/null; test $? = 1; } && cat /run/said");
+        let ran = self.document(
+            "systemctl daemon-reload && { svc-unit start broken >/run/said 2>/dev/null; test $? = 1; } && cat /run/said",
+        );
         assert!(ran["error"]["message"].to_string().contains("exit status 3"), "{ran:#}");
         let journal: Vec<&str> = ran["result"]["journal"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(journal.len() == 20 && journal[19].contains("exit-code"), "{journal:#?}");
@@ -354,12 +351,12 @@ fn the_nights(host: &Machine) {
         serde_json::Deserializer::from_str(&runs).into_iter::<Value>().filter_map(Result::ok).collect::<Vec<_>>()
     };
     host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/scripts/examples/svc-tools.cron > /etc/cron.d/svc-tools && chmod 644 /etc/cron.d/svc-tools");
-    wait::until("the night of cron", LONG, || (nights().len() == 1).then_some(())).unwrap();
+    wait::until("the night of cron", wait::HANG, || (nights().len() == 1).then_some(())).unwrap();
     host.typed("rm /etc/cron.d/svc-tools");
     host.file("/etc/systemd/system/svc-nightly.timer.d/now.conf", "[Timer]\nRandomizedDelaySec=0");
     host.typed("mkdir -p /var/lib/systemd/timers && touch -d '2 days ago' /var/lib/systemd/timers/stamp-svc-nightly.timer");
     host.typed("systemctl daemon-reload && systemctl enable --now svc-nightly.timer 2>&1");
-    wait::until("the night of the timer", LONG, || (nights().len() > 1).then_some(())).unwrap();
+    wait::until("the night of the timer", wait::HANG, || (nights().len() > 1).then_some(())).unwrap();
     assert!(nights().iter().all(|night| night["ok"] == true), "{:#?}", nights());
     host.typed("svc-nightly --max-age 26h");
     host.typed("systemctl start svc-rehearse.service && systemctl enable svc-rehearse.timer 2>&1");
@@ -368,13 +365,13 @@ fn the_nights(host: &Machine) {
     assert_eq!(host.typed("systemctl is-enabled svc-recover.service"), "enabled\n");
     host.typed("echo SVC_NIGHTLY_QUIESCE=yes >> /etc/svc-tools/environment && systemctl start --no-block svc-nightly.service");
     let down = || host.debian.typed("ls /var/lib/svc-tools/runs/*z-backup-nightly/*-stop.json").unwrap().status.success();
-    wait::promptly("the service to be stopped", LONG, || down().then_some(())).unwrap();
+    wait::promptly("the service to be stopped", wait::HANG, || down().then_some(())).unwrap();
     host.typed("systemctl kill --kill-whom=all --signal=KILL svc-nightly.service");
     let is_back = format!("systemctl is-active {unit} && systemctl is-failed svc-nightly.service");
     let is_back = || host.debian.typed(&is_back).unwrap().status.success().then_some(());
-    wait::until("the service to run again", LONG, is_back).unwrap();
+    wait::until("the service to run again", wait::HANG, is_back).unwrap();
     let undone = || host.debian.typed("svc-run recover").unwrap().status.success().then_some(());
-    wait::until("what it has left to be undone", LONG, undone).unwrap();
+    wait::until("what it has left to be undone", wait::HANG, undone).unwrap();
     // The next one is of one moment, by the unit that the package ships, and is copied by it.
     host.typed("echo 'correct horse' > /etc/svc-tools/offsite-password && chmod 600 /etc/svc-tools/offsite-password");
     host.file("/root/offsite", "SVC_OFFSITE=/mnt/restic\nSVC_OFFSITE_PASSWORD_FILE=/etc/svc-tools/offsite-password");
@@ -389,7 +386,7 @@ fn the_nights(host: &Machine) {
     // One that fails is told in the journal.
     host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
     let told = || host.typed("journalctl --identifier svc-nightly").contains("svc-nightly has failed");
-    wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
+    wait::until("the journal to say so", wait::HANG, || told().then_some(())).unwrap();
 }
 
 /// What the page has for cron, as cron runs it: by `/bin/sh`, with a short `PATH`. It is silent.
@@ -500,7 +497,7 @@ impl Machine {
         let known = count(self, &format!("/*-{point}"));
         self.typed(&format!("setsid {line} </dev/null >/root/said 2>&1 &"));
         let come = || (count(self, &format!("/*-{point}")) > known).then_some(());
-        wait::promptly("the run to come to the point", LONG, come)
+        wait::promptly("the run to come to the point", wait::HANG, come)
             .unwrap_or_else(|error| panic!("{point}: {error}: {}", self.typed("cat /root/said")));
         self.lose_power();
     }

@@ -132,7 +132,6 @@ impl Product {
         settings.iter().filter(|(name, _)| is_setting(name)).map(|(name, value)| format!("{name}=\"{value}\"\n")).collect()
     }
 
-
     pub fn tool(&self, name: &str) -> Tool {
         // What an installer that was killed has left in /tmp has the name that another one takes.
         Tool::new(name).envs(self.env()).env("TMPDIR", self.folder.path())

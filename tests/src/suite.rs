@@ -63,7 +63,8 @@ impl Lists {
         let lists = packages.iter().find(|package| package["name"] == env!("CARGO_PKG_NAME")).context("not this package")?;
         let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
         // Two packages may each have one of a name: cargo runs both.
-        let ours: BTreeSet<&str> = targets.filter(|one| one["kind"][0] == "test").filter_map(|one| one["name"].as_str()).collect();
+        let ours: BTreeSet<&str> =
+            targets.filter(|one| one["kind"][0] == "test").filter_map(|one| one["name"].as_str()).collect();
         // What takes the longest is among those that run once, and begins first.
         let listed = ["once", "any", "search"].into_iter().flat_map(|list| {
             let names = lists["metadata"]["targets"][list].as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -28,7 +28,10 @@ fn unfinished_start_names_command_to_wait_for_it() {
     assert!(waiting.is_running());
     fs::write(ready, "").unwrap();
     let waited = waiting.wait().ok().unchanged();
-    assert_eq!((&waited.result()["before"]["active_state"], after(&waited, "active_state")), (&json!("activating"), &json!("active")));
+    assert_eq!(
+        (&waited.result()["before"]["active_state"], after(&waited, "active_state")),
+        (&json!("activating"), &json!("active"))
+    );
 }
 
 #[test]

@@ -13,7 +13,7 @@ use svc_tests::product::{Content, Product};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
-use crate::cut::{A_WHILE, Cut, How, cut, has};
+use crate::cut::{Cut, How, cut, has};
 use crate::power;
 
 /// A service that is upgraded and rolled back.
@@ -329,7 +329,7 @@ pub fn next(product: &Product, script: &str) -> String {
 
 /// Waits until the last run has neither a tool nor an installer left that is running.
 pub fn wait_until_free(product: &Product, script: &str) {
-    wait::until("what the script has left behind to end", A_WHILE, || {
+    wait::until("what the script has left behind to end", wait::HANG, || {
         let ran = product.tool(script).arg("--status").run();
         assert_eq!(ran.status, 0, "{ran}");
         let busy = |line: &str| line == "It is running." || line.starts_with("Its supervisor is gone;");

@@ -14,7 +14,7 @@ use svc_tests::product::Product;
 use svc_tests::random::{self, Random};
 use svc_tests::wait;
 
-use crate::cut::{A_WHILE, How, in_turn};
+use crate::cut::{How, in_turn};
 use crate::journey::Journey;
 use crate::steps::each;
 
@@ -69,7 +69,7 @@ fn kill_all_of(product: &Product) {
         })
         .collect::<Vec<_>>()
     };
-    wait::until("all that works for the product to die", A_WHILE, || {
+    wait::until("all that works for the product to die", wait::HANG, || {
         let left = pids();
         for pid in &left {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
