@@ -42,7 +42,8 @@ fn aged(product: &Product, like: &Path, kind: &str, days: i64) -> PathBuf {
 #[test]
 fn prune_removes_old_points_snapshots_and_runs() {
     let (product, _) = installed("ptprune");
-    let newest = point_of(&backup(&product, &["--kind", "nightly"]).run().ok());
+    let newest = point_of(&backup(&product, &["--kind", "nightly", "--because", "a look"]).run().ok());
+    assert_eq!(json_of(newest.join("snapshot.json"))["result"]["snapshot"]["metadata"]["taken_because"], "a look");
     let [old, lost, elsewhere] = [40, 34, 33].map(|days| aged(&product, &newest, "nightly", days));
     let manual = aged(&product, &newest, "manual", 60);
     // The snapshot of one is gone already, that of another is in another cluster.

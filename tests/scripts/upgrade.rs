@@ -172,12 +172,6 @@ fn failed_check_refuses_upgrade_before_stop() {
     product.host.search.ask("PUT", "/uprefuse-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
     product.upgrade().run().fails(7, "indices_red").unchanged();
     product.host.search.ask("DELETE", "/uprefuse-lost", None).unwrap();
-    // Another run at the same time.
-    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
-    lock.lock().unwrap();
-    product.upgrade().run().fails(8, "locked").unchanged();
-    product.tool("svc-backup").run().fails(8, "locked").unchanged();
-    lock.unlock().unwrap();
     // Installers that the system would not execute, whatever their mode is.
     let installer = product.installer("2.0.1");
     let folder = installer.parent().unwrap();
@@ -197,13 +191,6 @@ fn failed_check_refuses_upgrade_before_stop() {
     checks_and_plan_are_shown(&product);
     assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));
     assert!(!product.backup_dir().exists());
-
-    // A backup of a service that runs says that it was not quiesced, and why it was made.
-    let ran = product.tool("svc-backup").args(["--because", "a look at it"]).run().ok().changed();
-    let about = json_of(point_of(&ran).join("restore-point.json"));
-    assert_eq!((&about["quiesced"], &about["kind"]), (&Value::from(false), &Value::from("manual")));
-    assert!(product.is_active());
-    assert_eq!(step(&ran, "snapshot")["result"]["snapshot"]["metadata"]["taken_because"], "a look at it");
 
     // What a loaded machine makes of a HUP to the whole process group: the tool is gone, and svc-run gets it later. That is no failure
     // of the tool.
