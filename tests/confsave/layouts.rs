@@ -1,9 +1,10 @@
 //! Both layouts: which one is meant, across them, and a file of lines with one that is not understood.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, outcomes, paths, text};
+use svc_tests::os::{self, mode};
+
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, outcomes, paths, text};
 
 #[test]
 fn two_layouts_are_refused_unless_one_is_named() {
@@ -66,7 +67,7 @@ fn conf_with_unrecognised_line_is_carried_as_whole() {
     let shown = diff.arg("--show-secrets").run().ok();
     assert!(shown.result()["text_diff"].as_str().unwrap().contains("\n-host = db7\n+host = db1\n"));
 
-    fs::set_permissions(site.conf(), fs::Permissions::from_mode(0o640)).unwrap();
+    os::chmod(site.conf(), 0o640);
     let ran = site.carry("conf", &mine, Some(&shipped), &shipped).run().review("not_restored").changed();
     let beside = site.path("inst dir/conf/svc.conf.svc-new");
     assert_eq!(ran.result()["previous"], beside.to_str().unwrap());

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use svc_tests::disk::SmallDisk;
 use svc_tests::journey::{count_in, journal, json_of, once_free, running};
 use svc_tests::product::Product;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::{os, wait};
 
 const SCRIPTS: [&str; 7] =
     ["svc-setup-snapshots", "svc-backup", "svc-nightly", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
@@ -29,9 +28,8 @@ fn holds(folder: &Path, text: &str) -> bool {
 fn help_for_any_user_and_status_2_for_unknown_option() {
     let folder = tempfile::tempdir().unwrap();
     let settings = folder.path().join("environment");
-    fs::write(&settings, "").unwrap();
-    fs::set_permissions(&settings, fs::Permissions::from_mode(0o600)).unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    os::file(&settings, "", 0o600, None).unwrap();
+    os::chmod(folder.path(), 0o755);
     for script in SCRIPTS {
         let help = Tool::new(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings).run();
         assert_eq!(help.status, 0, "{help}");
@@ -224,7 +222,7 @@ fn own_script_refers_to_step_documents_by_step_name() {
 fn hook_whose_name_ends_in_a_blank_is_run() {
     let bare = Bare::default();
     let hook = bare.path("a hook ");
-    svc_tests::os::write_program(&hook, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
+    os::write_program(&hook, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
     bare.own_script(&format!("hooks='hook-a {}'\nrun_hooks 2.0.1\n", hook.display())).run().ok();
     assert!(bare.path("a hook .ran").exists());
 }
@@ -442,7 +440,7 @@ fn unreadable_folder_is_not_reported_as_empty() {
     let bare = Bare::default();
     for (name, mode) in [("", 0o755), ("state", 0o755), ("state/runs", 0o700), ("backups", 0o700)] {
         fs::create_dir_all(bare.path(name)).unwrap();
-        fs::set_permissions(bare.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        os::chmod(bare.path(name), mode);
     }
     for (script, words) in
         [("svc-upgrade", &["--status"][..]), ("svc-backup", &["--list"]), ("svc-nightly", &["--max-age", "26h"])]
@@ -454,7 +452,7 @@ fn unreadable_folder_is_not_reported_as_empty() {
     let point = bare.path("backups/20260101t020000z-backup-manual");
     fs::create_dir(&point).unwrap();
     for (folder, mode) in [(bare.path("backups"), 0o755), (point, 0o700)] {
-        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+        os::chmod(folder, mode);
     }
     let age = bare.tool("svc-nightly", &["--max-age", "26h"]).as_user("daemon").run();
     assert!(age.status == 3 && age.stderr.contains("cannot be read"), "{age}");
@@ -463,7 +461,7 @@ fn unreadable_folder_is_not_reported_as_empty() {
     let _disk = SmallDisk::at(&state, 1).unwrap();
     fs::create_dir(state.join("runs")).unwrap();
     fs::write(state.join("lock"), "").unwrap();
-    svc_tests::os::run(Command::new("mount").args(["-o", "remount,ro"]).arg(state)).unwrap();
+    os::run(Command::new("mount").args(["-o", "remount,ro"]).arg(state)).unwrap();
     let prune = bare.tool("svc-backup", &["--prune"]).run().refused("permission_denied");
     assert!(prune.stderr.contains("is read-only"), "{prune}");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -240,7 +240,7 @@ fn deleted_point_and_lost_host_are_restored_from_copy() {
     product.tool("svc-rollback").arg("--no-uninstall").run().fails(4, "point_not_found").unchanged();
     let said = typed(&env, "svc-offsite fetch", &dir, &id);
     assert!(said.lines().any(|line| line.contains(&id) && line.contains("svc-point.copies/1")), "{said}");
-    assert_eq!(fs::metadata(product.repository_dir()).unwrap().mode() & 0o777, 0o750);
+    assert_eq!(os::mode(product.repository_dir()), 0o750);
     assert_back(&product, &before);
     product.host = here;
 }
@@ -264,9 +264,9 @@ fn failed_push_leaves_restore_point_unchanged() {
     assert!(script("svc-offsite").args(["restic", "init"]).talks().run().status == 0);
     push().arg("--dry-run").talks().run().ok().unchanged();
     let password = product.path("restic password");
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o644)).unwrap();
+    os::chmod(&password, 0o644);
     push().run().refused("settings_invalid");
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(&password, 0o600);
     push().env("SVC_OFFSITE_TIMEOUT", "soon").run().fails(2, "settings_invalid").unchanged();
     push().run().ok().changed();
     let first = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
@@ -350,7 +350,7 @@ fn unverified_copy_is_neither_listed_nor_fetched() {
     // A restic repository that is damaged is told of as that, and one that is not there as that.
     let pack = fs::read_dir(product.path("far away/restic/data")).unwrap().flatten();
     let pack = pack.flat_map(|dir| fs::read_dir(dir.path()).unwrap()).flatten().next().unwrap().path();
-    fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(&pack, 0o600);
     fs::File::options().append(true).open(&pack).unwrap().write_all(b"x").unwrap();
     offsite(&["check"]).run().fails(7, "repository_damaged");
     fs::rename(product.path("far away"), product.path("away")).unwrap();
@@ -584,11 +584,11 @@ fn failure_hook_runs_only_for_failed_runs() {
     product.tool("svc-backup").args(["--delete", "20260101t000000z-x"]).env("SVC_HOOKS_DIR", product.path("hooks")).run();
     assert!(told.exists());
     // One that others can write to is not run, and one that fails is told of; neither changes how the run ends, or keeps from the next.
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o777)).unwrap();
+    os::chmod(&hook, 0o777);
     fs::remove_file(&told).unwrap();
     let ran = night().env(DOWN.0, DOWN.1).run();
     assert!(ran.status == 5 && ran.stderr.contains("is not run") && !told.exists(), "{ran}");
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    os::chmod(&hook, 0o755);
     fs::write(&hook, "#!/bin/sh\nexit 4\n").unwrap();
     // What an editor leaves is none.
     for name in ["20-tell", ".10-tell", "10-tell~", "10-tell.swp", "10-tell.bak", "10-tell.dpkg-old"] {

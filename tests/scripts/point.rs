@@ -1,7 +1,7 @@
 //! `svc-point` as a script calls it, with restore points and journals made by hand, and a `svc-snap` that says what a test wants.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -427,7 +427,7 @@ fn finalize_and_remove_restore_point_of_run() {
     let host = Host::new();
     let run = "20261120t020003z-upgrade-2.0.1";
     let (point, dir) = begun(&host, run);
-    assert_eq!(fs::metadata(&point).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(os::mode(&point), 0o700);
     let file = |name: &str| dir.join(format!("{name}.json"));
     let finalize = |kind: &str, last: &str| {
         let call = host.tool(&["finalize", "--kind", kind, "--unit"]).arg(file("05-unit-after")).arg("--unit").arg(file(last));
@@ -643,7 +643,7 @@ fn metrics_report_points_rehearsals_copies_and_runs() {
         let ran = write(&file).ok().unchanged();
         assert_eq!(ran.result()["output"], json!(file));
         assert_eq!(ran.result()["samples_count"], json!(samples(&fs::read_to_string(&file).unwrap()).len()));
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(os::mode(&file), 0o644);
         assert_eq!(count_in(&folder), 1);
     }
     let before = fs::read(&file).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -78,8 +78,7 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     });
     product.hook("10-ok", "[ -n \"$SVC_LICENCE\" ]");
     let file = |name: &str, text: &str| {
-        fs::write(product.path(name), text).unwrap();
-        fs::set_permissions(product.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+        os::file(&product.path(name), text, 0o600, None).unwrap();
         product.path(name)
     };
     // It runs until it has been seen.
@@ -372,7 +371,7 @@ fn unparsable_yaml_is_restored_byte_for_byte() {
     let mine: Vec<u8> = mine.bytes().map(|byte| [0xf6, 0xdf].get(byte as usize).copied().unwrap_or(byte)).collect();
     fs::create_dir(real.parent().unwrap()).unwrap();
     fs::write(&real, &mine).unwrap();
-    fs::set_permissions(&real, fs::Permissions::from_mode(0o604)).unwrap();
+    os::chmod(&real, 0o604);
     chown(&real, None, Some(1)).unwrap();
     fs::remove_file(&yaml).unwrap();
     symlink(&real, &yaml).unwrap();

@@ -1,7 +1,6 @@
 //! The terminal from which an upgrade or a rollback was started: whatever becomes of it, the run continues.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,7 +8,7 @@ use nix::sys::signal::Signal;
 use svc_tests::journey::{assert_back, installed, journal, running};
 use svc_tests::product::Product;
 use svc_tests::terminal::{Terminal, ended, player};
-use svc_tests::wait;
+use svc_tests::{os, wait};
 
 /// The sentence of a script that continues by itself.
 const OF_ITS_OWN: &str = "continues in a session of its own";
@@ -120,7 +119,7 @@ fn run_in_tmux_or_screen_survives_closed_terminal() {
     product.hook("10-waits", &format!("touch {}; until [ -e {} ]; do sleep 0.1; done", quoted(&begun), quoted(&go)));
     let sockets = product.path("sockets");
     fs::create_dir(&sockets).unwrap();
-    fs::set_permissions(&sockets, fs::Permissions::from_mode(0o700)).unwrap();
+    os::chmod(&sockets, 0o700);
     let of_product = [("SVC_HOOKS_DIR", product.path("hooks")), ("TMUX_TMPDIR", sockets.clone()), ("SCREENDIR", sockets)];
     let of_product = of_product.map(|(key, path)| (key, path.display().to_string()));
     let mut settings: Vec<(&str, &str)> = of_product.iter().map(|(key, path)| (*key, path.as_str())).collect();
@@ -167,7 +166,7 @@ fn run_survives_end_of_login_session() {
     wait::until("the installer to be running", wait::HANG, || begun.exists().then_some(())).unwrap();
     // How systemd names a scope, it writes into its log.
     let scopes = ["list-units", "--type=scope", "--plain", "--no-legend", "--full"];
-    let scopes = svc_tests::os::run(product.host.systemd.systemctl().args(scopes)).unwrap();
+    let scopes = os::run(product.host.systemd.systemctl().args(scopes)).unwrap();
     assert!(scopes.contains(" svc-upgrade") && !scopes.contains("t0psecret"), "{scopes}");
     product.host.systemd.kill(session).unwrap();
     terminal.wait().unwrap();

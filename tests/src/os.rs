@@ -69,6 +69,17 @@ fn give(path: &Path, mode: u32, owner: Option<&User>) -> Result<()> {
     Ok(owner.map_or(Ok(()), |user| chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())))?)
 }
 
+/// Who may do what with a file or folder, as `chmod` has it; that must work.
+#[track_caller]
+pub fn chmod(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is the test's own");
+}
+
+#[track_caller]
+pub fn mode(path: impl AsRef<Path>) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+}
+
 /// All files below a folder.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());

@@ -1,11 +1,12 @@
 //! Installers: the version in their name, and the checksum file beside them.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
+use svc_tests::os;
 
 use crate::place::{Place, sha256_line};
 
@@ -63,9 +64,8 @@ fn installer_that_everybody_can_write_to_is_refused() {
     fs::create_dir(place.path("shared")).unwrap();
     let installer = place.installer("shared/svc-2.0.1.run");
     let read = |mode: u32, folder: u32| {
-        let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        set(&installer, mode);
-        set(&place.path("shared"), folder);
+        os::chmod(&installer, mode);
+        os::chmod(place.path("shared"), folder);
         place.tool("installer").arg(&installer).run()
     };
     read(0o775, 0o1777).ok();

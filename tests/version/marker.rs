@@ -1,7 +1,6 @@
 //! The version marker: what it may say, where it is, and who may read it.
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 
 use serde_json::json;
 use svc_tests::os;
@@ -46,12 +45,12 @@ fn unreadable_marker_is_refused_not_missing() {
     let state = tempfile::tempdir().unwrap();
     chown(state.path(), Some(user.uid.as_raw()), None).unwrap();
     let tool = |step: &str| place.tool(step).env("SVC_STATE_DIR", state.path()).as_user(&user.name);
-    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(place.marker(), 0o600);
     for call in [tool("current"), tool("clear"), tool("record").arg("2.0.2")] {
         call.run().refused("permission_denied");
     }
     // Readable, in a folder that the user may not write.
-    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o644)).unwrap();
+    os::chmod(place.marker(), 0o644);
     for call in [tool("clear"), tool("record").args(["2.0.2", "--force"])] {
         call.run().refused("permission_denied");
     }
