@@ -219,15 +219,6 @@ fn own_script_refers_to_step_documents_by_step_name() {
 }
 
 #[test]
-fn hook_whose_name_ends_in_a_blank_is_run() {
-    let bare = Bare::default();
-    let hook = bare.path("a hook ");
-    os::write_program(&hook, "#!/bin/sh\ntouch \"$0.ran\"\n").unwrap();
-    bare.own_script(&format!("hooks='hook-a {}'\nrun_hooks 2.0.1\n", hook.display())).run().ok();
-    assert!(bare.path("a hook .ran").exists());
-}
-
-#[test]
 fn resume_hint_names_own_script_by_its_path() {
     let bare = Bare::default();
     let secret = "external own -- true --token s3cr3t\ncheck hop -- svc-version current --uninstall 'x --password=s3cr3t'\n";

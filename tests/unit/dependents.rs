@@ -24,23 +24,6 @@ fn start_reports_failed_dependency() {
 }
 
 #[test]
-fn failed_requirement_leaves_change_of_start_unknown() {
-    let folder = tempfile::tempdir().unwrap();
-    let there = folder.path().join("there");
-    fs::write(&there, "").unwrap();
-    let other =
-        Own::new("required-then", &format!("Type=oneshot\nRemainAfterExit=yes\nExecStart=/usr/bin/test -e {}", there.display()));
-    let unit = Own::needing(&other, "failed-then", SIMPLE);
-    unit.start().run().ok();
-    unit.systemctl(&["kill", "--signal=KILL"]);
-    unit.waits_in("failed");
-    other.systemctl(&["stop"]);
-    fs::remove_file(there).unwrap();
-    let ran = unit.start().run().fails(1, "unit_failed");
-    assert_eq!((ran.doc()["changed"].clone(), after(&ran, "active_state")), (Value::Null, &json!("failed")), "{ran}");
-}
-
-#[test]
 fn interrupted_queued_start_is_pending_until_stop_cancels_it() {
     let other = Own::new("ahead", STARTING);
     let unit = Own::with("behind", &format!("After={}", other.name), SIMPLE);

@@ -108,25 +108,6 @@ fn forking_unit_starts_when_program_is_in_background() {
 }
 
 #[test]
-fn template_instances_are_separate_units() {
-    let template = Own::named(format!("unit-test-template-{}@.service", std::process::id()), "", "ExecStart=/bin/sleep 60%i");
-    let name = |instance: &str| template.name.replace('@', &format!("@{instance}"));
-    let one = |step: &str, instance: &str| tool(&template.systemd, step).arg(format!("user:{}", name(instance)));
-    for instance in ["1", "2"] {
-        let ran = one("start", instance).args(["--settle", "300ms"]).run().ok().changed();
-        assert_eq!(ran.result()["unit"], json!(name(instance)));
-    }
-    one("stop", "1").run().ok().changed();
-    // One that was never started is no missing unit: its file is the template.
-    for (instance, state) in [("1", "inactive"), ("2", "active"), ("3", "inactive")] {
-        let status = one("status", instance).run().ok();
-        assert_eq!((after(&status, "active_state"), after(&status, "load_state")), (&json!(state), &json!("loaded")));
-    }
-    one("stop", "2").run().ok().changed();
-    assert_eq!(one("status", "").run().status, 2, "the template itself cannot be started");
-}
-
-#[test]
 fn non_service_units_are_started_and_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let [socket, there] = ["socket", "there"].map(|name| folder.path().join(name).display().to_string());
