@@ -123,16 +123,3 @@ fn text(page: &str) -> Result<String> {
 fn blocks(page: &str) -> Result<Vec<String>> {
     Ok(text(page)?.split("\n```").skip(1).step_by(2).map(str::to_owned).collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ellipsis_of_page_matches_any_text() {
-        assert!(is_like("abc", "abc") && !is_like("abc", "abd") && !is_like("abcd", "abc"));
-        assert!(is_like("a 17 b 18 c", "a … b … c") && is_like("a  b  c", "a … b … c"));
-        assert!(!is_like("a 17 x 18 c", "a … b … c") && !is_like("a 17 b 18 d", "a … b … c"));
-        assert!(is_like("abc", "…") && is_like("abc", "a…") && is_like("abc", "…c") && !is_like("abc", "…d"));
-    }
-}
