@@ -78,9 +78,10 @@ impl Journey {
         self.product.tool("svc-rollback")
     }
 
-    /// Calls a script until it comes to its end by itself, and interrupts it wherever `wanted` likes the point, each time in the next of
-    /// these ways (the last one again and again); `after` gives what is called next. Gives how it ended, and how often it was
-    /// interrupted. Unless an installer was run again whose outcome was unknown, no step may have had its effect twice.
+    /// Calls a script until it comes to its end by itself, and interrupts it wherever `wanted` likes the point, each
+    /// time in the next of these ways (the last one again and again); `after` gives what is called next. Gives how it
+    /// ended, and how often it was interrupted. Unless an installer was run again whose outcome was unknown, no step may
+    /// have had its effect twice.
     fn interrupted(
         &mut self,
         (script, call, once): (&str, Tool, &[&str]),
@@ -109,8 +110,8 @@ impl Journey {
         }
     }
 
-    /// Calls a script that leaves the service as it is, and is interrupted wherever `wanted` likes the point; gives how often that
-    /// was.
+    /// Calls a script that leaves the service as it is, and is interrupted wherever `wanted` likes the point; gives how
+    /// often that was.
     pub fn in_parallel(&mut self, call: &[&str], how: How, wanted: impl FnMut(&str) -> bool) -> usize {
         let (before, served_by) = (self.product.content().unwrap(), self.product.process());
         let script = self.product.tool(call[0]).args(call[1..].iter().copied());

@@ -15,8 +15,7 @@ use crate::shapes::{Shape, items_index};
 /// How many documents go in one call.
 pub const BATCH: i64 = 1000;
 
-/// The shapes from which both databases are migrated, 0 where one holds nothing yet; refuses content of a newer version, which is what a
-/// rollback of the databases would have left out.
+/// The shapes from which both databases are migrated, 0 where one holds nothing yet; refuses content of a newer version.
 pub fn check(settings: &Settings, to: &Version) -> Result<(u32, u32)> {
     let own = releases::shape_of(to)?;
     let rows = rows::recorded_shape(&mut settings.connect()?)?.unwrap_or_default();
@@ -29,9 +28,10 @@ pub fn check(settings: &Settings, to: &Version) -> Result<(u32, u32)> {
     Ok((rows, documents))
 }
 
-/// Each half continues from the shape that it records: content of this version's shape, as after a rollback, is not touched, and a broken
-/// migration is continued. With `fail_half_way` it stops in the middle of the search half, as a broken release does: the relational half is
-/// at the new shape, an index is gone, another one half filled, the aliases as before.
+/// Each half continues from the shape that it records: content of this version's shape, as after a rollback, is not
+/// touched, and a broken migration is continued. With `fail_half_way` it stops in the middle of the search half, as a
+/// broken release does: the relational half is at the new shape, an index is gone, another one half filled, the aliases
+/// as before.
 pub fn migrate(settings: &Settings, to: &Version, fail_half_way: bool) -> Result<()> {
     let own = releases::shape_of(to)?;
     let (rows_at, documents_at) = check(settings, to)?;
