@@ -28,17 +28,6 @@ fn marker_that_is_not_one_version_is_invalid() {
 }
 
 #[test]
-fn missing_marker_is_reported_as_not_found() {
-    let place = Place::new();
-    place.tool("current").run().fails(4, "file_not_found").unchanged();
-    place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "file_not_found");
-    // Another place can be named, and goes before the installation's.
-    let other = place.file("elsewhere", "1.2.3");
-    let ran = place.tool("current").arg("--marker").arg(&other).run().ok();
-    assert_eq!(ran.result()["version"], "1.2.3");
-}
-
-#[test]
 fn unreadable_marker_is_refused_not_missing() {
     let place = Place::saying("2.0.1");
     let user = os::system_user("svc-version-test").unwrap();
@@ -62,10 +51,16 @@ fn unreadable_marker_is_refused_not_missing() {
 }
 
 #[test]
-fn current_with_other_expected_version_fails() {
-    let place = Place::saying("1.15.5\n");
+fn missing_marker_or_other_version_than_expected_fails() {
+    let place = Place::new();
+    place.tool("current").run().fails(4, "file_not_found").unchanged();
+    place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "file_not_found");
+    place.file("current-version", "1.15.5\n");
     place.tool("current").args(["--expect", "1.15.5"]).run().ok();
     let ran = place.tool("current").args(["--expect", "2.0.1"]).run().fails(7, "content_differs").unchanged();
     assert_eq!(ran.result()["version"], "1.15.5");
     assert_eq!(place.tool("current").args(["--expect", "2.0"]).run().status, 2);
+    // Another place can be named, and goes before the installation's.
+    let ran = place.tool("current").arg("--marker").arg(place.file("elsewhere", "1.2.3")).run().ok();
+    assert_eq!(ran.result()["version"], "1.2.3");
 }

@@ -47,10 +47,7 @@ fn cleared_marker_is_recorded_again_verbatim() {
 
 #[test]
 fn damaged_marker_is_still_cleared() {
-    let place = Place::saying("half a ver");
-    let ran = place.tool("clear").run().ok().changed();
-    assert_eq!((&ran.result()["content"], &ran.result()["version"]), (&json!("half a ver"), &json!(null)));
-    fs::write(place.marker(), b"1.15\xff\x00").unwrap();
+    let place = Place::saying(b"1.15\xff\x00");
     let ran = place.tool("clear").run().ok().changed().warns("file_invalid");
     assert!(ran.result()["content"].as_str().unwrap().starts_with("1.15"));
     assert_eq!(place.marker_says(), None);
