@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::Path;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -17,7 +16,7 @@ use svc_tests::product::{Content, Product};
 use svc_tests::proxy::{Gate, http};
 use svc_tests::sandbox::unallocatable;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::{os, wait};
+use svc_tests::{kills, os, wait};
 
 #[test]
 fn failed_installer_is_rerun_by_option_or_rolled_back() {
@@ -81,13 +80,8 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
         os::file(&product.path(name), text, 0o600, None).unwrap();
         product.path(name)
     };
-    // It runs until it has been seen.
-    let looked = product.path("looked");
-    let uninstall = format!(
-        "true --password S3CR-uninstall https://u:S3CR/@cmd@h; until [ -e '{}' ]; do sleep 0.01; done; '{}'",
-        looked.display(),
-        product.install_dir().join("bin/svc-uninstall").display()
-    );
+    let uninstall = product.install_dir().join("bin/svc-uninstall");
+    let uninstall = format!("true --password S3CR-uninstall https://u:S3CR/@cmd@h; '{}'", uninstall.display());
     let environment = file("environment", "MAIL_PASS=S3CR-file\nMAIL=S3CR-mail\n");
     let secret = file("secret", "S3CR-in-a-file\n");
     // Both roles of the database have the same password, and the repository a setting that is one.
@@ -118,21 +112,14 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let as_administrator = |tool: Tool| tool.env("SVC_PG_ADMIN_USER", admin).env("SVC_PG_ADMIN_PASSWORD_FILE", &secret);
     let by_key = as_administrator(script("svc-rollback").env("SVC_SEARCH_API_KEY_FILE", &secret));
     let by_token = as_administrator(script("svc-rollback").env("SVC_SEARCH_BEARER_FILE", &secret));
-    let (ended, seen) = while_polling_processes(
-        |words| {
-            if program_of(words) == uninstall {
-                fs::write(&looked, "").unwrap();
-            }
-        },
-        || {
-            [
-                by_url.arg(&new).run().fails(1, "command_failed"),
-                by_files.args(["--resume", "--rerun-installer"]).run().ok(),
-                by_key.arg("--installer").arg(&old).run().ok(),
-                by_token.arg("--discard-previous").run().ok().changed(),
-            ]
-        },
-    );
+    let (trace, is_traced) = (product.path("trace"), kills::possible("command lines without secrets"));
+    let run = |tool: Tool| if is_traced { traced(tool, &trace).run() } else { tool.run() };
+    let ended = [
+        run(by_url.arg(&new)).fails(1, "command_failed"),
+        run(by_files.args(["--resume", "--rerun-installer"])).ok(),
+        run(by_key.arg("--installer").arg(&old)).ok(),
+        run(by_token.arg("--discard-previous")).ok().changed(),
+    ];
     for ran in &ended {
         assert!(!ran.stdout.contains("S3CR") && !ran.stderr.contains("S3CR"), "{ran}");
     }
@@ -150,12 +137,16 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
         files += 1;
     }
     assert!(files > 60, "{files} files");
+    if !is_traced {
+        return;
+    }
     // What the operator's own commands are handed stands in their command lines, and in those of the scripts that hand it on.
     let names = [&old, &new].map(|installer| installer.file_name().unwrap().to_str().unwrap());
     let may = |program: &str| {
         let name = program.rsplit('/').next().unwrap();
         program == uninstall || names.contains(&name) || ["svc-upgrade", "svc-rollback", "svc-run"].contains(&name)
     };
+    let seen = with_secret(&trace);
     let others: Vec<&Vec<String>> = seen.iter().filter(|words| !may(program_of(words))).collect();
     assert!(others.is_empty(), "{others:#?}");
     assert!(seen.iter().any(|words| program_of(words) == uninstall), "{seen:#?}");
@@ -172,34 +163,18 @@ fn program_of(words: &[String]) -> &str {
     words.iter().find(|word| !starts(word)).map_or("", String::as_str)
 }
 
-/// What comes of it, and the command lines of this host that have held a planted secret meanwhile.
-fn while_polling_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl FnOnce() -> T) -> (T, BTreeSet<Vec<String>>) {
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let done = &done;
-        let looking = scope.spawn(move || {
-            let mut seen = BTreeSet::new();
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                for entry in fs::read_dir("/proc").unwrap().flatten() {
-                    let line = || fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                    let (bytes, again) = (line(), line());
-                    let line = String::from_utf8_lossy(&bytes);
-                    // While a process becomes another program, parts of both are read.
-                    if line.contains("S3CR") && bytes == again {
-                        let words: Vec<String> = line.split('\0').map(str::to_owned).collect();
-                        on_seen(&words);
-                        seen.insert(words);
-                    }
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            seen
-        });
-        let came = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        let seen = looking.join().unwrap();
-        (came.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), seen)
-    })
+/// Runs a tool so that each command line that comes of it is added to a file, with its environment behind it.
+fn traced(tool: Tool, file: &Path) -> Tool {
+    let options = ["-f", "--seccomp-bpf", "-qq", "-A", "-v", "-s", "65536", "-e", "trace=execve", "-e", "signal=none", "-o"];
+    tool.through("/usr/bin/strace", options.into_iter().chain([file.to_str().unwrap(), "--"]))
+}
+
+/// The command lines in such a file that have held a planted secret.
+fn with_secret(file: &Path) -> BTreeSet<Vec<String>> {
+    let text = fs::read_to_string(file).unwrap();
+    let words = |line: &str| Some(line.split_once(", [")?.1.split("], [").next()?.to_owned());
+    let lines = text.lines().filter_map(words).filter(|words| words.contains("S3CR"));
+    lines.map(|words| words.split('"').skip(1).step_by(2).map(str::to_owned).collect()).collect()
 }
 
 #[test]
