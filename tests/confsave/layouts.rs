@@ -72,7 +72,7 @@ fn conf_with_unrecognised_line_is_carried_as_whole() {
     let beside = site.path("inst dir/conf/svc.conf.svc-new");
     assert_eq!(ran.result()["previous"], beside.to_str().unwrap());
     assert_eq!((text(site.conf()), text(&beside)), (mine.clone(), shipped.clone()));
-    assert_eq!((mode(&site.conf()), mode(&beside)), (0o640, 0o640));
+    assert_eq!((mode(site.conf()), mode(&beside)), (0o640, 0o640));
     let again = site.tool("carry").arg(site.path("saved.conf")).arg("--all").run().ok().unchanged();
     assert_eq!(outcomes(&again), ["(the whole file): same"]);
     // What the next release shipped does not take the place of what is there already.

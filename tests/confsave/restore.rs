@@ -158,11 +158,11 @@ fn named_copy_takes_rights_of_replaced_file_or_0600() {
     os::chmod(site.yaml(), 0o640);
     chown(site.yaml(), None, Some(1)).unwrap();
     site.tool("restore").arg(&copy).run().ok().changed();
-    assert_eq!((text(site.yaml()).as_str(), mode(&site.yaml())), ("mine: 1\n", 0o640));
+    assert_eq!((text(site.yaml()).as_str(), mode(site.yaml())), ("mine: 1\n", 0o640));
     assert_eq!(fs::metadata(site.yaml()).unwrap().gid(), 1);
     fs::remove_file(site.yaml()).unwrap();
     site.tool("restore").arg(&copy).run().ok().changed();
-    assert_eq!((text(site.yaml()).as_str(), mode(&site.yaml())), ("mine: 1\n", 0o600));
+    assert_eq!((text(site.yaml()).as_str(), mode(site.yaml())), ("mine: 1\n", 0o600));
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn save_after_reinstall_never_loses_customised_copy() {
     // The next one finds .1 taken, and loses nothing either.
     save(third).arg("--force").run().ok();
     assert_eq!(copies(), [third, custom, SHIPPED_CONF]);
-    assert_eq!(mode(&site.path("svc.conf")), 0o600);
+    assert_eq!(mode(site.path("svc.conf")), 0o600);
 }
 
 #[test]
