@@ -591,14 +591,10 @@ fn installer_that_outlives_script_blocks_other_runs() {
 fn signal_to_process_group_keeps_step_documents() {
     let product = running("scgroup");
     // The dump waits for a lock, so both steps have begun, and the run has not ended, whenever the signal comes.
-    let (postgres, database) = (&product.host.postgres, product.database());
-    let mut holder = postgres.administrator("psql");
-    let held = "BEGIN; LOCK TABLE items; SELECT pg_sleep(600)";
-    let mut holder =
-        holder.args(["-XAtq", "-d", &database, "-c", held]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let holds = format!("datname = '{database}' AND wait_event = 'PgSleep'");
-    let count = format!("SELECT count(*) FROM pg_stat_activity WHERE {holds}");
-    wait::until("the lock", wait::HANG, || (postgres.sql("postgres", &count).unwrap() != "0").then_some(())).unwrap();
+    let mut service = postgres::Config::new();
+    service.host("127.0.0.1").port(product.host.postgres.port).user(&product.name).password("pass:word");
+    let mut holder = service.dbname(&product.database()).connect(postgres::NoTls).unwrap();
+    holder.batch_execute("BEGIN; LOCK TABLE items").unwrap();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let script = product.tool("svc-backup").spawn();
         // What they do, and not the journal's word that they were started: a tool that has not come to catch signals yet
@@ -618,8 +614,7 @@ fn signal_to_process_group_keeps_step_documents() {
         }
         assert_eq!(count_in(&product.backup_dir()), 0, "an incomplete restore point is left");
     }
-    postgres.sql("postgres", &format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {holds}")).unwrap();
-    holder.wait().unwrap();
+    drop(holder);
 
     // It comes while the script asks for a step, and says nothing about that.
     let asked = product.path("asked");
