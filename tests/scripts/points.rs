@@ -57,7 +57,7 @@ fn prune_removes_old_points_snapshots_and_runs() {
     let prune = || backup(&product, &["--prune", "--min-count", "1"]);
     prune().env(DOWN.0, DOWN.1).run().fails(5, "search_unreachable").unchanged();
     let planned = prune().arg("--dry-run").talks().run().ok().unchanged();
-    assert!(planned.result()["plan"].to_string().contains(&id_of(&old)) && old.join("SHA256SUMS").exists(), "{planned}");
+    assert!(planned.result()["points"].to_string().contains(&id_of(&old)) && old.join("SHA256SUMS").exists(), "{planned}");
     let ran = prune().run().ok().changed().warns("not_removed");
     assert_eq!(ran.lines("removed"), [&old, &lost, &elsewhere].map(|point| id_of(point)), "{ran}");
     assert!([&old, &lost, &elsewhere].iter().all(|point| !point.exists()) && manual.exists() && newest.exists());
