@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
-use svc_tests::os;
 use svc_tests::tool::{Tool, bin_dir, root, schema_file};
+use svc_tests::{children, os, wait};
 
 /// Every tool with its command line.
 fn tools() -> Vec<(&'static str, clap::Command)> {
@@ -62,46 +63,13 @@ fn every_tool_and_step_has_help_with_example() {
     }
 }
 
-#[test]
-fn own_options_of_step_come_before_common_ones() {
-    let mut headings = BTreeMap::<String, BTreeMap<String, BTreeSet<String>>>::new();
-    for (tool, mut cli) in tools() {
-        cli.build();
-        let steps = cli.get_subcommands().filter(|step| step.get_name() != "help");
-        for command in steps.chain([&cli]) {
-            let name = format!("{tool} {}", command.get_name());
-            let long = |arg: &clap::Arg| arg.get_long().filter(|_| !arg.is_hide_set()).map(str::to_owned);
-            for heading in ["Common options", "Cluster"] {
-                let of = command.get_arguments().filter(|arg| arg.get_help_heading() == Some(heading));
-                let options: BTreeSet<String> = of.filter_map(long).filter(|option| option != "help").collect();
-                if !options.is_empty() {
-                    headings.entry(heading.to_owned()).or_default().insert(name.clone(), options);
-                }
-            }
-            let help = command.clone().render_help().to_string();
-            let places = ["Common options:", "Cluster:"].map(|heading| help.find(heading).unwrap_or(usize::MAX));
-            let own =
-                command.get_arguments().filter(|arg| !["Common options", "Cluster"].map(Some).contains(&arg.get_help_heading()));
-            for option in own.filter_map(long) {
-                let place = help.find(&format!("--{option}")).unwrap();
-                assert!(places.iter().all(|heading| place < *heading), "{name} --help has --{option} behind what all steps have");
-            }
-        }
-    }
-    assert_eq!(headings.len(), 2, "{headings:#?}");
-    for (heading, options) in &headings {
-        let first = options.values().next().unwrap();
-        assert!(options.values().all(|one| one == first), "{heading}: {options:#?}");
-    }
-}
-
 /// Flags in hints that are those of other programs: `psql --list`, `pg_dump --create`.
 const FOREIGN: [&str; 2] = ["create", "list"];
 
 #[test]
 fn every_flag_that_a_hint_names_is_there() {
     let of = |tool: &str, known: &[String]| {
-        for file in sources(&root().join(tool).join("src")) {
+        for file in os::files_below(&root().join(tool).join("src")) {
             let text = fs::read_to_string(&file).unwrap();
             for hint in text.split("#[cfg(test)]").next().unwrap().split(".hint(").skip(1).map(argument) {
                 for word in hint.split(|letter: char| !letter.is_ascii_lowercase() && letter != '-') {
@@ -153,41 +121,12 @@ fn flags(command: &clap::Command, known: &mut Vec<String>) {
     command.get_subcommands().for_each(|step| flags(step, known));
 }
 
-fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
-    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    paths.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
-}
-
-#[test]
-fn every_step_of_restore_points_has_help_with_example() {
-    let help = |words: &[&str]| os::run(Command::new(bin_dir().join("svc-point")).args(words).arg("--help")).unwrap();
-    let whole = help(&[]);
-    assert!(whole.contains("Exit status:") && whole.contains("Example"), "{whole}");
-    let list = whole.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
-    let steps: Vec<&str> = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next()).collect();
-    let steps: Vec<&str> = steps.into_iter().filter(|step| !["", "help"].contains(step)).collect();
-    assert!(steps.len() > 10, "{whole}");
-    for step in steps {
-        assert!(help(&[step]).contains("Example"), "svc-point {step} --help lacks an example");
-    }
-}
-
-#[test]
-fn help_exits_0_but_unknown_option_exits_2() {
-    for tool in tools().iter().map(|(tool, _)| *tool).chain(["svc-run", "svc-point"]) {
-        for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 2)] {
-            let ran = Tool::new(tool).arg(arg).run();
-            assert_eq!(ran.status, status, "{tool} {arg}");
-        }
-    }
-}
-
 #[test]
 fn environment_wins_over_settings_file_in_every_tool() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("environment");
-    let with = |text: &str, mode: u32| svc_tests::os::file(&file, text, mode, None).unwrap();
-    svc_tests::os::folder(folder.path(), 0o755, None).unwrap();
+    let with = |text: &str, mode: u32| os::file(&file, text, mode, None).unwrap();
+    os::folder(folder.path(), 0o755, None).unwrap();
     for (tool, args, status) in FAILING {
         let call = || failing(tool, args).env("SVC_ENVIRONMENT_FILE", &file);
         with("export SVC_RUN_ID='20261120t020003z-file'\nSVC_TIMEOUT=\n", 0o644);
@@ -233,57 +172,33 @@ fn failing(tool: &str, args: &[&str]) -> Tool {
 }
 
 #[test]
-fn failure_is_one_document_and_two_lines_on_stderr() {
+fn failure_is_told_on_stderr_and_in_a_document_or_table() {
     for (tool, args, status) in FAILING {
-        let ran = failing(tool, args).run();
-        assert_eq!(ran.status, status, "{tool}: {}", ran.stdout);
+        let run = |more: &[&str]| {
+            let ran = failing(tool, args).args(more.iter().copied()).run();
+            assert_eq!(ran.status, status, "{ran}");
+            ran
+        };
+        let ran = run(&[]);
         let lines: Vec<&str> = ran.stderr.lines().collect();
-        assert_eq!(lines.len(), 2, "{tool}: {}", ran.stderr);
-        assert!(lines[0].starts_with(&format!("{tool}: ")), "{}", lines[0]);
-        assert!(lines[1].starts_with("hint: "), "{}", lines[1]);
-        assert_eq!(ran.doc()["changed"], false, "{tool}");
-    }
-}
-
-#[test]
-fn quiet_with_pretty_prints_only_multiline_document() {
-    for (tool, args, status) in FAILING {
-        let ran = failing(tool, args).args(["--quiet", "--pretty"]).run();
-        assert_eq!(ran.status, status, "{tool}");
-        assert_eq!(ran.stderr, "", "{tool}");
-        assert!(ran.stdout.lines().count() > 5, "{tool}");
-    }
-}
-
-#[test]
-fn table_prints_lines_instead_of_json_with_same_status() {
-    for (tool, args, status) in FAILING {
-        let ran = failing(tool, args).arg("--table").run();
-        assert_eq!(ran.status, status, "{tool}");
-        let last = ran.stdout.lines().last().unwrap_or_default();
-        assert!(last.starts_with(&format!("{tool} ")) && last.contains(": failed: "), "{tool}: {}", ran.stdout);
-        assert!(!ran.stdout.contains(['{', '\u{1b}']) && ran.stderr.contains("hint: "), "{ran}");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("current-version"), "1.15.5\n").unwrap();
-    let shown = Tool::new("svc-version").args(["current", "--table", "--install-dir"]).arg(folder.path()).run();
-    assert!(
-        shown.status == 0 && shown.stdout.contains("1.15.5\n") && shown.stdout.ends_with("svc-version current: ok\n"),
-        "{shown}"
-    );
-}
-
-#[test]
-fn closed_stdout_causes_no_panic() {
-    for (tool, args, _) in FAILING {
-        let out = std::process::Command::new("bash")
+        assert!(lines.len() == 2 && lines[0].starts_with(&format!("{tool}: ")) && lines[1].starts_with("hint: "), "{ran}");
+        assert_eq!(ran.doc()["changed"], false, "{ran}");
+        let quiet = run(&["--quiet", "--pretty"]);
+        assert!(quiet.stderr.is_empty() && quiet.stdout.lines().count() > 5, "{quiet}");
+        let table = run(&["--table"]);
+        let last = table.stdout.lines().last().unwrap_or_default();
+        assert!(last.starts_with(&format!("{tool} ")) && last.contains(": failed: "), "{table}");
+        assert!(!table.stdout.contains(['{', '\u{1b}']) && table.stderr.contains("hint: "), "{table}");
+        assert_eq!(failing(tool, args).env("SVC_RUN_ID", "Nightly Run").run().status, 2, "{tool}");
+        // Nobody reads what it prints.
+        let closed = Command::new("bash")
             .args(["-c", "\"$@\" 2>&1 >&- | cat; exit \"${PIPESTATUS[0]}\"", "closed"])
-            .arg(svc_tests::tool::bin_dir().join(tool))
+            .arg(bin_dir().join(tool))
             .args(args)
             .output()
             .unwrap();
-        assert!(!String::from_utf8_lossy(&out.stdout).contains("panicked"), "{tool}");
-        assert_ne!(out.status.code(), Some(101), "{tool}");
+        assert!(!String::from_utf8_lossy(&closed.stdout).contains("panicked"), "{tool}: {closed:?}");
+        assert_ne!(closed.status.code(), Some(101), "{tool}");
     }
 }
 
@@ -317,43 +232,9 @@ fn invalid_from_document_exits_2_without_change() {
 }
 
 #[test]
-fn error_of_failed_dump_is_passed_on_by_restore() {
-    let failed = r#"{"schema":"svc-pgdump.dump/1","tool":"svc-pgdump 0.1.0","step":"dump","ok":false,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":null,"warnings":[],"error":{"code":"postgres_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}}"#;
-    let ran = Tool::new("svc-pgrestore").args(["--from", "-"]).stdin(failed).run();
-    let document = ran.doc();
-    assert_eq!(document["error"]["code"], "postgres_unreachable");
-    assert_eq!(document["error"]["hint"], "Start it.");
-}
-
-#[test]
-fn malformed_run_id_exits_2() {
-    for (tool, args, _) in FAILING {
-        let ran = failing(tool, args).env("SVC_RUN_ID", "Nightly Run").run();
-        assert_eq!(ran.status, 2, "{tool}");
-    }
-}
-
-#[test]
-fn concurrent_calls_have_distinct_run_ids() {
-    let call = |(tool, args, _): &(&str, &[&str], i32)| {
-        failing(tool, args).env_remove("SVC_RUN_ID").run().doc()["run_id"].as_str().unwrap().to_owned()
-    };
-    // All tools at once, each again and again.
-    let threads: Vec<_> = FAILING.iter().cycle().take(12).map(|one| std::thread::spawn(move || [call(one), call(one)])).collect();
-    let pairs: Vec<[String; 2]> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-    assert!(pairs.iter().all(|[first, second]| first < second), "{pairs:?}");
-    let ids: std::collections::BTreeSet<&String> = pairs.iter().flatten().collect();
-    assert_eq!(ids.len(), 24, "{pairs:?}");
-    assert!(ids.iter().all(|id| id.contains("z-hand-") && id.len() <= 31), "{ids:?}");
-}
-
-#[test]
 fn sigterm_ends_step_waiting_for_its_document() {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
-    use std::process::{Command, Stdio};
     for (tool, args) in FROM {
-        let mut waiting = Command::new(svc_tests::tool::bin_dir().join(tool))
+        let mut waiting = Command::new(bin_dir().join(tool))
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -362,8 +243,8 @@ fn sigterm_ends_step_waiting_for_its_document() {
             .unwrap();
         // `wait` closes stdin; held here, it stays open until after the signal.
         let input = waiting.stdin.take();
-        let pid = Pid::from_raw(waiting.id() as i32);
-        svc_tests::wait::until("the handler to be there", svc_tests::wait::HANG, || {
+        let pid = children::pid(&waiting);
+        wait::until("the handler to be there", wait::HANG, || {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
             (u64::from_str_radix(caught.trim(), 16).ok()? & (1 << 14) != 0).then_some(())
@@ -399,18 +280,9 @@ fn settings_table_has_every_setting_of_tools_and_scripts() {
     }
     assert!(known.len() > 30, "{known:?}");
     // What the scripts hand to one another and to hooks is nobody's setting.
-    let handed = [
-        "SVC_LOCK_FD",
-        "SVC_FOLLOWED",
-        "SVC_WATCHED",
-        "SVC_VERSION",
-        "SVC_RUN_DIR",
-        "SVC_SUPERVISOR",
-        "SVC_RESUMED",
-        "SVC_DRY_RUN",
-    ];
-    let forgotten: Vec<&String> =
-        known.iter().filter(|name| !recorded.contains(&name.as_str()) && !handed.contains(&name.as_str())).collect();
+    let handed = ["LOCK_FD", "FOLLOWED", "WATCHED", "VERSION", "RUN_DIR", "SUPERVISOR", "RESUMED", "DRY_RUN"];
+    let is_handed = |name: &str| name.strip_prefix("SVC_").is_some_and(|name| handed.contains(&name));
+    let forgotten: Vec<&String> = known.iter().filter(|name| !recorded.contains(&name.as_str()) && !is_handed(name)).collect();
     assert!(forgotten.is_empty(), "svc_step::settings::table lacks {forgotten:?}");
 }
 

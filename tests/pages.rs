@@ -1,18 +1,13 @@
 //! What the pages say, held against the sources: links, lengths, words, codes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{env, fs};
 
+use svc_tests::os::files_below;
 use svc_tests::tool::root;
 
 const TOOLS: [&str; 6] = ["svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave"];
-
-/// All files below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-}
 
 /// What makes a failure or a warning of that exit status; its code is the literal behind it. Those of warnings are 0 and 9.
 const MAKERS: [(&str, u8); 24] = [
@@ -50,7 +45,7 @@ const OTHERS: [(&str, u8); 4] = [("run_unfinished", 9), ("failed", 1), ("reposit
 fn codes() -> BTreeMap<String, String> {
     let mut found: BTreeMap<&str, BTreeSet<u8>> = BTreeMap::new();
     let folders = TOOLS.iter().map(|tool| root().join(tool).join("src"));
-    let files = folders.chain([root().join("svc-step/src"), root().join("scripts")]).flat_map(|folder| files(&folder));
+    let files = folders.chain([root().join("svc-step/src"), root().join("scripts")]).flat_map(|folder| files_below(&folder));
     let texts: Vec<String> = files.filter(|file| !file.ends_with("tests.rs")).flat_map(fs::read_to_string).collect();
     for text in &texts {
         let text = text.split("mod tests {").next().unwrap();
@@ -220,7 +215,7 @@ fn has_word(line: &str, word: &str) -> bool {
 #[test]
 fn no_word_stands_anywhere_that_the_glossary_has_another_for() {
     let folders = TOOLS.into_iter().chain(["svc-step", "scripts", "docs", "tests"]);
-    let files = folders.flat_map(|folder| files(&root().join(folder))).chain([root().join("README.md")]);
+    let files = folders.flat_map(|folder| files_below(&root().join(folder))).chain([root().join("README.md")]);
     let mut found = Vec::new();
     for file in files.filter(|file| has_our_words(file)) {
         let Ok(text) = fs::read_to_string(&file) else { continue };

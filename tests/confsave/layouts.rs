@@ -1,9 +1,10 @@
 //! Both layouts: which one is meant, across them, and a file of lines with one that is not understood.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, outcomes, paths, text};
+use svc_tests::os::{self, mode};
+
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, outcomes, paths, text};
 
 #[test]
 fn two_layouts_are_refused_unless_one_is_named() {
@@ -66,12 +67,12 @@ fn conf_with_unrecognised_line_is_carried_as_whole() {
     let shown = diff.arg("--show-secrets").run().ok();
     assert!(shown.result()["text_diff"].as_str().unwrap().contains("\n-host = db7\n+host = db1\n"));
 
-    fs::set_permissions(site.conf(), fs::Permissions::from_mode(0o640)).unwrap();
+    os::chmod(site.conf(), 0o640);
     let ran = site.carry("conf", &mine, Some(&shipped), &shipped).run().review("not_restored").changed();
     let beside = site.path("inst dir/conf/svc.conf.svc-new");
     assert_eq!(ran.result()["previous"], beside.to_str().unwrap());
     assert_eq!((text(site.conf()), text(&beside)), (mine.clone(), shipped.clone()));
-    assert_eq!((mode(&site.conf()), mode(&beside)), (0o640, 0o640));
+    assert_eq!((mode(site.conf()), mode(&beside)), (0o640, 0o640));
     let again = site.tool("carry").arg(site.path("saved.conf")).arg("--all").run().ok().unchanged();
     assert_eq!(outcomes(&again), ["(the whole file): same"]);
     // What the next release shipped does not take the place of what is there already.

@@ -1,8 +1,8 @@
 //! The commands that the page of `svc-confsave` shows, and what it says that they print.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
+use svc_tests::os;
 use svc_tests::page::Example;
 
 use crate::site::{SHIPPED_CONF, Site};
@@ -11,8 +11,7 @@ use crate::site::{SHIPPED_CONF, Site};
 fn every_step_has_working_example_on_page() {
     let site = Site::new();
     let custom = SHIPPED_CONF.replace("pool_size = 12", "pool_size = 24").replace("change-me", "mine");
-    fs::write(site.conf(), custom).unwrap();
-    fs::set_permissions(site.conf(), fs::Permissions::from_mode(0o644)).unwrap();
+    os::file(&site.conf(), &custom, 0o644, None).unwrap();
     for folder in ["backups", "srv", "srv/demo"] {
         fs::create_dir(site.path(folder)).unwrap();
     }
@@ -20,15 +19,11 @@ fn every_step_has_working_example_on_page() {
     site.write("shipped", SHIPPED_CONF);
     site.write("srv/svc.conf.shipped", SHIPPED_CONF);
     let installer = site.write("srv/svc-1.15.5.run", "#!/bin/sh\ncat ../shipped >\"$SVC_INSTALL_DIR/conf/svc.conf\"\n");
-    fs::set_permissions(installer, fs::Permissions::from_mode(0o755)).unwrap();
+    os::chmod(installer, 0o755);
 
     let text = |name: &str| site.path(name).display().to_string();
     let env = [("SVC_INSTALL_DIR".to_owned(), text("inst dir")), ("SVC_STATE_DIR".to_owned(), text("state"))];
-    let examples = Example::all("svc-confsave/README.md").unwrap();
-    for step in svc_confsave::cli().get_subcommands().map(clap::Command::get_name) {
-        assert!(examples.iter().any(|one| one.command.contains(&format!("svc-confsave {step}"))), "no example of {step}");
-    }
-    for example in examples {
+    for example in Example::of_tool(&svc_confsave::cli()).unwrap() {
         // The shell must take a path with a blank in it for one word.
         let command = example.command.replace("/var/backups/svc/", &format!("'{}/'", text("backups")));
         let here = Example { command, ..example };

@@ -2,13 +2,15 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use svc_tests::disk::while_mounted;
+use svc_tests::os::mode;
 use svc_tests::{os, rights};
 
-use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, text};
 
 #[test]
 fn restore_is_byte_exact_with_owner_group_and_mode() {
@@ -24,7 +26,7 @@ fn restore_is_byte_exact_with_owner_group_and_mode() {
         let (place, shipped) = if layout == "yaml" { (site.yaml(), SHIPPED) } else { (site.conf(), SHIPPED_CONF) };
         fs::write(&place, bytes).unwrap();
         chown(&place, Some(user.uid.as_raw()), Some(1)).unwrap();
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o604)).unwrap();
+        os::chmod(&place, 0o604);
         let save = site.tool("save").arg("--to").arg(site.path(&format!("svc.{layout}"))).run().ok();
         assert_eq!(fs::read(site.path(&format!("svc.{layout}"))).unwrap(), bytes, "{what}");
         // A reinstallation.
@@ -153,14 +155,14 @@ fn named_copy_takes_rights_of_replaced_file_or_0600() {
     let site = Site::new();
     let copy = site.write("svc.yaml", "mine: 1\n");
     fs::write(site.yaml(), SHIPPED).unwrap();
-    fs::set_permissions(site.yaml(), fs::Permissions::from_mode(0o640)).unwrap();
+    os::chmod(site.yaml(), 0o640);
     chown(site.yaml(), None, Some(1)).unwrap();
     site.tool("restore").arg(&copy).run().ok().changed();
-    assert_eq!((text(site.yaml()).as_str(), mode(&site.yaml())), ("mine: 1\n", 0o640));
+    assert_eq!((text(site.yaml()).as_str(), mode(site.yaml())), ("mine: 1\n", 0o640));
     assert_eq!(fs::metadata(site.yaml()).unwrap().gid(), 1);
     fs::remove_file(site.yaml()).unwrap();
     site.tool("restore").arg(&copy).run().ok().changed();
-    assert_eq!((text(site.yaml()).as_str(), mode(&site.yaml())), ("mine: 1\n", 0o600));
+    assert_eq!((text(site.yaml()).as_str(), mode(site.yaml())), ("mine: 1\n", 0o600));
 }
 
 #[test]
@@ -177,10 +179,7 @@ fn impossible_restore_is_found_by_dry_run() {
     let folder = site.yaml().parent().unwrap().to_owned();
     // A folder that nobody may write to.
     fs::write(site.yaml(), "other: 1\n").unwrap();
-    os::run(Command::new("mount").arg("--bind").args([&folder, &folder])).unwrap();
-    os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
-    fails_as(3, "permission_denied", "Read-only");
-    os::run(Command::new("umount").arg(&folder)).unwrap();
+    while_mounted(&folder, "ro", || fails_as(3, "permission_denied", "Read-only"));
     // Something else has its name, or its folder's.
     fs::remove_file(site.yaml()).unwrap();
     fs::create_dir(site.yaml()).unwrap();

@@ -3,20 +3,20 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::json;
-use svc_tests::os;
+use svc_tests::os::{self, mode};
 
-use crate::site::{SHIPPED, SHIPPED_CONF, Site, mode, text};
+use crate::site::{SHIPPED, SHIPPED_CONF, Site, text};
 
 #[test]
 fn save_writes_private_copy_to_backup_folder() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
-    fs::set_permissions(site.yaml(), fs::Permissions::from_mode(0o640)).unwrap();
+    os::chmod(site.yaml(), 0o640);
     let save = || site.tool("save").env("SVC_BACKUP_DIR", site.path("backup dir"));
     let ran = save().run().fails(4, "file_not_found").unchanged();
     let hint = ran.doc()["error"]["hint"].as_str().unwrap().to_owned();
@@ -40,6 +40,10 @@ fn save_writes_private_copy_to_backup_folder() {
     let sum = os::run(Command::new("sha256sum").arg(&copy)).unwrap();
     assert!(sum.contains(result["sha256"].as_str().unwrap()));
     assert_eq!(save().run().ok().unchanged().result()["plan"], json!([]));
+    // One that others could read is private again.
+    os::chmod(&copy, 0o644);
+    save().run().ok().changed();
+    assert_eq!(mode(&copy), 0o600);
 }
 
 #[test]
@@ -60,7 +64,7 @@ fn save_after_reinstall_never_loses_customised_copy() {
     // The next one finds .1 taken, and loses nothing either.
     save(third).arg("--force").run().ok();
     assert_eq!(copies(), [third, custom, SHIPPED_CONF]);
-    assert_eq!(mode(&site.path("svc.conf")), 0o600);
+    assert_eq!(mode(site.path("svc.conf")), 0o600);
 }
 
 #[test]
@@ -82,26 +86,6 @@ fn save_writes_to_named_file_or_folder() {
 }
 
 #[test]
-fn config_file_is_named_by_option_or_environment() {
-    let site = Site::new();
-    let odd = site.write("odd place.yml", SHIPPED);
-    let ran = site.tool("save").arg("--to").arg(site.path("x")).env("SVC_CONFIG_FILE", &odd).run().ok();
-    assert_eq!(ran.result()["layout"], "yaml");
-    site.tool("save").arg("--config").arg(site.path("none.conf")).run().fails(4, "file_not_found");
-}
-
-#[test]
-fn save_makes_readable_copy_private() {
-    let site = Site::new();
-    fs::write(site.yaml(), SHIPPED).unwrap();
-    let copy = site.write("svc.yaml", SHIPPED);
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o644)).unwrap();
-    site.tool("save").arg("--to").arg(&copy).run().ok().changed();
-    assert_eq!(mode(&copy), 0o600);
-    site.tool("save").arg("--to").arg(&copy).run().ok().unchanged();
-}
-
-#[test]
 fn save_dry_run_has_same_result_as_real_run() {
     let site = Site::new();
     fs::write(site.yaml(), SHIPPED).unwrap();
@@ -120,7 +104,7 @@ fn save_dry_run_has_same_result_as_real_run() {
 fn unprivileged_user_saves_only_readable_files() {
     let site = Site::new();
     let user = os::system_user("svc-confsave-a").unwrap();
-    fs::set_permissions(site.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    os::chmod(site.dir.path(), 0o755);
     fs::write(site.yaml(), SHIPPED).unwrap();
     os::folder(&site.path("home"), 0o700, Some(&user)).unwrap();
     let without_state = site.tool("save").as_user(&user.name).arg("--to").arg(site.path("home"));
@@ -130,9 +114,9 @@ fn unprivileged_user_saves_only_readable_files() {
     assert_eq!(fs::metadata(site.path("home/svc.yaml")).unwrap().uid(), user.uid.as_raw());
 
     // Neither a file that may not be read nor one in a folder that may not be passed is taken for a missing one.
-    fs::set_permissions(site.yaml(), fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(site.yaml(), 0o600);
     save.clone().run().refused("permission_denied");
-    fs::set_permissions(site.path("inst dir"), fs::Permissions::from_mode(0o700)).unwrap();
+    os::chmod(site.path("inst dir"), 0o700);
     save.run().refused("permission_denied");
     let carry = site.tool("carry").as_user(&user.name).arg(site.path("home/svc.yaml"));
     carry.env("SVC_STATE_DIR", site.path("home/state")).run().refused("permission_denied");

@@ -1,10 +1,11 @@
 //! An installation with a configuration, and what a carry says of its keys.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use svc_tests::os;
 use svc_tests::tool::{Ran, Tool};
 use tempfile::TempDir;
 
@@ -81,7 +82,7 @@ impl Site {
     pub fn shared(&self) -> PathBuf {
         let folder = self.path("shared");
         fs::create_dir_all(&folder).unwrap();
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
+        os::chmod(&folder, 0o1777);
         folder
     }
 
@@ -134,10 +135,6 @@ impl Site {
             None => tool,
         }
     }
-}
-
-pub fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
 pub fn text(path: impl AsRef<Path>) -> String {

@@ -1,10 +1,9 @@
 //! Backups that outlive the host and are of one moment: `svc-backup --quiesce`, `svc-nightly` with all of it on, and `svc-offsite`.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,17 +12,14 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
-use svc_tests::installed::{PRODUCTS_OWN, may_stand_in_a_file};
 use svc_tests::journey::{
     assert_back, count_in, id_of, installed, json_of, once_free, point_of, running, runs, signal_at, still,
 };
-use svc_tests::os::free_ports;
-use svc_tests::page;
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
 use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool, root, search_path};
-use svc_tests::wait;
+use svc_tests::{os, page, wait};
 
 /// What nothing answers at.
 const DOWN: (&str, &str) = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
@@ -160,27 +156,15 @@ fn service_is_started_again_if_quiesced_backup_fails() {
     assert_eq!(product.process(), before);
 }
 
-/// Where the copies go, whose password is in a file.
-fn offsite(product: &Product) -> Vec<(String, String)> {
-    let password = product.path("restic password");
-    fs::write(&password, "correct horse\n").unwrap();
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
-    let text = |path: PathBuf| path.display().to_string();
-    let settings = [("SVC_OFFSITE", text(product.path("far away/restic"))), ("SVC_OFFSITE_PASSWORD_FILE", text(password))];
-    settings.map(|(key, value)| (key.to_owned(), value)).to_vec()
-}
-
-/// Writes the settings file; the environment of whoever has all settings there.
+/// Writes the settings file, with where the copies go; the environment of whoever has all settings there.
 fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, String)> {
-    // The later of two of one name is the product's own.
-    let mut settings: BTreeMap<String, String> = product.env().into_iter().chain(offsite(product)).collect();
-    settings.extend(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-    let of_file = settings.iter().filter(|(key, _)| may_stand_in_a_file(key));
-    let lines: String = of_file.map(|(key, value)| format!("{key}=\"{value}\"\n")).collect();
-    let file = product.path("environment");
-    fs::write(&file, lines).unwrap();
-    let own = settings.into_iter().filter(|(key, _)| PRODUCTS_OWN.contains(&key.as_str()));
-    // A login's own are the user manager's.
+    let [file, password, far] = ["environment", "restic password", "far away/restic"].map(|name| product.path(name));
+    os::file(&password, "correct horse\n", 0o600, None).unwrap();
+    let offsite = [("SVC_OFFSITE", far.to_str().unwrap()), ("SVC_OFFSITE_PASSWORD_FILE", password.to_str().unwrap())];
+    fs::write(&file, product.settings_file(&[&offsite, more].concat())).unwrap();
+    // A login has the user manager's, and what an installer of the product needs, which gets nothing of our settings.
+    let own = ["SVC_NAME", "SVC_INSTALL_DIR", "SVC_UNIT_SCOPE", "SVC_INTERVAL_MS", "SVC_SEARCH_URL"];
+    let own = product.env().into_iter().filter(|(name, _)| own.contains(&name.as_str()) || name.starts_with("PG"));
     let login = product.host.systemd.env().into_iter().chain(own);
     login.chain([("SVC_ENVIRONMENT_FILE".to_owned(), file.display().to_string())]).collect()
 }
@@ -256,7 +240,7 @@ fn deleted_point_and_lost_host_are_restored_from_copy() {
     product.tool("svc-rollback").arg("--no-uninstall").run().fails(4, "point_not_found").unchanged();
     let said = typed(&env, "svc-offsite fetch", &dir, &id);
     assert!(said.lines().any(|line| line.contains(&id) && line.contains("svc-point.copies/1")), "{said}");
-    assert_eq!(fs::metadata(product.repository_dir()).unwrap().mode() & 0o777, 0o750);
+    assert_eq!(os::mode(product.repository_dir()), 0o750);
     assert_back(&product, &before);
     product.host = here;
 }
@@ -280,9 +264,9 @@ fn failed_push_leaves_restore_point_unchanged() {
     assert!(script("svc-offsite").args(["restic", "init"]).talks().run().status == 0);
     push().arg("--dry-run").talks().run().ok().unchanged();
     let password = product.path("restic password");
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o644)).unwrap();
+    os::chmod(&password, 0o644);
     push().run().refused("settings_invalid");
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(&password, 0o600);
     push().env("SVC_OFFSITE_TIMEOUT", "soon").run().fails(2, "settings_invalid").unchanged();
     push().run().ok().changed();
     let first = fs::read_to_string(product.state_dir().join("offsite.json")).unwrap();
@@ -325,9 +309,7 @@ fn failed_push_leaves_restore_point_unchanged() {
     assert!(held.contains("/SHA256SUMS\n") && !held.contains("/index.latest\n"), "{held}");
     let wrong = Tool::new("svc-offsite").arg("push").envs(product.env()).run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_OFFSITE"), "{wrong}");
-    // What is here already is not written over.
     let id = points[0]["id"].as_str().unwrap();
-    script("svc-offsite").args(["fetch", id]).run().refused("name_in_use").error_has(&["exists already"]);
     fs::rename(points[0]["path"].as_str().unwrap(), product.path("point")).unwrap();
     // The newest copy is one without a repository, so it is nothing to it that the directory of that is in use.
     script("svc-offsite").args(["fetch", id]).run().ok().warns("not_restored");
@@ -368,7 +350,7 @@ fn unverified_copy_is_neither_listed_nor_fetched() {
     // A restic repository that is damaged is told of as that, and one that is not there as that.
     let pack = fs::read_dir(product.path("far away/restic/data")).unwrap().flatten();
     let pack = pack.flat_map(|dir| fs::read_dir(dir.path()).unwrap()).flatten().next().unwrap().path();
-    fs::set_permissions(&pack, fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(&pack, 0o600);
     fs::File::options().append(true).open(&pack).unwrap().write_all(b"x").unwrap();
     offsite(&["check"]).run().fails(7, "repository_damaged");
     fs::rename(product.path("far away"), product.path("away")).unwrap();
@@ -495,7 +477,7 @@ fn push_prunes_only_copies_of_its_own_host() {
     assert!(older.join("SHA256SUMS").exists());
     fs::remove_dir_all(far).unwrap();
 
-    let (far, port) = (tempfile::tempdir().unwrap(), free_ports(1).unwrap()[0]);
+    let (far, port) = (tempfile::tempdir().unwrap(), os::free_ports(1).unwrap()[0]);
     let address = format!("127.0.0.1:{port}");
     let slowly = ["serve", "restic", "--bwlimit", "200k", "--addr", &address];
     let mut server = grouped("rclone").args(slowly).arg(far.path()).spawn().unwrap();
@@ -602,11 +584,11 @@ fn failure_hook_runs_only_for_failed_runs() {
     product.tool("svc-backup").args(["--delete", "20260101t000000z-x"]).env("SVC_HOOKS_DIR", product.path("hooks")).run();
     assert!(told.exists());
     // One that others can write to is not run, and one that fails is told of; neither changes how the run ends, or keeps from the next.
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o777)).unwrap();
+    os::chmod(&hook, 0o777);
     fs::remove_file(&told).unwrap();
     let ran = night().env(DOWN.0, DOWN.1).run();
     assert!(ran.status == 5 && ran.stderr.contains("is not run") && !told.exists(), "{ran}");
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    os::chmod(&hook, 0o755);
     fs::write(&hook, "#!/bin/sh\nexit 4\n").unwrap();
     // What an editor leaves is none.
     for name in ["20-tell", ".10-tell", "10-tell~", "10-tell.swp", "10-tell.bak", "10-tell.dpkg-old"] {

@@ -1,24 +1,27 @@
 //! `svc-point` as a script calls it, with restore points and journals made by hand, and a `svc-snap` that says what a test wants.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use svc_tests::bare::{Bare, left};
+use svc_tests::bare::{self, Bare, left};
 use svc_tests::journey::{copy_folder, count_in, finalize, id_of};
+use svc_tests::metrics::samples;
 use svc_tests::os;
 use svc_tests::tool::{Ran, Tool};
 
 /// A document of a tool; one that failed says that it did not find a snapshot.
 fn document(schema: &str, ok: bool, result: &Value) -> Value {
-    let error =
-        json!({"code": "snapshot_not_found", "message": "It is gone.", "hint": "Look.", "retryable": false, "causes": []});
-    json!({"schema": schema, "tool": "t", "step": "s", "ok": ok, "changed": ok, "dry_run": false, "run_id": "r", "host": "h",
-        "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z", "duration_ms": 1, "result": result,
-        "warnings": [], "error": if ok { Value::Null } else { error }})
+    let mut document = bare::document(schema, result);
+    if !ok {
+        (document["ok"], document["changed"]) = (json!(false), json!(false));
+        document["error"] =
+            json!({"code": "snapshot_not_found", "message": "It is gone.", "hint": "Look.", "retryable": false, "causes": []});
+    }
+    document
 }
 
 fn failed(code: &str) -> Value {
@@ -424,7 +427,7 @@ fn finalize_and_remove_restore_point_of_run() {
     let host = Host::new();
     let run = "20261120t020003z-upgrade-2.0.1";
     let (point, dir) = begun(&host, run);
-    assert_eq!(fs::metadata(&point).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(os::mode(&point), 0o700);
     let file = |name: &str| dir.join(format!("{name}.json"));
     let finalize = |kind: &str, last: &str| {
         let call = host.tool(&["finalize", "--kind", kind, "--unit"]).arg(file("05-unit-after")).arg("--unit").arg(file(last));
@@ -580,44 +583,6 @@ fn rehearsal_reports_count_comparison_and_timings() {
     rehearsal(&[]).fails(4, "swap_not_found");
 }
 
-/// Name, labels and value of each sample, held against the text format's grammar: HELP and TYPE once before a metric's samples, all of
-/// them together.
-fn samples(text: &str) -> Vec<(String, String, f64)> {
-    let (mut found, mut begun, mut known) = (Vec::new(), Vec::<String>::new(), Vec::<String>::new());
-    assert!(text.ends_with('\n'), "{text}");
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# HELP ") {
-            let (name, help) = rest.split_once(' ').unwrap();
-            assert!(!help.is_empty() && !begun.contains(&name.to_owned()), "{line}");
-            begun.push(name.to_owned());
-            continue;
-        }
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
-            assert_eq!(rest, format!("{} gauge", begun.last().unwrap()));
-            known.push(begun.last().unwrap().clone());
-            continue;
-        }
-        let (name, rest) = line.split_once('{').unwrap();
-        assert!(known.last().unwrap() == name && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
-        let (labels, value) = rest.rsplit_once("} ").unwrap();
-        let mut inner = labels;
-        while !inner.is_empty() {
-            let (key, value) = inner.split_once("=\"").unwrap();
-            assert!(key.bytes().all(|byte| byte.is_ascii_lowercase()), "{line}");
-            let mut escaped = false;
-            let end = value.find(|letter| {
-                let ends = letter == '"' && !escaped;
-                escaped = letter == '\\' && !escaped;
-                ends
-            });
-            inner = value[end.unwrap() + 1..].trim_start_matches(',');
-        }
-        found.push((name.to_owned(), labels.to_owned(), value.parse().unwrap()));
-    }
-    assert_eq!(begun.len(), known.len());
-    found
-}
-
 #[test]
 fn metrics_report_points_rehearsals_copies_and_runs() {
     let host = Host::new();
@@ -683,7 +648,7 @@ fn metrics_report_points_rehearsals_copies_and_runs() {
         let ran = write(&file).ok().unchanged();
         assert_eq!(ran.result()["output"], json!(file));
         assert_eq!(ran.result()["samples_count"], json!(samples(&fs::read_to_string(&file).unwrap()).len()));
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!(os::mode(&file), 0o644);
         assert_eq!(count_in(&folder), 1);
     }
     let before = fs::read(&file).unwrap();

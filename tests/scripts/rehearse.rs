@@ -4,28 +4,22 @@
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::damage;
+use serde_json::json;
 use svc_tests::journey::{assert_back, copy_folder, id_of, json_of, once_free, point_of, signal_at, still};
 use svc_tests::product::Product;
 use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool};
-
-const A_WHILE: Duration = svc_tests::wait::HANG;
+use svc_tests::{damage, wait};
 
 /// Every copy that lies staged beside the live data, and every note of one.
 fn traces(product: &Product) -> Vec<String> {
-    let like = format!("SELECT datname FROM pg_database WHERE datname LIKE '{}_db_staged%'", product.name);
-    let databases = product.host.postgres.sql("postgres", &like).unwrap();
-    let indices = product.host.search.ask("GET", "/_cat/indices/svc-staged-*?format=json&expand_wildcards=all", None).unwrap();
-    let indices = indices.as_array().unwrap().iter().map(|index| index["index"].as_str().unwrap().to_owned());
+    let staged = product.copies().into_iter().filter(|name| name.contains("staged"));
     let notes = fs::read_dir(product.state_dir().join("swaps")).into_iter().flatten().flatten();
     let notes = notes.map(|note| note.file_name().to_string_lossy().into_owned()).filter(|name| name.contains("-rehearse."));
-    let of_product = indices.filter(|name| name.contains(&format!("-{}-", product.name)));
-    databases.split_whitespace().map(str::to_owned).chain(of_product).chain(notes).collect()
+    staged.chain(notes).collect()
 }
 
 fn assert_no_trace(product: &Product) {
@@ -43,7 +37,7 @@ fn has_step(ran: &Ran, name: &str) -> bool {
 /// Rehearses while a client writes through an alias of the live data; gives how many of its writes there were, none of them
 /// refused.
 fn while_a_client_writes(product: &Product, alias: &str, tool: Tool) -> (Ran, u64) {
-    let (ended, until) = (AtomicBool::new(false), Instant::now() + A_WHILE);
+    let (ended, until) = (AtomicBool::new(false), Instant::now() + wait::HANG);
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             (0..)
@@ -95,17 +89,9 @@ fn rehearsal_verifies_newest_valid_point_without_trace() {
     assert_eq!(point_of(&ran), point);
     let found = &ran.result()["rehearsal"];
     assert_eq!((&found["kind"], &found["quiesced"], &found["version"]), (&json!("nightly"), &json!(false), &json!("1.15.5")));
-    let captured = json_of(point.join("snapshot.json"))["result"]["captured"].clone();
-    let counts = |list: &Value, name: &str, count: &str| -> Vec<(String, u64)> {
-        let of = |one: &Value| (one[name].as_str().unwrap().to_owned(), one[count].as_u64().unwrap());
-        let mut counts: Vec<_> = list.as_array().unwrap().iter().map(of).collect();
-        counts.sort();
-        counts
-    };
-    assert_eq!(counts(&found["indices"], "index", "docs_count"), counts(&captured, "name", "docs_count"), "{ran}");
     let rows = json_of(point.join("pgdump.json"))["result"]["row_count"].clone();
-    assert_eq!((&found["rows_count"], &found["rows_expected"]), (&rows, &rows), "{ran}");
-    assert_eq!(found["counts_verified"], true, "{ran}");
+    assert_eq!((&found["counts_verified"], &found["rows_count"]), (&json!(true), &rows), "{ran}");
+    assert!(found["docs_count"].as_u64() > Some(0), "{ran}");
     // Nobody has rolled back here: what a swap takes is not known, and is not made up.
     let not_known = found["downtime_not_known"].as_array().unwrap();
     assert!(not_known.contains(&json!("swap-search")) && not_known.contains(&json!("installer")), "{ran}");
@@ -166,7 +152,8 @@ fn failed_rehearsal_ends_upgrade_before_stop() {
     assert!(!ran.doc()["warnings"].to_string().contains("file_not_found"), "{ran}");
     assert_no_trace(&product);
 
-    product.tool("svc-rollback").run().ok();
+    // It takes the installer that the upgrade had found.
+    product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").run().ok();
     assert_back(&product, &before);
     // Now each part of a rollback is known, and the newest point is the quiesced one of the upgrade.
     let ran = rehearse(&product).run().ok().unchanged();

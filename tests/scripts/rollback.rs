@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpStream;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::os::unix::fs::{MetadataExt, chown, symlink};
+use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,11 +13,10 @@ use svc_tests::journey::{
     upgraded,
 };
 use svc_tests::product::{Content, Product};
+use svc_tests::proxy::{Gate, http};
 use svc_tests::sandbox::unallocatable;
 use svc_tests::tool::{Ran, Tool};
-use svc_tests::{os, wait};
-
-const A_WHILE: Duration = svc_tests::wait::HANG;
+use svc_tests::{kills, os, wait};
 
 #[test]
 fn failed_installer_is_rerun_by_option_or_rolled_back() {
@@ -80,17 +77,11 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     });
     product.hook("10-ok", "[ -n \"$SVC_LICENCE\" ]");
     let file = |name: &str, text: &str| {
-        fs::write(product.path(name), text).unwrap();
-        fs::set_permissions(product.path(name), fs::Permissions::from_mode(0o600)).unwrap();
+        os::file(&product.path(name), text, 0o600, None).unwrap();
         product.path(name)
     };
-    // It runs until it has been seen.
-    let looked = product.path("looked");
-    let uninstall = format!(
-        "true --password S3CR-uninstall https://u:S3CR/@cmd@h; until [ -e '{}' ]; do sleep 0.01; done; '{}'",
-        looked.display(),
-        product.install_dir().join("bin/svc-uninstall").display()
-    );
+    let uninstall = product.install_dir().join("bin/svc-uninstall");
+    let uninstall = format!("true --password S3CR-uninstall https://u:S3CR/@cmd@h; '{}'", uninstall.display());
     let environment = file("environment", "MAIL_PASS=S3CR-file\nMAIL=S3CR-mail\n");
     let secret = file("secret", "S3CR-in-a-file\n");
     // Both roles of the database have the same password, and the repository a setting that is one.
@@ -121,29 +112,24 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let as_administrator = |tool: Tool| tool.env("SVC_PG_ADMIN_USER", admin).env("SVC_PG_ADMIN_PASSWORD_FILE", &secret);
     let by_key = as_administrator(script("svc-rollback").env("SVC_SEARCH_API_KEY_FILE", &secret));
     let by_token = as_administrator(script("svc-rollback").env("SVC_SEARCH_BEARER_FILE", &secret));
-    let (ended, seen) = while_polling_processes(
-        |words| {
-            if program_of(words) == uninstall {
-                fs::write(&looked, "").unwrap();
-            }
-        },
-        || {
-            [
-                by_url.arg(&new).run().fails(1, "command_failed"),
-                by_files.args(["--resume", "--rerun-installer"]).run().ok(),
-                by_key.arg("--installer").arg(&old).run().ok(),
-                by_token.arg("--discard-previous").run().ok().changed(),
-            ]
-        },
-    );
+    let (trace, is_traced) = (product.path("trace"), kills::possible("command lines without secrets"));
+    let run = |tool: Tool| if is_traced { traced(tool, &trace).run() } else { tool.run() };
+    let ended = [
+        run(by_url.arg(&new)).fails(1, "command_failed"),
+        run(by_files.args(["--resume", "--rerun-installer"])).ok(),
+        run(by_key.arg("--installer").arg(&old)).ok(),
+        run(by_token.arg("--discard-previous")).ok().changed(),
+    ];
     for ran in &ended {
         assert!(!ran.stdout.contains("S3CR") && !ran.stderr.contains("S3CR"), "{ran}");
     }
     // The configuration and the dump are what a restore point is for.
     let content = |path: &Path| path.extension().is_some_and(|end| ["conf", "yaml", "sql"].iter().any(|one| end == *one));
     let mut files = 0;
-    for path in
-        files_below(&product.state_dir()).into_iter().chain(files_below(&product.backup_dir())).filter(|path| !content(path))
+    for path in [product.state_dir(), product.backup_dir()]
+        .iter()
+        .flat_map(|folder| os::files_below(folder))
+        .filter(|path| !content(path))
     {
         let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
         let shown: Vec<&str> = text.lines().filter(|line| line.contains("S3CR")).collect();
@@ -151,24 +137,19 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
         files += 1;
     }
     assert!(files > 60, "{files} files");
+    if !is_traced {
+        return;
+    }
     // What the operator's own commands are handed stands in their command lines, and in those of the scripts that hand it on.
     let names = [&old, &new].map(|installer| installer.file_name().unwrap().to_str().unwrap());
     let may = |program: &str| {
         let name = program.rsplit('/').next().unwrap();
         program == uninstall || names.contains(&name) || ["svc-upgrade", "svc-rollback", "svc-run"].contains(&name)
     };
+    let seen = with_secret(&trace);
     let others: Vec<&Vec<String>> = seen.iter().filter(|words| !may(program_of(words))).collect();
     assert!(others.is_empty(), "{others:#?}");
     assert!(seen.iter().any(|words| program_of(words) == uninstall), "{seen:#?}");
-}
-
-fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files_below(&path)) } else { found.push(path) }
-    }
-    found
 }
 
 /// What a command line runs in the end, behind the programs that only start another.
@@ -182,34 +163,18 @@ fn program_of(words: &[String]) -> &str {
     words.iter().find(|word| !starts(word)).map_or("", String::as_str)
 }
 
-/// What comes of it, and the command lines of this host that have held a planted secret meanwhile.
-fn while_polling_processes<T>(on_seen: impl Fn(&[String]) + Send, act: impl FnOnce() -> T) -> (T, BTreeSet<Vec<String>>) {
-    let done = std::sync::atomic::AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let done = &done;
-        let looking = scope.spawn(move || {
-            let mut seen = BTreeSet::new();
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                for entry in fs::read_dir("/proc").unwrap().flatten() {
-                    let line = || fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                    let (bytes, again) = (line(), line());
-                    let line = String::from_utf8_lossy(&bytes);
-                    // While a process becomes another program, parts of both are read.
-                    if line.contains("S3CR") && bytes == again {
-                        let words: Vec<String> = line.split('\0').map(str::to_owned).collect();
-                        on_seen(&words);
-                        seen.insert(words);
-                    }
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            seen
-        });
-        let came = std::panic::catch_unwind(std::panic::AssertUnwindSafe(act));
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        let seen = looking.join().unwrap();
-        (came.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), seen)
-    })
+/// Runs a tool so that each command line that comes of it is added to a file, with its environment behind it.
+fn traced(tool: Tool, file: &Path) -> Tool {
+    let options = ["-f", "--seccomp-bpf", "-qq", "-A", "-v", "-s", "65536", "-e", "trace=execve", "-e", "signal=none", "-o"];
+    tool.through("/usr/bin/strace", options.into_iter().chain([file.to_str().unwrap(), "--"]))
+}
+
+/// The command lines in such a file that have held a planted secret.
+fn with_secret(file: &Path) -> BTreeSet<Vec<String>> {
+    let text = fs::read_to_string(file).unwrap();
+    let words = |line: &str| Some(line.split_once(", [")?.1.split("], [").next()?.to_owned());
+    let lines = text.lines().filter_map(words).filter(|words| words.contains("S3CR"));
+    lines.map(|words| words.split('"').skip(1).step_by(2).map(str::to_owned).collect()).collect()
 }
 
 #[test]
@@ -272,7 +237,7 @@ fn clones_restore_everything_without_the_restore_point() {
     let hook = product.hook("10-fails", &hangs_once.replace("AT", &pid));
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
     let script = rollback().spawn();
-    let pids = wait::until("the hook to be running", A_WHILE, || fs::read_to_string(&pid).ok()).unwrap();
+    let pids = wait::until("the hook to be running", wait::HANG, || fs::read_to_string(&pid).ok()).unwrap();
     // As where the host stops: the script, the hook, and what waits for it.
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
@@ -373,17 +338,15 @@ fn unparsable_yaml_is_restored_byte_for_byte() {
     product.run(&product.installer("1.15.5")).unwrap();
     let (yaml, real) = (product.yaml(), product.path("etc/kept elsewhere.yaml"));
     let shipped = fs::read_to_string(&yaml).unwrap();
-    let port = os::free_ports(1).unwrap()[0];
     // What parsers refuse or disagree about: a tab, a key twice, a merge key, an anchor, Latin-1, a second document.
     let odd =
         "defaults: &defaults\n  keep_days: 7\nlog:\n\tlevel: debug\n  <<: *defaults\n# Gr\u{0}\u{1}e\n---\nsecond: document\n";
-    let mine =
-        shipped.replace("interval_ms: 25", "interval_ms: 0").replace("ready_port: 0", &format!("ready_port: {port}")) + odd;
-    assert!(mine.contains("interval_ms: 0\n") && mine.contains(&format!("ready_port: {port}\n")), "{mine}");
+    let mine = shipped.replace("interval_ms: 25", "interval_ms: 0") + odd;
+    assert!(mine.contains("interval_ms: 0\n"), "{mine}");
     let mine: Vec<u8> = mine.bytes().map(|byte| [0xf6, 0xdf].get(byte as usize).copied().unwrap_or(byte)).collect();
     fs::create_dir(real.parent().unwrap()).unwrap();
     fs::write(&real, &mine).unwrap();
-    fs::set_permissions(&real, fs::Permissions::from_mode(0o604)).unwrap();
+    os::chmod(&real, 0o604);
     chown(&real, None, Some(1)).unwrap();
     fs::remove_file(&yaml).unwrap();
     symlink(&real, &yaml).unwrap();
@@ -393,8 +356,8 @@ fn unparsable_yaml_is_restored_byte_for_byte() {
     let before = product.content().unwrap();
 
     product.upgrade().run().ok();
-    // The configuration that is restored has the port at which the service says that it is ready.
-    let url = format!("http://127.0.0.1:{port}/");
+    let ready = Gate::saying(http("200 OK", "text/plain", "ready"));
+    let url = format!("{}/", ready.url());
     let rollback = || product.tool("svc-rollback").env("SVC_READY_URL", &url);
     // It could not be started otherwise.
     rollback().env("SVC_READY_CA", "/nonexistent").run().fails(4, "file_not_found").unchanged();
@@ -410,8 +373,7 @@ fn unparsable_yaml_is_restored_byte_for_byte() {
         shipped,
         "the shipped file is not beside it"
     );
-    // At an interval of 0 the service adds nothing, which the shipped file would have it do, and it listens where it was told to.
-    wait::until("the service to listen", A_WHILE, || TcpStream::connect(("127.0.0.1", port)).ok()).unwrap();
+    // At an interval of 0 the service adds nothing, which the shipped file would have it do.
     assert_content_back(&product, &before);
 }
 

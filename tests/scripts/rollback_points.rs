@@ -1,15 +1,11 @@
 //! `svc-rollback`: which restore point it goes back to, and what it finds out, says and refuses before and after.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use nix::sys::signal::Signal;
-use serde_json::json;
-use svc_tests::bare::{Bare, undo};
 use svc_tests::damage;
-use svc_tests::journey::{self, assert_back, journal, json_of, once_free, point_of, signal_at, upgraded};
+use svc_tests::journey::{self, assert_back, json_of, once_free, point_of, signal_at, upgraded};
 use svc_tests::product::Product;
-use svc_tests::tool::Ran;
 
 #[test]
 fn moved_point_of_other_server_needs_option() {
@@ -18,7 +14,6 @@ fn moved_point_of_other_server_needs_option() {
     let moved = product.path("elsewhere").join(point.file_name().unwrap());
     fs::create_dir(moved.parent().unwrap()).unwrap();
     fs::rename(&point, &moved).unwrap();
-    assert_snapshot_is_kept(&product, &upgrade, &moved);
     // As if both databases had been created again since.
     for (file, key) in [("snapshot.json", "cluster_uuid"), ("pgdump.json", "system_identifier")] {
         let mut document = json_of(moved.join(file));
@@ -66,75 +61,6 @@ fn moved_point_of_other_server_needs_option() {
 /// How many staged databases there are.
 fn staged(product: &Product) -> usize {
     product.copies().iter().filter(|name| name.starts_with(&format!("{}_staged", product.database()))).count()
-}
-
-/// As where an upgrade is killed when its restore point is all but finalized, and the folder of the point is elsewhere by the time that
-/// this is cleared up: the snapshot of the point stays. The upgrade itself had ended well, and has its journal again afterwards.
-fn assert_snapshot_is_kept(product: &Product, upgrade: &Ran, point: &Path) {
-    let (run, whole) = (upgrade.run_dir(), product.path("the whole journal"));
-    journey::copy_folder(&run, &whole);
-    let names = journal(&run);
-    let last = names.iter().find(|name| name.ends_with("-unit-after.json")).unwrap()[..2].to_owned();
-    for name in names {
-        // In the notes stands what it would undo.
-        if name == "notes.json" {
-            let folder = point_of(upgrade);
-            let command = ["svc-point", "remove", folder.to_str().unwrap(), "--kind", "upgrade"];
-            let mut undo = undo("remove-incomplete-point", &command);
-            undo["undo"][0]["until"] = "finalize".into();
-            svc_tests::bare::left(&run, "notes.json", &undo);
-        } else if name == "document.json" || (name[..2] > *last && name.as_bytes()[2] == b'-') {
-            fs::remove_file(run.join(name)).unwrap();
-        }
-    }
-    let resume = product.tool("svc-upgrade").arg("--resume").arg(run.file_name().unwrap());
-    resume.run().fails(3, "not_resumable");
-    let removed = journal(&run).into_iter().find(|name| name.ends_with("-remove-incomplete-point.json")).unwrap();
-    assert_eq!(json_of(run.join(removed))["ok"], true);
-    product.tool("svc-snap").args(["show", "--from"]).arg(point.join("snapshot.json")).run().ok();
-    fs::remove_dir_all(&run).unwrap();
-    fs::rename(whole, run).unwrap();
-}
-
-#[test]
-fn previous_installer_is_searched_in_fixed_order() {
-    let bare = Bare::default();
-    let installer = |folder: &str| bare.path(folder).join("svc-1.15.5.run");
-    for name in ["named", "beside", "here"] {
-        svc_tests::os::write_program(installer(name), "#!/bin/sh\n").unwrap();
-    }
-    // An upgrade as far as it is read: its preflight had found the installer beside the new one.
-    let id = "20260101t000000z-upgrade-2.0.1";
-    let found = json!({"schema": "svc-version.find/1", "tool": "svc-version 0.1.0", "step": "find", "ok": true, "changed": false,
-        "dry_run": false, "run_id": id, "host": "here", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
-        "duration_ms": 0, "result": {"path": installer("beside")}, "warnings": [], "error": null});
-    let files = [
-        ("plan.json", json!({"settings": {"SVC_BACKUP_DIR": bare.path("backups")}})),
-        ("04-previous-installer.started", json!("check\n")),
-        ("04-previous-installer.json", found),
-        ("09-installer.started", json!("external\n")),
-    ];
-    bare.run_left(id, &files);
-    let point = bare.path("backups").join(id);
-    fs::create_dir_all(&point).unwrap();
-    let said = json!({"schema": "svc-restore-point/1", "id": id, "version": "1.15.5", "database": "svc_db", "quiesced": true});
-    fs::write(point.join("restore-point.json"), said.to_string()).unwrap();
-    journey::finalize(&point);
-
-    let looked_at = |installers: Option<&str>, dir: &str| {
-        let rollback = bare.tool("svc-rollback", &["--no-uninstall"]).dir(bare.path(dir));
-        let ran = rollback.envs(installers.map(|name| ("SVC_INSTALLER_DIR", bare.path(name)))).run().unchanged();
-        let found = journal(&ran.run_dir()).into_iter().find(|name| name.ends_with("-installer-file.json")).unwrap();
-        let found = json_of(ran.run_dir().join(found));
-        PathBuf::from(found["result"]["path"].as_str().unwrap_or_else(|| panic!("{found}\n{ran}")))
-    };
-    assert_eq!(looked_at(Some("named"), "here"), installer("named"));
-    for installers in [None, Some("state")] {
-        assert_eq!(looked_at(installers, "here"), installer("beside"));
-        assert_eq!(looked_at(installers, "state"), installer("beside"), "it is nowhere else");
-    }
-    fs::remove_dir_all(bare.path("beside")).unwrap();
-    assert_eq!(looked_at(Some("state"), "here"), installer("here"));
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! `svc-backup` and `svc-upgrade` (procedure, 9.2) with the sample service on real servers.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use svc_tests::disk::while_mounted;
 use svc_tests::journey::{count_in, journal, json_of, point_of, running, signal_at, still};
 use svc_tests::os;
 use svc_tests::product::Product;
@@ -32,9 +32,9 @@ fn upgrade_leaves_new_version_and_complete_point() {
     let upgrade = || product.upgrade().env("SVC_HOOKS_DIR", &hooks);
     // A hook that others can write is not run.
     for unsafe_path in [&hook, &hook.parent().unwrap().to_owned(), &hooks] {
-        fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o777)).unwrap();
+        os::chmod(unsafe_path, 0o777);
         upgrade().run().refused("permission_denied");
-        fs::set_permissions(unsafe_path, fs::Permissions::from_mode(0o755)).unwrap();
+        os::chmod(unsafe_path, 0o755);
     }
     // A journal could not tell these apart, and would skip the second when it resumes.
     let alike = hook.with_file_name("10-modules.sh");
@@ -89,20 +89,11 @@ fn tells_the_whole_story(product: &Product, ran: &Ran) {
     let plan = json_of(run_dir.join("plan.json"));
     assert_eq!((&plan["script"], &plan["settings"]["SVC_NAME"]), (&"svc-upgrade".into(), &"upgood".into()), "{plan:#}");
     assert_eq!(plan["tools"].as_str(), ran.doc()["tool"].as_str().unwrap().strip_prefix("svc-upgrade "), "{plan:#}");
-    assert_eq!(fs::metadata(&run_dir).unwrap().permissions().mode() & 0o7777, 0o700);
+    assert_eq!(os::mode(&run_dir), 0o700);
     // Each step, how it ended, and how long it took.
-    let status = || product.tool("svc-upgrade").arg("--status").run().stdout;
-    let shown = status();
+    let shown = product.tool("svc-upgrade").arg("--status").run().stdout;
     let timed = shown.lines().filter(|line| line.ends_with(" ms") || line.ends_with(" s")).count();
     assert_eq!(timed, ran.steps().len(), "{shown}");
-    // Also of a tool that has outlived its script: its document is there, and nobody has kept it.
-    let document = run_dir.join(names.iter().find(|name| name.ends_with("-snapshot.json")).unwrap());
-    let left = document.with_extension("json.partial");
-    fs::rename(&document, &left).unwrap();
-    let again = status();
-    fs::rename(left, document).unwrap();
-    // The first line has the run's age.
-    assert_eq!(again.split_once('\n').unwrap().1, shown.split_once('\n').unwrap().1);
     for name in &names {
         let text = String::from_utf8_lossy(&fs::read(run_dir.join(name)).unwrap()).into_owned();
         assert!(!text.contains("pass:word") && !text.contains("pass\\:word"), "{name} holds the password");
@@ -171,29 +162,15 @@ fn failed_check_refuses_upgrade_before_stop() {
 
     // A configuration that a rollback could not put back.
     let folder = product.install_dir().join("conf");
-    os::run(Command::new("mount").args(["--bind"]).args([&folder, &folder])).unwrap();
-    os::run(Command::new("mount").args(["-o", "remount,bind,ro"]).arg(&folder)).unwrap();
-    let fixed = product.upgrade().run();
-    os::run(Command::new("umount").arg(&folder)).unwrap();
+    let fixed = while_mounted(&folder, "ro", || product.upgrade().run());
     assert_eq!(fixed.failed_checks(), ["configuration-restorable"], "{fixed}");
     fixed.unchanged();
     // An index that cannot be allocated.
     product.host.search.ask("PUT", "/uprefuse-lost?wait_for_active_shards=0", Some(&unallocatable())).unwrap();
     product.upgrade().run().fails(7, "indices_red").unchanged();
     product.host.search.ask("DELETE", "/uprefuse-lost", None).unwrap();
-    // Another run at the same time.
-    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
-    lock.lock().unwrap();
-    product.upgrade().run().fails(8, "locked").unchanged();
-    product.tool("svc-backup").run().fails(8, "locked").unchanged();
-    lock.unlock().unwrap();
     // Installers that the system would not execute, whatever their mode is.
-    let installer = product.installer("2.0.1");
-    let folder = installer.parent().unwrap();
-    os::run(Command::new("mount").arg("--bind").args([folder, folder])).unwrap();
-    os::run(Command::new("mount").args(["-o", "remount,bind,noexec"]).arg(folder)).unwrap();
-    let noexec = product.upgrade().run();
-    os::run(Command::new("umount").arg(folder)).unwrap();
+    let noexec = while_mounted(&product.path("installers"), "noexec", || product.upgrade().run());
     assert_eq!(noexec.failed_checks(), ["new", "previous-installer"], "{noexec}");
     noexec.refused("file_invalid").unchanged();
     // A wrong value is told in the words of the tool that gets it.
@@ -206,13 +183,6 @@ fn failed_check_refuses_upgrade_before_stop() {
     checks_and_plan_are_shown(&product);
     assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));
     assert!(!product.backup_dir().exists());
-
-    // A backup of a service that runs says that it was not quiesced, and why it was made.
-    let ran = product.tool("svc-backup").args(["--because", "a look at it"]).run().ok().changed();
-    let about = json_of(point_of(&ran).join("restore-point.json"));
-    assert_eq!((&about["quiesced"], &about["kind"]), (&Value::from(false), &Value::from("manual")));
-    assert!(product.is_active());
-    assert_eq!(step(&ran, "snapshot")["result"]["snapshot"]["metadata"]["taken_because"], "a look at it");
 
     // What a loaded machine makes of a HUP to the whole process group: the tool is gone, and svc-run gets it later. That is no failure
     // of the tool.

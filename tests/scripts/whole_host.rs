@@ -13,9 +13,6 @@ use svc_tests::disk::SmallDisk;
 use svc_tests::tool::{bin_dir, root};
 use svc_tests::{os, page, search, wait};
 
-/// How long anything may take here.
-const LONG: std::time::Duration = svc_tests::wait::HANG;
-
 /// What such a host has installed.
 const PACKAGES: [&str; 8] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "restic", "sudo"];
 
@@ -34,6 +31,8 @@ struct Names {
     listens_at: &'static str,
     /// What the operator's login has set.
     login: &'static str,
+    /// Where the tools are installed: by the package, or, as its page says, from a checkout.
+    prefix: &'static str,
 }
 
 /// The procedure's own product, with an operator who speaks German and lets everybody write what he makes.
@@ -47,6 +46,7 @@ const SVC: Names = Names {
     loses_its_terminal: false,
     listens_at: "127.0.0.1",
     login: "umask 000; export LC_ALL=de_DE.UTF-8; ",
+    prefix: "/usr",
 };
 
 /// A product of another name in every respect, on a host that is unusual in some: IPv6 alone, server messages in German, an operator whose
@@ -61,6 +61,7 @@ const ACME: Names = Names {
     loses_its_terminal: true,
     listens_at: "[::1]",
     login: "umask 077; export LC_ALL=tr_TR.UTF-8; ",
+    prefix: "/usr/local",
 };
 
 /// A host that runs.
@@ -100,6 +101,7 @@ impl Machine {
         let bind = |from: &Path, to: &str| format!("--bind-ro={}:{to}", from.display());
         let mut options: Vec<String> = if on_disk { Vec::new() } else { vec!["--volatile=overlay".to_owned()] };
         options.extend([bind(given.path(), "/srv"), bind(&home, "/usr/share/opensearch"), bind(&java, "/usr/share/jdk")]);
+        options.extend([bind(root(), "/mnt/checkout"), bind(&bin_dir(), "/mnt/programs")]);
         // Debian's Java has its settings there.
         options.extend(fs::read_dir("/etc").unwrap().flatten().map(|entry| entry.path()).filter_map(|path| {
             let is_java = path.file_name()?.to_str()?.starts_with("java-");
@@ -116,7 +118,7 @@ impl Machine {
             (disk, place)
         });
         let root = disk.as_ref().map_or(files, |(_, place)| place.path().join("disk"));
-        let debian = Debian::boot_of(&root, &log, &options).map_err(skip).ok()?;
+        let debian = Debian::boot(&root, &log, &options).map_err(skip).ok()?;
         let mut machine = Self { debian, product, options, login: "", disk, given };
         machine.databases();
         machine.login = product.login;
@@ -190,6 +192,19 @@ impl Machine {
         self.typed("systemctl daemon-reload && systemctl enable --now opensearch.service 2>&1");
     }
 
+    /// Installs the tools.
+    fn install(&self) {
+        let line = match self.product.prefix {
+            "/usr" => "apt-get install -y /srv/svc-tools_*.deb".to_owned(),
+            _ => {
+                let pages = page::transcripts("docs/install.md").unwrap();
+                let line = pages.iter().flat_map(|block| block.lines()).find(|line| line.starts_with("scripts/install.sh"));
+                format!("cd /mnt/checkout && {} --bin /mnt/programs", line.unwrap())
+            }
+        };
+        self.typed(&line);
+    }
+
     /// The document of an upgrade.
     fn upgrade(&self) -> Value {
         let Names { name, versions: [_, new], .. } = self.product;
@@ -201,9 +216,9 @@ impl Machine {
         self.typed(&format!("setsid script -qec '{line}' /dev/null </dev/null >/dev/null 2>&1 & echo $! > /run/terminal"));
         let of_run = |what: &str| format!("ls /var/lib/svc-tools/runs/*z-upgrade*/{what}");
         let has = |what: &str| self.debian.typed(&of_run(what)).unwrap().status.success();
-        wait::until("the dump to begin", LONG, || has("*-dump.started").then_some(())).unwrap();
+        wait::until("the dump to begin", wait::HANG, || has("*-dump.started").then_some(())).unwrap();
         self.typed("kill -9 $(cat /run/terminal)");
-        wait::until("the upgrade to end by itself", LONG, || has("document.json").then_some(())).unwrap();
+        wait::until("the upgrade to end by itself", wait::HANG, || has("document.json").then_some(())).unwrap();
         self.document("cat /var/lib/svc-tools/runs/*z-upgrade*/document.json")
     }
 
@@ -211,16 +226,15 @@ impl Machine {
     /// manager that lets a job write where it has to alone.
     fn operators(&self) {
         self.typed("useradd anna && useradd --groups adm bert");
-        self.typed(
-            "echo 'anna ALL=(root) NOPASSWD: /usr/sbin/svc-backup' > /etc/sudoers.d/anna && chmod 440 /etc/sudoers.d/anna",
-        );
+        let backup = format!("{}/sbin/svc-backup", self.product.prefix);
+        self.typed(&format!("echo 'anna ALL=(root) NOPASSWD: {backup}' > /etc/sudoers.d/anna && chmod 440 /etc/sudoers.d/anna"));
         let refused = |line: &str| {
             let ran = self.debian.typed(line).unwrap();
             let hint = String::from_utf8_lossy(&ran.stderr).contains("hint: ");
             assert!(ran.status.code() == Some(3) && hint, "`{line}`: {}", shown(&ran));
         };
-        assert_eq!(self.document("runuser -u anna -- sudo -n /usr/sbin/svc-backup")["ok"], true);
-        refused("runuser -u anna -- /usr/sbin/svc-backup");
+        assert_eq!(self.document(&format!("runuser -u anna -- sudo -n {backup}"))["ok"], true);
+        refused(&format!("runuser -u anna -- {backup}"));
         refused("runuser -u anna -- svc-unit stop");
         assert_eq!(self.document("runuser -u bert -- svc-unit status --expect active")["ok"], true);
         refused("runuser -u bert -- svc-run status");
@@ -232,9 +246,23 @@ impl Machine {
         assert_eq!(self.document(job)["ok"], true);
     }
 
+    /// A start that fails: its document has the last lines of the journal, of this call and not of an earlier one.
+    fn failing_unit(&self) {
+        let lines = "i=0; while [ $i -lt 40 ]; do echo line $i; i=$((i+1)); done";
+        let fails = format!("{lines}; sleep 2; echo no route to the database; sleep 1; exit 3");
+        self.file("/etc/systemd/system/broken.service", &format!("[Service]\nExecStart=/bin/sh -c '{fails}'"));
+        let ran = self.document(
+            "systemctl daemon-reload && { svc-unit start broken >/run/said 2>/dev/null; test $? = 1; } && cat /run/said",
+        );
+        assert!(ran["error"]["message"].to_string().contains("exit status 3"), "{ran:#}");
+        let journal: Vec<&str> = ran["result"]["journal"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(journal.len() == 20 && journal[19].contains("exit-code"), "{journal:#?}");
+        assert!(journal.iter().any(|line| line.ends_with("no route to the database")), "{journal:#?}");
+    }
+
     /// Both databases' content, with a checksum of each table and index.
     fn content(&self) -> Value {
-        self.document(&format!("/srv/svc-sample content --digest --install-dir /opt/{}", self.product.name))
+        self.document(&format!("/srv/svc-sample content --install-dir /opt/{}", self.product.name))
     }
 }
 
@@ -259,11 +287,11 @@ fn shown(ran: &Output) -> String {
 /// A host from nothing to an upgrade and back, and, between that and its end, whatever else.
 fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     let Some(host) = Machine::boot(product, false) else { return };
-    let Names { name, unit, versions: [old, new], .. } = product;
-    // The package, and what a newcomer does.
-    host.typed("apt-get install -y /srv/svc-tools_*.deb");
-    assert_eq!(host.typed("env -i /usr/bin/svc-run setting"), host.typed("cat /etc/svc-tools/environment"));
-    host.typed("zcat /usr/share/man/man1/svc-snap.1.gz /usr/share/man/man8/svc-upgrade.8.gz | grep -q svc-");
+    let Names { name, unit, versions: [old, new], prefix, .. } = product;
+    // What a newcomer does.
+    host.install();
+    assert_eq!(host.typed(&format!("env -i {prefix}/bin/svc-run setting")), host.typed("cat /etc/svc-tools/environment"));
+    host.typed(&format!("zcat {prefix}/share/man/man1/svc-snap.1.gz {prefix}/share/man/man8/svc-upgrade.8.gz | grep -q svc-"));
     let timers = "systemctl is-enabled svc-nightly.timer svc-rehearse.timer";
     assert_eq!(host.debian.typed(timers).unwrap().stdout, b"disabled\ndisabled\n");
     host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-{old}.run && systemctl start {unit}"));
@@ -280,6 +308,7 @@ fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     host.typed("systemctl disable --now svc-nightly.timer 2>&1");
 
     host.operators();
+    host.failing_unit();
 
     // An upgrade, and back.
     host.typed(&format!("systemctl stop {unit}"));
@@ -299,8 +328,13 @@ fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     let writable = "find /var/backups /var/lib/svc-tools /etc/svc-tools ! -type l -perm /o+w ! -path '/var/backups/opensearch*'";
     assert_eq!(host.typed(writable), "", "everybody may write it");
     assert_eq!(host.typed("cat /tmp/svc.conf /tmp/svc.yaml /tmp/acme.yaml"), "theirs\n".repeat(3));
+    if *prefix == "/usr" {
+        the_end_of_the_package(&host);
+    }
+}
 
-    // The package goes, the backups stay.
+/// The package goes, the backups stay.
+fn the_end_of_the_package(host: &Machine) {
     let kept = "ls -d /var/backups/*/*z-* /var/lib/svc-tools/runs/* /var/backups/opensearch/index*";
     let before = host.typed(kept);
     host.typed("DEBIAN_FRONTEND=noninteractive apt-get purge -y svc-tools </dev/null");
@@ -317,12 +351,12 @@ fn the_nights(host: &Machine) {
         serde_json::Deserializer::from_str(&runs).into_iter::<Value>().filter_map(Result::ok).collect::<Vec<_>>()
     };
     host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/scripts/examples/svc-tools.cron > /etc/cron.d/svc-tools && chmod 644 /etc/cron.d/svc-tools");
-    wait::until("the night of cron", LONG, || (nights().len() == 1).then_some(())).unwrap();
+    wait::until("the night of cron", wait::HANG, || (nights().len() == 1).then_some(())).unwrap();
     host.typed("rm /etc/cron.d/svc-tools");
     host.file("/etc/systemd/system/svc-nightly.timer.d/now.conf", "[Timer]\nRandomizedDelaySec=0");
     host.typed("mkdir -p /var/lib/systemd/timers && touch -d '2 days ago' /var/lib/systemd/timers/stamp-svc-nightly.timer");
     host.typed("systemctl daemon-reload && systemctl enable --now svc-nightly.timer 2>&1");
-    wait::until("the night of the timer", LONG, || (nights().len() > 1).then_some(())).unwrap();
+    wait::until("the night of the timer", wait::HANG, || (nights().len() > 1).then_some(())).unwrap();
     assert!(nights().iter().all(|night| night["ok"] == true), "{:#?}", nights());
     host.typed("svc-nightly --max-age 26h");
     host.typed("systemctl start svc-rehearse.service && systemctl enable svc-rehearse.timer 2>&1");
@@ -331,13 +365,13 @@ fn the_nights(host: &Machine) {
     assert_eq!(host.typed("systemctl is-enabled svc-recover.service"), "enabled\n");
     host.typed("echo SVC_NIGHTLY_QUIESCE=yes >> /etc/svc-tools/environment && systemctl start --no-block svc-nightly.service");
     let down = || host.debian.typed("ls /var/lib/svc-tools/runs/*z-backup-nightly/*-stop.json").unwrap().status.success();
-    wait::promptly("the service to be stopped", LONG, || down().then_some(())).unwrap();
+    wait::promptly("the service to be stopped", wait::HANG, || down().then_some(())).unwrap();
     host.typed("systemctl kill --kill-whom=all --signal=KILL svc-nightly.service");
     let is_back = format!("systemctl is-active {unit} && systemctl is-failed svc-nightly.service");
     let is_back = || host.debian.typed(&is_back).unwrap().status.success().then_some(());
-    wait::until("the service to run again", LONG, is_back).unwrap();
+    wait::until("the service to run again", wait::HANG, is_back).unwrap();
     let undone = || host.debian.typed("svc-run recover").unwrap().status.success().then_some(());
-    wait::until("what it has left to be undone", LONG, undone).unwrap();
+    wait::until("what it has left to be undone", wait::HANG, undone).unwrap();
     // The next one is of one moment, by the unit that the package ships, and is copied by it.
     host.typed("echo 'correct horse' > /etc/svc-tools/offsite-password && chmod 600 /etc/svc-tools/offsite-password");
     host.file("/root/offsite", "SVC_OFFSITE=/mnt/restic\nSVC_OFFSITE_PASSWORD_FILE=/etc/svc-tools/offsite-password");
@@ -352,7 +386,21 @@ fn the_nights(host: &Machine) {
     // One that fails is told in the journal.
     host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
     let told = || host.typed("journalctl --identifier svc-nightly").contains("svc-nightly has failed");
-    wait::until("the journal to say so", LONG, || told().then_some(())).unwrap();
+    wait::until("the journal to say so", wait::HANG, || told().then_some(())).unwrap();
+}
+
+/// What the page has for cron, as cron runs it: by `/bin/sh`, with a short `PATH`. It is silent.
+fn the_cron_of_the_page(host: &Machine) {
+    let page = format!("{}/share/doc/svc-tools/docs/backups.md", host.product.prefix);
+    for job in ["svc-nightly", "svc-rehearse"] {
+        let command = host.typed(&format!("sed -n '/{job}/s/^[0-9].* root //p' {page} | head -n 1"));
+        assert!(command.contains(&format!("{}/sbin/{job}", host.product.prefix)), "{command}");
+        host.file("/run/job", &command);
+        let cron = "env -i HOME=/root LOGNAME=root SHELL=/bin/sh PATH=/usr/bin:/bin /bin/sh /run/job 2>&1";
+        assert_eq!(host.debian.typed(cron).unwrap().stdout, b"", "{command}");
+    }
+    let rehearsed = host.document("cat /var/log/svc-rehearse.json");
+    assert_eq!((&rehearsed["ok"], &rehearsed["result"]["rehearsal"]["kind"]), (&true.into(), &"nightly".into()), "{rehearsed:#}");
 }
 
 #[test]
@@ -370,48 +418,28 @@ fn upgrade_rollback_and_nights_of_whole_host() {
 }
 
 #[test]
-fn upgrade_and_rollback_of_product_with_other_names() {
-    a_complete_life(&ACME, |_| ());
+fn upgrade_and_rollback_of_product_with_other_names_from_checkout() {
+    a_complete_life(&ACME, the_cron_of_the_page);
 }
 
 /// The steps of an upgrade and of a rollback at which the power is lost.
-const THERE: [&str; 10] = [
-    "configuration.json",
-    "warm-snapshot.started",
-    "stop.json",
-    "dump.started",
-    "snapshot.json",
-    "finalize.json",
-    "installer.started",
-    "installer.json",
-    "start.started",
-    "drop-warm-snapshot.started",
-];
-const BACK: [&str; 10] = [
-    "stage-search.started",
-    "stage-database.json",
-    "stop.json",
-    "uninstall.started",
-    "swap-search.started",
-    "swap-database.started",
-    "swap-search.json",
-    "installer.started",
-    "restore-configuration.json",
-    "start.started",
-];
+const THERE: &str = "configuration.json warm-snapshot.started stop.json dump.started snapshot.json finalize.json \
+    installer.started installer.json start.started drop-warm-snapshot.started";
+const BACK: &str = "stage-search.started stage-database.json stop.json uninstall.started swap-search.started \
+    swap-database.started swap-search.json installer.started restore-configuration.json start.started";
 
 #[test]
 #[ignore = "minutes: a whole host loses its power twenty times"]
 fn power_loss_of_whole_host_is_finished_as_status_says() {
     let Some(mut host) = Machine::boot(&SVC, true) else { return };
-    host.typed("apt-get install -y /srv/svc-tools_*.deb");
+    host.install();
     host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
     host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc");
     host.typed("svc-setup-snapshots --guess --write && systemctl enable svc.service 2>&1");
     host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start && sync");
     let before = host.content();
     let upgrade = "svc-upgrade --last-minor 1.15 /srv/installers/svc-2.0.1.run";
-    for point in THERE {
+    for point in THERE.split(' ') {
         eprintln!("an upgrade loses its power at {point}");
         host.loses_power_at(upgrade, "upgrade", point);
         if host.ends_by_what_status_says() == "2.0.1" {
@@ -419,7 +447,7 @@ fn power_loss_of_whole_host_is_finished_as_status_says() {
         }
         assert_eq!(host.content(), before, "{point}");
     }
-    for point in BACK {
+    for point in BACK.split(' ') {
         eprintln!("a rollback loses its power at {point}");
         host.document(upgrade);
         host.loses_power_at("svc-rollback", "rollback", point);
@@ -438,7 +466,7 @@ impl Machine {
         let place = self.disk.as_ref().unwrap().1.path();
         let folder = place.join("disk");
         SmallDisk::lose_power(&folder, &place.join("image")).unwrap();
-        self.debian = Debian::boot_of(&folder, &self.given.path().join("boot.log"), &self.options).unwrap();
+        self.debian = Debian::boot(&folder, &self.given.path().join("boot.log"), &self.options).unwrap();
         self.typed("systemctl start postgresql@15-main.service opensearch.service");
     }
 
@@ -449,7 +477,7 @@ impl Machine {
         let known = count(self, &format!("/*-{point}"));
         self.typed(&format!("setsid {line} </dev/null >/root/said 2>&1 &"));
         let come = || (count(self, &format!("/*-{point}")) > known).then_some(());
-        wait::promptly("the run to come to the point", LONG, come)
+        wait::promptly("the run to come to the point", wait::HANG, come)
             .unwrap_or_else(|error| panic!("{point}: {error}: {}", self.typed("cat /root/said")));
         self.lose_power();
     }

@@ -73,6 +73,13 @@ pub fn left(run: &Path, name: &str, value: &Value) {
     fs::write(run.join(name), text).expect("a file of a run can be written");
 }
 
+/// The document of a step that has ended well and changed something.
+pub fn document(schema: &str, result: &Value) -> Value {
+    json!({"schema": schema, "tool": "mine 1", "step": "make", "ok": true, "changed": true, "dry_run": false,
+        "run_id": "20260101t000000z-x", "host": "h", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:00Z",
+        "duration_ms": 1, "result": result, "warnings": [], "error": null})
+}
+
 /// What the notes of a run have to undo.
 pub fn undo(name: &str, command: &[&str]) -> Value {
     let undo = json!({"name": name, "command": command, "directory": "/", "until": null, "always": false,

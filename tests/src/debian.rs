@@ -10,12 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::cgroup::Group;
-use crate::tool::{Tool, bin_dir};
 use crate::{children, download, os, wait};
 
-const TOOLS: &str = "/opt/svc-tools";
-
-/// A container that runs; it halts when this is dropped. What is written in it is forgotten.
+/// A container that runs; it halts when this is dropped.
 #[derive(Debug)]
 pub struct Debian {
     child: Child,
@@ -29,17 +26,13 @@ impl Debian {
         ["debootstrap", "systemd-nspawn"].into_iter().find(|program| !is_there(program))
     }
 
-    /// The files of one, fetched once, and kept in the cache.
-    pub fn files() -> Result<PathBuf> {
-        download::cached("debian-bookworm", |dir| {
+    /// The files of one with these packages, `locales` among them, of which none is started when it is installed, and
+    /// with two locales; fetched once, and kept in the cache.
+    pub fn files_with(packages: &[&str]) -> Result<PathBuf> {
+        let base = download::cached("debian-bookworm", |dir| {
             let mut command = Command::new("debootstrap");
             os::run(command.args(["--variant=minbase", "--include=systemd-sysv,dbus", "bookworm"]).arg(dir)).map(drop)
-        })
-    }
-
-    /// The same with these packages, of which none is started when it is installed, and with two locales where `locales` is among them.
-    pub fn files_with(packages: &[&str]) -> Result<PathBuf> {
-        let base = Self::files()?;
+        })?;
         download::cached(&format!("debian-bookworm-2-{}", packages.join("-")), |dir| {
             os::run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join(".")).arg(dir))?;
             os::file(&dir.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n", 0o755, None)?;
@@ -50,7 +43,7 @@ impl Debian {
             };
             within(&["apt-get", "update", "-q"])?;
             within(&[&["apt-get", "install", "-q", "-y", "--no-install-recommends"], packages].concat())?;
-            for locale in ["de_DE", "tr_TR"].iter().filter(|_| packages.contains(&"locales")) {
+            for locale in ["de_DE", "tr_TR"] {
                 within(&["localedef", "-i", locale, "-f", "UTF-8", &format!("{locale}.UTF-8")])?;
             }
             within(&["apt-get", "clean"])?;
@@ -58,14 +51,8 @@ impl Debian {
         })
     }
 
-    /// Boots one that has the tools of this build; what is written in it is forgotten.
-    pub fn boot(log: &Path) -> Result<Self> {
-        let tools = format!("--bind-ro={}:{TOOLS}", bin_dir().display());
-        Self::boot_of(&Self::files()?, log, &["--volatile=overlay".to_owned(), tools])
-    }
-
     /// Boots one of these files, with these options of `systemd-nspawn`.
-    pub fn boot_of(root: &Path, log: &Path, options: &[String]) -> Result<Self> {
+    pub fn boot(root: &Path, log: &Path, options: &[String]) -> Result<Self> {
         // Two containers in one group have the same `system.slice/NAME.service`, and neither can kill its unit.
         let group = Group::create()?;
         let mut nspawn = children::grouped("sh");
@@ -80,22 +67,11 @@ impl Debian {
         let init = children::until_up("systemd-nspawn", &mut child, log, || os::child(nspawn, "systemd"))?;
         let debian = Self { child, init, group };
         wait::until("the container to be up", wait::HANG, || {
-            let state = debian.command(&["systemctl", "is-system-running"]).output().ok()?;
+            let state = debian.typed("systemctl is-system-running").ok()?;
             matches!(state.stdout.trim_ascii(), b"running" | b"degraded").then_some(())
         })
         .with_context(|| os::tail(log, 20))?;
         Ok(debian)
-    }
-
-    fn command(&self, argv: &[&str]) -> Command {
-        let mut command = Command::new("nsenter");
-        command.args(self.enter()).args(argv).stdin(Stdio::null());
-        command
-    }
-
-    fn enter(&self) -> Vec<String> {
-        let target = format!("--target={}", self.init);
-        [target.as_str(), "--all", "--root", "--wd", "--"].map(str::to_owned).to_vec()
     }
 
     /// Ends it in one moment, as a lost power does.
@@ -108,16 +84,9 @@ impl Debian {
     pub fn typed(&self, line: &str) -> Result<Output> {
         let login =
             ["env", "-i", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"];
-        Ok(self.command(&login).args(["bash", "-c", line]).output()?)
-    }
-
-    pub fn run(&self, argv: &[&str]) -> Result<String> {
-        os::run(&mut self.command(argv))
-    }
-
-    pub fn tool(&self, user: &str, name: &str) -> Tool {
-        let tool = Tool::program("/usr/bin/nsenter").args(self.enter());
-        tool.args(["runuser", "-u", user, "--"]).arg(format!("{TOOLS}/{name}"))
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--target={}", self.init)).args(["--all", "--root", "--wd", "--"]).args(login);
+        Ok(command.args(["bash", "-c", line]).stdin(Stdio::null()).output()?)
     }
 }
 

@@ -56,6 +56,17 @@ impl SmallDisk {
     }
 }
 
+/// Does something while a folder is mounted on itself with an option, such as `ro`.
+pub fn while_mounted<T>(folder: &Path, option: &str, act: impl FnOnce() -> T) -> T {
+    let mount = |options: &[&str]| os::run(Command::new("mount").args(options).args([folder, folder])).expect("root may mount");
+    mount(&["--bind"]);
+    let mounted = SmallDisk(folder.to_owned());
+    mount(&["-o", &format!("remount,bind,{option}")]);
+    let done = act();
+    drop(mounted);
+    done
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         // A server that still has files there keeps it until it ends.

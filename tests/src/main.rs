@@ -91,10 +91,10 @@ fn run_suite(hosts: usize, watchdog: Duration, filter: Filter, everywhere: bool,
     let (ready, skipped): (Vec<&'static Distribution>, Vec<_>) = wanted.into_iter().partition(had);
     skipped.iter().for_each(|one| println!("{:16} skipped", one.key));
     ensure!(!ready.is_empty(), "no search database could be had");
-    let suite = Suite::of(&ready, lists, filter, everywhere)?;
+    let suite = Suite::of(&ready, &lists, filter, everywhere)?;
     let outcomes = suite.run(hosts, watchdog, host::in_memory(hosts).unwrap_or(FOLDERS));
     outcomes.iter().for_each(|(key, outcome)| println!("{key:16} {outcome}"));
-    suite.left_out(&outcomes).iter().for_each(|one| println!("note: {one}"));
+    suite::left_out(&outcomes).iter().for_each(|one| println!("note: {one}"));
     ensure!(!wait::is_cancelled(), "interrupted");
     let passed = outcomes.values().all(|one| one.failed.is_empty());
     let count: usize = outcomes.values().map(|one| one.tests[0]).sum();

@@ -6,7 +6,7 @@ use std::io::{Seek, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -67,6 +67,23 @@ pub fn file(path: &Path, text: &str, mode: u32, owner: Option<&User>) -> Result<
 fn give(path: &Path, mode: u32, owner: Option<&User>) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     Ok(owner.map_or(Ok(()), |user| chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())))?)
+}
+
+/// Who may do what with a file or folder, as `chmod` has it; that must work.
+#[track_caller]
+pub fn chmod(path: impl AsRef<Path>, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is the test's own");
+}
+
+#[track_caller]
+pub fn mode(path: impl AsRef<Path>) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+}
+
+/// All files below a folder.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
 /// Copies a program that is run at once, by a process of its own: where a thread of this one starts a child meanwhile, that child has the

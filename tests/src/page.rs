@@ -72,6 +72,17 @@ impl Example {
         Ok(examples)
     }
 
+    /// All of a tool's page; each of its steps has one.
+    pub fn of_tool(cli: &clap::Command) -> Result<Vec<Self>> {
+        let tool = cli.get_name();
+        let examples = Self::all(&format!("{tool}/README.md"))?;
+        for step in cli.get_subcommands().map(clap::Command::get_name) {
+            let command = format!("{tool} {step}");
+            ensure!(examples.iter().any(|one| one.command.contains(&command)), "its page has no example of {command}");
+        }
+        Ok(examples)
+    }
+
     /// The same with other words, such as a folder of the test's own in the place of the page's.
     pub fn with(&self, page: &str, here: &str) -> Self {
         Self { command: self.command.replace(page, here), shown: self.shown.replace(page, here), block: self.block }
@@ -111,17 +122,4 @@ fn text(page: &str) -> Result<String> {
 
 fn blocks(page: &str) -> Result<Vec<String>> {
     Ok(text(page)?.split("\n```").skip(1).step_by(2).map(str::to_owned).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ellipsis_of_page_matches_any_text() {
-        assert!(is_like("abc", "abc") && !is_like("abc", "abd") && !is_like("abcd", "abc"));
-        assert!(is_like("a 17 b 18 c", "a … b … c") && is_like("a  b  c", "a … b … c"));
-        assert!(!is_like("a 17 x 18 c", "a … b … c") && !is_like("a 17 b 18 d", "a … b … c"));
-        assert!(is_like("abc", "…") && is_like("abc", "a…") && is_like("abc", "…c") && !is_like("abc", "…d"));
-    }
 }

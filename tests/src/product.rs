@@ -120,7 +120,16 @@ impl Product {
             ("PGPASSFILE", text(&self.path("pgpass"))),
         ];
         env.extend(texts(&own));
-        env
+        // The later of two of one name is the product's own.
+        BTreeMap::from_iter(env).into_iter().collect()
+    }
+
+    /// The lines of a settings file with the product's settings, these changed; what only the sample installer or the
+    /// throw-away host reads is not among them.
+    pub fn settings_file(&self, changed: &[(&str, &str)]) -> String {
+        let settings = BTreeMap::from_iter(self.env().into_iter().chain(texts(changed)));
+        let is_setting = |name: &str| !["SVC_INTERVAL_MS", "SVC_UNIT_SCOPE", "SVC_TESTHOST"].contains(&name);
+        settings.iter().filter(|(name, _)| is_setting(name)).map(|(name, value)| format!("{name}=\"{value}\"\n")).collect()
     }
 
     pub fn tool(&self, name: &str) -> Tool {

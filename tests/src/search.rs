@@ -46,13 +46,11 @@ pub struct Distribution {
     pub version: &'static str,
     /// The oldest Java it starts on.
     java: u32,
-    /// Whether it answers `GET /`; where it does not (405), `GET /_nodes` has the version.
-    pub answers_root: bool,
 }
 
 impl Distribution {
-    const fn new(key: &'static str, product: Product, version: &'static str, java: u32, answers_root: bool) -> Self {
-        Self { key, product, version, java, answers_root }
+    const fn new(key: &'static str, product: Product, version: &'static str, java: u32) -> Self {
+        Self { key, product, version, java }
     }
 
     pub fn java(&self) -> Result<PathBuf> {
@@ -83,12 +81,12 @@ impl Distribution {
 
 /// All six, the default first.
 pub const DISTRIBUTIONS: [Distribution; 6] = [
-    Distribution::new("opensearch-2", Product::OpenSearch, "2.19.3", 17, true),
-    Distribution::new("opensearch-3", Product::OpenSearch, "3.8.0", 21, true),
-    Distribution::new("opensearch-1", Product::OpenSearch, "1.3.20", 17, true),
-    Distribution::new("elasticsearch-7", Product::Elasticsearch, "7.17.29", 17, true),
-    Distribution::new("elasticsearch-8", Product::Elasticsearch, "8.19.0", 17, false),
-    Distribution::new("elasticsearch-9", Product::Elasticsearch, "9.2.0", 21, false),
+    Distribution::new("opensearch-2", Product::OpenSearch, "2.19.3", 17),
+    Distribution::new("opensearch-3", Product::OpenSearch, "3.8.0", 21),
+    Distribution::new("opensearch-1", Product::OpenSearch, "1.3.20", 17),
+    Distribution::new("elasticsearch-7", Product::Elasticsearch, "7.17.29", 17),
+    Distribution::new("elasticsearch-8", Product::Elasticsearch, "8.19.0", 17),
+    Distribution::new("elasticsearch-9", Product::Elasticsearch, "9.2.0", 21),
 ];
 
 pub fn distribution(key: &str) -> Result<&'static Distribution> {

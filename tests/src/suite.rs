@@ -51,7 +51,7 @@ impl Filter {
 /// The test targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them, the longest of each list first,
 /// and their list: those in `search` run with each search database, those in `any` with one, and with each where it is `everywhere`; to
 /// those in `once` the search database is all one.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Lists(Vec<(String, &'static str)>);
 
 impl Lists {
@@ -62,24 +62,19 @@ impl Lists {
         let packages = metadata["packages"].as_array().context("no packages")?;
         let lists = packages.iter().find(|package| package["name"] == env!("CARGO_PKG_NAME")).context("not this package")?;
         let targets = packages.iter().filter_map(|package| package["targets"].as_array()).flatten();
-        let names = targets.filter(|one| one["kind"][0] == "test").filter_map(|one| Some(one["name"].as_str()?.to_owned()));
         // Two packages may each have one of a name: cargo runs both.
-        Self::of(&lists["metadata"]["targets"], &names.collect())
-    }
-
-    fn of(lists: &Value, ours: &BTreeSet<String>) -> Result<Self> {
+        let ours: BTreeSet<&str> =
+            targets.filter(|one| one["kind"][0] == "test").filter_map(|one| one["name"].as_str()).collect();
         // What takes the longest is among those that run once, and begins first.
-        let names = ["once", "any", "search"].into_iter().flat_map(|list| {
-            let names = lists[list].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let listed = ["once", "any", "search"].into_iter().flat_map(|list| {
+            let names = lists["metadata"]["targets"][list].as_array().into_iter().flatten().filter_map(Value::as_str);
             names.map(move |name| (name.to_owned(), list))
         });
-        let this = Self(names.collect());
-        for name in ours {
-            let count = this.0.iter().filter(|(one, _)| one == name).count();
-            ensure!(count == 1, "{name} is in {count} lists of [package.metadata.targets] of tests/Cargo.toml, not in one");
-        }
-        let unknown: Vec<&String> = this.0.iter().map(|(name, _)| name).filter(|name| !ours.contains(*name)).collect();
-        ensure!(unknown.is_empty(), "[package.metadata.targets] of tests/Cargo.toml lists what is not there: {unknown:?}");
+        let this = Self(listed.collect());
+        let mut names: Vec<&str> = this.0.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        let wrong = "the lists of [package.metadata.targets] of tests/Cargo.toml are not the test targets, each once";
+        ensure!(names.iter().eq(&ours), "{wrong}: {names:?}, {ours:?}");
         Ok(this)
     }
 }
@@ -123,10 +118,7 @@ impl State {
 
 /// How many hosts at a time: as many as the memory that is free has room for, up to four, which keep two cores busy.
 pub fn hosts() -> usize {
-    hosts_within(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
-}
-
-fn hosts_within(meminfo: &str) -> usize {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kilobytes: u64 = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or_default();
     usize::try_from(kilobytes * 1024 / MEMORY_OF_A_HOST).unwrap_or(4).clamp(1, 4)
@@ -141,7 +133,6 @@ pub struct Outcome {
     pub tests: [usize; 3],
     /// What was not run: the tests that are `#[ignore]`, and what tests left out, as [`crate::skip`] has it.
     left_out: BTreeSet<String>,
-    ran: BTreeSet<String>,
 }
 
 impl fmt::Display for Outcome {
@@ -176,13 +167,12 @@ fn ignored_tests(output: &str) -> impl Iterator<Item = String> {
 #[derive(Debug)]
 pub struct Suite {
     filter: Filter,
-    lists: Lists,
     state: Mutex<State>,
 }
 
 impl Suite {
     /// What the filter wants of it; the targets that it names must be there.
-    pub fn of(databases: &[&'static Distribution], lists: Lists, filter: Filter, everywhere: bool) -> Result<Self> {
+    pub fn of(databases: &[&'static Distribution], lists: &Lists, filter: Filter, everywhere: bool) -> Result<Self> {
         for target in &filter.targets {
             ensure!(
                 lists.0.iter().any(|(one, _)| one == target),
@@ -201,7 +191,7 @@ impl Suite {
                 state.left.push((name.clone(), all.clone()));
             }
         }
-        Ok(Self { filter, lists, state: Mutex::new(state) })
+        Ok(Self { filter, state: Mutex::new(state) })
     }
 
     /// Runs it in so many hosts at a time, and prints the output of each target when it ends. One in which nothing has ended for
@@ -237,7 +227,6 @@ impl Suite {
             let outcome = state.outcomes.entry(key).or_default();
             outcome.tests.iter_mut().zip(tests).for_each(|(all, more)| *all += more);
             outcome.left_out.extend(skipped.lines().map(str::to_owned).chain(ignored_tests(&output)));
-            outcome.ran.insert(name.clone());
             outcome.failed.extend(why.map(|why| format!("{name} ({why})")));
             let why = why.unwrap_or("passed");
             let [passed, failed, _] = tests;
@@ -275,32 +264,19 @@ impl Suite {
         let output = String::from_utf8_lossy(&fs::read(output.path())?).into_owned();
         Ok((why, output, fs::read_to_string(skipped.path())?))
     }
+}
 
-    /// What was left out, each with the search databases on which it was; and which targets of those that depend on the search database
-    /// ran on some of them only.
-    pub fn left_out(&self, outcomes: &BTreeMap<&'static str, Outcome>) -> Vec<String> {
-        let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (key, outcome) in outcomes {
-            outcome.left_out.iter().for_each(|one| places.entry(one).or_default().push(key));
-        }
-        let left_out = places.iter().map(|(what, places)| format!("left out on {}: {what}", places.join(", ")));
-        let mut narrow: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
-        for (name, _) in self.lists.0.iter().filter(|(_, list)| *list == "any") {
-            let places: Vec<&str> = outcomes.iter().filter(|(_, one)| one.ran.contains(name)).map(|(key, _)| *key).collect();
-            if (1..outcomes.len()).contains(&places.len()) {
-                narrow.entry(places).or_default().push(name);
-            }
-        }
-        let told: Vec<String> =
-            narrow.iter().map(|(places, names)| format!("{} only on {}", names.join(", "), places.join(", "))).collect();
-        left_out.chain((!told.is_empty()).then(|| told.join("; "))).collect()
+/// What was left out, each with the search databases on which it was.
+pub fn left_out(outcomes: &BTreeMap<&'static str, Outcome>) -> Vec<String> {
+    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, outcome) in outcomes {
+        outcome.left_out.iter().for_each(|one| places.entry(one).or_default().push(key));
     }
+    places.iter().map(|(what, places)| format!("left out on {}: {what}", places.join(", "))).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::search::distribution;
 
@@ -312,7 +288,7 @@ mod tests {
         let all: Vec<_> = keys.iter().map(|key| distribution(key).unwrap()).collect();
         let lists = [("pg", "once"), ("page", "once"), ("rate", "any"), ("swap", "search")];
         let lists = Lists(lists.map(|(name, list)| (name.to_owned(), list)).into());
-        Suite::of(&all, lists, filter(words, deep)?, everywhere)
+        Suite::of(&all, &lists, filter(words, deep)?, everywhere)
     }
 
     /// What so many hosts run that take turns.
@@ -380,44 +356,20 @@ mod tests {
     }
 
     #[test]
-    fn target_must_be_in_exactly_one_list() {
-        let ours = ["a".to_owned(), "b".to_owned()].into();
-        for (lists, wrong) in [
-            (json!({"once": ["a"], "any": ["b"]}), None),
-            (json!({"once": ["a"]}), Some("b is in 0 lists")),
-            (json!({"once": ["a", "b"], "any": ["a"]}), Some("a is in 2 lists")),
-            (json!({"once": ["a", "b", "d"]}), Some("not there: [\"d\"]")),
-        ] {
-            let error = Lists::of(&lists, &ours).err().map(|error| error.to_string());
-            assert!(error.as_deref().unwrap_or_default().contains(wrong.unwrap_or_default()), "{lists}: {error:?}");
-            assert_eq!(error.is_some(), wrong.is_some(), "{lists}");
-        }
-    }
-
-    #[test]
     fn tests_are_counted_with_omissions_named_once() {
         const OUTPUT: &str = "running 2 tests\ntest a ... ok\ntest b::c ... ignored, takes minutes\n\
             test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.02s\n\
             test result: FAILED. 30 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 9.10s\n";
         assert_eq!((counts(OUTPUT), counts("error: could not compile")), ([42, 2, 1], [0; 3]));
-        let outcome = |skipped: &[&str], ran: &[&str], failed: &[&str]| Outcome {
+        let outcome = |skipped: &[&str], failed: &[&str]| Outcome {
             failed: failed.iter().map(|&one| one.to_owned()).collect(),
             tests: [42, 2, 1],
             left_out: skipped.iter().map(|&one| one.to_owned()).chain(ignored_tests(OUTPUT)).collect(),
-            ran: ran.iter().map(|&one| one.to_owned()).collect(),
         };
-        let outcomes =
-            BTreeMap::from([("a", outcome(&["x: why", "y: so"], &["rate"], &[])), ("b", outcome(&["x: why"], &[], &["pg"]))]);
+        let outcomes = BTreeMap::from([("a", outcome(&["x: why", "y: so"], &[])), ("b", outcome(&["x: why"], &["pg"]))]);
         let deep = "left out on a, b: b::c: takes minutes, only with --deep";
-        let told = [deep, "left out on a, b: x: why", "left out on a: y: so", "rate only on a"];
-        assert_eq!(suite(&[], "", false, false).unwrap().left_out(&outcomes), told);
+        assert_eq!(left_out(&outcomes), [deep, "left out on a, b: x: why", "left out on a: y: so"]);
         assert_eq!(outcomes["a"].to_string(), "passed, 42 tests, 1 ignored, 2 left out");
         assert_eq!(outcomes["b"].to_string(), "FAILED in pg: 42 tests passed, 2 failed, 1 ignored, 1 left out");
-    }
-
-    #[test]
-    fn as_many_hosts_as_fit_in_memory() {
-        let gigabytes = |count: u64| hosts_within(&format!("MemTotal: 3 kB\nMemAvailable:    {} kB\n", count * 1_000_000));
-        assert_eq!([0, 4, 11, 16, 200].map(gigabytes), [1, 1, 2, 3, 4]);
     }
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getsid};
@@ -14,8 +13,6 @@ use crate::journey::newest_run;
 use crate::product::Product;
 use crate::tool::{root, search_path};
 use crate::wait;
-
-pub const A_WHILE: Duration = wait::HANG;
 
 /// A command line with the tools first in `PATH`, to be typed on a terminal that is seen on stdout.
 pub fn on_terminal(typed: &str) -> Command {
@@ -45,7 +42,7 @@ impl Terminal {
     }
 
     pub fn wait_for(&self, text: &str) {
-        wait::until(text, A_WHILE, || self.shows().contains(text).then_some(()))
+        wait::until(text, wait::HANG, || self.shows().contains(text).then_some(()))
             .unwrap_or_else(|error| panic!("{error}\n{}", self.shows()));
     }
 
@@ -95,7 +92,7 @@ pub fn player(command: &mut Command, product: &Product, settings: &[(&str, &str)
 
 /// Waits until the newest run, whose name has `kind` in it, has written its last document.
 pub fn ended(product: &Product, kind: &str) -> Value {
-    wait::until("the run's own end", A_WHILE, || {
+    wait::until("the run's own end", wait::HANG, || {
         let run = newest_run(product);
         let of = run.file_name()?.to_string_lossy().contains(kind);
         let text = fs::read_to_string(run.join("document.json")).ok().filter(|_| of)?;

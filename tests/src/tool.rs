@@ -182,32 +182,7 @@ impl Tool {
 
 #[cfg(test)]
 mod tests {
-    use nix::sys::signal::{Signal, kill};
-    use nix::unistd::Pid;
-
     use super::*;
-
-    fn shell(script: &str) -> Tool {
-        Tool::program("/bin/sh").args(["-c", script])
-    }
-
-    #[test]
-    fn call_gets_only_given_environment_and_stdin() {
-        let ran = shell("cat; echo $GIVEN; env | grep -c -e ^HOME= -e ^CARGO").env("GIVEN", "this").stdin("in\n").run();
-        assert_eq!((ran.status, ran.stdout.as_str()), (1, "in\nthis\n0\n"));
-        assert_eq!(shell("cat").run().stdout, "");
-    }
-
-    #[test]
-    fn dropped_tool_is_ended_with_its_children() {
-        let ran = shell("echo ready >&2; exec sleep 60").spawn();
-        let ran = ran.interrupted("the shell", (Signal::SIGTERM, true), |tool| tool.stderr_so_far().contains("ready"));
-        assert_eq!(ran.status, 143);
-        let tool = shell("sleep 60 & echo $! >&2; wait").spawn();
-        let child = wait::until("its child", wait::HANG, || tool.stderr_so_far().trim().parse().ok()).unwrap();
-        drop(tool);
-        assert!(wait::gone(wait::HANG, || kill(Pid::from_raw(child), None).is_err()));
-    }
 
     #[test]
     fn contract_violation_fails_test() {
@@ -221,7 +196,8 @@ mod tests {
             // More than the shell needs on any machine.
             ("sleep 600 & exit 0", limits[1], "left behind holds its output open"),
         ] {
-            let panic = std::panic::catch_unwind(|| shell(script).limit(limit).run()).unwrap_err();
+            let panic =
+                std::panic::catch_unwind(|| Tool::program("/bin/sh").args(["-c", script]).limit(limit).run()).unwrap_err();
             assert!(panic.downcast_ref::<String>().unwrap().contains(why), "{script}: {panic:?}");
         }
     }

@@ -24,34 +24,21 @@ fn missing_unit_is_already_stopped_but_cannot_start() {
 }
 
 #[test]
-fn masked_unit_is_refused_with_unmask_command() {
-    let unit = Own::new("masked", SIMPLE);
-    fs::remove_file(unit.file()).unwrap();
-    symlink("/dev/null", unit.file()).unwrap();
-    os::run(unit.systemd.systemctl().arg("daemon-reload")).unwrap();
-    assert_eq!(unit.status()["load_state"], "masked");
-    for step in ["start", "restart", "wait"] {
-        let ran = unit.tool(step).run().refused("unit_failed");
-        says(&ran, &format!("systemctl --user unmask {}", unit.name));
-    }
-    unit.tool("stop").run().ok().unchanged();
-}
-
-#[test]
-fn commands_in_hints_quote_the_name_of_a_unit() {
+fn commands_in_hints_quote_the_name_of_a_failed_or_masked_unit() {
     let unit = Own::new(r"quoted\x2dname", "Type=notify\nExecStart=/bin/false");
     let quoted = unit.name.replace('\\', r"\\");
-    let hints = |ran: &Ran, words: String| {
-        let hint = ran.doc()["error"]["hint"].as_str().unwrap().to_owned();
-        assert!(hint.contains(&words), "{words}\n{ran}");
-    };
+    let hints = |ran: &Ran, words: String| assert!(ran.hint().contains(&words), "{words}\n{ran}");
     hints(&unit.start().run().fails(1, "unit_failed"), format!("journalctl --user -u \"{quoted}\""));
     let status = unit.tool("status").args(["--expect", "active"]);
     hints(&status.run().refused("service_state"), format!("svc-unit start \"user:{quoted}\""));
     fs::remove_file(unit.file()).unwrap();
     symlink("/dev/null", unit.file()).unwrap();
     os::run(unit.systemd.systemctl().arg("daemon-reload")).unwrap();
-    hints(&unit.start().run().refused("unit_failed"), format!("systemctl --user unmask \"{quoted}\""));
+    assert_eq!(unit.status()["load_state"], "masked");
+    for step in ["start", "restart", "wait"] {
+        hints(&unit.tool(step).run().refused("unit_failed"), format!("systemctl --user unmask \"{quoted}\""));
+    }
+    unit.tool("stop").run().ok().unchanged();
 }
 
 #[test]
@@ -76,13 +63,6 @@ fn start_status_follows_outcome_of_unit() {
             says(&ran.fails(status, "unit_failed"), tells);
         }
     }
-}
-
-#[test]
-fn oneshot_that_remains_active_is_started_once() {
-    let unit = Own::new("oneshot-again", "Type=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true");
-    assert_eq!(after(&unit.start().run().ok().changed(), "sub_state"), "exited");
-    unit.start().run().ok().unchanged();
 }
 
 #[test]
@@ -125,25 +105,6 @@ fn forking_unit_starts_when_program_is_in_background() {
     // The first process ends well before the unit is active, and that is no restart.
     unit.start().run().ok().unchanged();
     unit.tool("stop").run().ok().changed();
-}
-
-#[test]
-fn template_instances_are_separate_units() {
-    let template = Own::named(format!("unit-test-template-{}@.service", std::process::id()), "", "ExecStart=/bin/sleep 60%i");
-    let name = |instance: &str| template.name.replace('@', &format!("@{instance}"));
-    let one = |step: &str, instance: &str| tool(&template.systemd, step).arg(format!("user:{}", name(instance)));
-    for instance in ["1", "2"] {
-        let ran = one("start", instance).args(["--settle", "300ms"]).run().ok().changed();
-        assert_eq!(ran.result()["unit"], json!(name(instance)));
-    }
-    one("stop", "1").run().ok().changed();
-    // One that was never started is no missing unit: its file is the template.
-    for (instance, state) in [("1", "inactive"), ("2", "active"), ("3", "inactive")] {
-        let status = one("status", instance).run().ok();
-        assert_eq!((after(&status, "active_state"), after(&status, "load_state")), (&json!(state), &json!("loaded")));
-    }
-    one("stop", "2").run().ok().changed();
-    assert_eq!(one("status", "").run().status, 2, "the template itself cannot be started");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 mod call;
 mod cut;
-mod debian;
 mod dependents;
 mod kinds;
 mod managers;

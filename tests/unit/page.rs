@@ -15,11 +15,7 @@ fn every_step_has_working_example_on_page() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
-    let examples = Example::all("svc-unit/README.md").unwrap();
-    for step in svc_unit::cli().get_subcommands().map(clap::Command::get_name) {
-        assert!(examples.iter().any(|one| one.command.contains(&format!("svc-unit {step}"))), "no example of {step}");
-    }
-    for example in examples {
+    for example in Example::of_tool(&svc_unit::cli()).unwrap() {
         example.with("127.0.0.1:8080", &address).holds(&unit.systemd.env(), dir.path()).unwrap();
     }
 }

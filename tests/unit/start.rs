@@ -1,21 +1,11 @@
 //! Started means that it holds.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use svc_tests::wait;
 
-use crate::own::{Own, Polls, SIMPLE, after, ready_once, says};
-
-#[test]
-fn unit_that_never_ran_has_no_times_or_process() {
-    let asleep = Own::new("asleep", SIMPLE).status();
-    assert_eq!((&asleep["load_state"], &asleep["active_state"]), (&json!("loaded"), &json!("inactive")));
-    for unset in ["main_pid", "exec_main_code", "exec_main_status", "invocation_id", "active_enter_at", "active_enter_epoch_ms"] {
-        assert_eq!(asleep[unset], Value::Null, "{unset}");
-    }
-}
+use crate::own::{Own, SIMPLE, after, says};
 
 #[test]
 fn repeated_start_or_stop_changes_nothing() {
@@ -90,25 +80,6 @@ fn start_limit_is_reported_with_reset_failed_command() {
         (!started).then_some(ran)
     });
     says(&ran.unwrap(), &format!("systemctl --user reset-failed {}", unit.name));
-}
-
-#[test]
-fn start_beyond_timeout_can_be_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let ready = folder.path().join("ready");
-    let unit = Own::new("late", &ready_once(&ready));
-    // Longer than a call takes on a busy machine.
-    let ran = unit.start().args(["--timeout", "5s"]).run().fails(6, "timeout").changed();
-    assert_eq!(after(&ran, "active_state"), "activating");
-    says(&ran, &format!("svc-unit wait user:{}", unit.name));
-    let polls = Polls::new();
-    let mut waiting = polls.of(unit.tool("wait").args(["--settle", "300ms"])).spawn();
-    polls.wait();
-    assert!(waiting.is_running());
-    fs::write(ready, "").unwrap();
-    let waited = waiting.wait().ok().unchanged();
-    assert_eq!(waited.result()["before"]["active_state"], "activating");
-    assert_eq!(after(&waited, "active_state"), "active");
 }
 
 #[test]

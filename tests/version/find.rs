@@ -4,18 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use svc_tests::bare;
 
-use crate::place::{Place, hint};
+use crate::place::Place;
 
-/// A document as a tool prints it, of which only the result matters.
+/// A document, of which only the result matters.
 fn document(place: &Place, name: &str, schema: &str, result: &Value) -> PathBuf {
-    let (tool, step) = schema.split_once('.').unwrap();
-    let text = json!({
-        "schema": format!("{schema}/1"), "tool": format!("{tool} 0.1.0"), "step": step, "ok": true, "changed": false, "dry_run": false,
-        "run_id": "20261120t020003z-hand", "host": "app1", "started_at": "2026-11-20T02:00:03Z", "finished_at": "2026-11-20T02:00:04Z",
-        "duration_ms": 1, "result": result, "warnings": [], "error": null
-    });
-    place.file(name, text.to_string())
+    place.file(name, bare::document(schema, result).to_string())
 }
 
 #[test]
@@ -25,17 +20,17 @@ fn installer_folders_are_searched_in_order() {
         fs::create_dir(place.path(folder)).unwrap();
     }
     let seen = json!({"path": place.path("seen/svc-1.14.2.run")});
-    let seen = document(&place, "run/03-previous-installer.json", "svc-version.find", &seen);
+    let seen = document(&place, "run/03-previous-installer.json", "svc-version.find/1", &seen);
     place.file("run/03-previous-installer.started", "check\n");
     let point = json!({"path": "/p", "version": "1.14.2", "upgrade_run": place.path("run")});
-    let point = document(&place, "point.json", "svc-point.choose", &point);
+    let point = document(&place, "point.json", "svc-point.choose/1", &point);
     let of_point = || place.tool("find").dir(place.path("here")).arg("--for").arg(&point);
     let find = || {
         let shelf = of_point().env("SVC_INSTALLER_DIR", place.path("shelf"));
         shelf.arg("--beside").arg(place.path("beside/svc-2.0.1.run")).run()
     };
     let missing = find().fails(4, "file_not_found").unchanged();
-    assert!(hint(&missing).contains("SVC_INSTALLER_DIR") && missing.stderr.contains("/shelf/svc-1.14.2.run"), "{missing}");
+    assert!(missing.hint().contains("SVC_INSTALLER_DIR") && missing.stderr.contains("/shelf/svc-1.14.2.run"), "{missing}");
     for folder in ["here", "seen", "beside", "shelf"] {
         let installer = place.installer(&format!("{folder}/svc-1.14.2.run"));
         let ran = find().ok().unchanged();
@@ -58,11 +53,11 @@ fn named_installer_must_have_wanted_version() {
     };
     assert_eq!(find(&right).ok().result()["path"], json!(right));
     let ran = find(&wrong).refused("file_invalid").unchanged();
-    assert!(hint(&ran).contains("svc-1.14.2.run"), "{ran}");
+    assert!(ran.hint().contains("svc-1.14.2.run"), "{ran}");
     assert_eq!(ran.result()["version"], "1.15.0");
     find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");
     assert_eq!(place.tool("find").run().status, 2, "nothing says which version");
     let point = json!({"path": "/p", "version": null, "upgrade_run": null});
-    let point = document(&place, "point.json", "svc-point.choose", &point);
+    let point = document(&place, "point.json", "svc-point.choose/1", &point);
     place.tool("find").arg("--for").arg(point).run().fails(2, "options_invalid");
 }

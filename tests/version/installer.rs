@@ -1,13 +1,14 @@
 //! Installers: the version in their name, and the checksum file beside them.
 
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
+use svc_tests::os;
 
-use crate::place::{Place, hint, sha256_line};
+use crate::place::{Place, sha256_line};
 
 #[test]
 fn installer_version_is_read_from_its_name() {
@@ -24,7 +25,7 @@ fn installer_version_is_read_from_its_name() {
         ["svc-2.0.run", "svc-2.0.1.sh", "svc-2.0.1-rc1.run", "svc_2.0.1.run", "2.0.1.run", "other-2.0.1.run", "svc-v2.0.1.run"]
     {
         let ran = place.tool("installer").arg(place.installer(name)).run().refused("file_invalid");
-        assert!(hint(&ran).contains("svc-X.Y.Z.run"), "{ran}");
+        assert!(ran.hint().contains("svc-X.Y.Z.run"), "{ran}");
     }
     place.tool("installer").arg(place.path("other-2.0.1.run")).env("SVC_NAME", "other").run().ok();
     place.tool("installer").arg(place.path("svc-9.9.9.run")).run().fails(4, "file_not_found");
@@ -39,7 +40,7 @@ fn empty_or_unexecutable_installer_is_invalid() {
     fs::create_dir(place.path("a'b")).unwrap();
     let plain = place.file("a'b/svc-1.0.2.run", "#!/bin/sh\n");
     let ran = place.tool("installer").arg(&plain).run().refused("file_invalid");
-    assert!(hint(&ran).ends_with(&format!("chmod +x \"{}\"", plain.display())), "{ran}");
+    assert!(ran.hint().ends_with(&format!("chmod +x \"{}\"", plain.display())), "{ran}");
     assert_eq!(ran.result()["executable"], false);
     // What the system would not begin.
     let installer = place.installer("svc-2.0.1.run");
@@ -63,14 +64,13 @@ fn installer_that_everybody_can_write_to_is_refused() {
     fs::create_dir(place.path("shared")).unwrap();
     let installer = place.installer("shared/svc-2.0.1.run");
     let read = |mode: u32, folder: u32| {
-        let set = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        set(&installer, mode);
-        set(&place.path("shared"), folder);
+        os::chmod(&installer, mode);
+        os::chmod(place.path("shared"), folder);
         place.tool("installer").arg(&installer).run()
     };
     read(0o775, 0o1777).ok();
     let chmod = format!("chmod o-w {}", installer.display());
-    assert!(hint(&read(0o777, 0o755).refused("permission_denied")).ends_with(&chmod));
+    assert!(read(0o777, 0o755).refused("permission_denied").hint().ends_with(&chmod));
     read(0o755, 0o777).refused("permission_denied");
     // What a link leads to counts too.
     symlink(&installer, place.path("svc-2.0.1.run")).unwrap();

@@ -1,12 +1,11 @@
 //! The version marker: what it may say, where it is, and who may read it.
 
-use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 
 use serde_json::json;
 use svc_tests::os;
 
-use crate::place::{Place, hint};
+use crate::place::Place;
 
 #[test]
 fn marker_is_read_despite_surrounding_white_space() {
@@ -22,21 +21,10 @@ fn marker_that_is_not_one_version_is_invalid() {
     let fails = |text: &[u8]| Place::saying(text).tool("current").run().fails(7, "file_invalid").unchanged();
     for text in ["", "\n", "2.0", "v2.0.1", "2.0.1-rc1", "2.0.1+5", "02.0.1", "2.0.1 2.0.2", "2.0.1\n2.0.2\n", "two", "2.0.-1"] {
         let ran = fails(text.as_bytes());
-        assert!(hint(&ran).contains("svc-version record"), "{ran}");
+        assert!(ran.hint().contains("svc-version record"), "{ran}");
     }
     fails("1".repeat(1_000_000).as_bytes());
     fails(b"2.0.\xff");
-}
-
-#[test]
-fn missing_marker_is_reported_as_not_found() {
-    let place = Place::new();
-    place.tool("current").run().fails(4, "file_not_found").unchanged();
-    place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "file_not_found");
-    // Another place can be named, and goes before the installation's.
-    let other = place.file("elsewhere", "1.2.3");
-    let ran = place.tool("current").arg("--marker").arg(&other).run().ok();
-    assert_eq!(ran.result()["version"], "1.2.3");
 }
 
 #[test]
@@ -46,12 +34,12 @@ fn unreadable_marker_is_refused_not_missing() {
     let state = tempfile::tempdir().unwrap();
     chown(state.path(), Some(user.uid.as_raw()), None).unwrap();
     let tool = |step: &str| place.tool(step).env("SVC_STATE_DIR", state.path()).as_user(&user.name);
-    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(place.marker(), 0o600);
     for call in [tool("current"), tool("clear"), tool("record").arg("2.0.2")] {
         call.run().refused("permission_denied");
     }
     // Readable, in a folder that the user may not write.
-    fs::set_permissions(place.marker(), fs::Permissions::from_mode(0o644)).unwrap();
+    os::chmod(place.marker(), 0o644);
     for call in [tool("clear"), tool("record").args(["2.0.2", "--force"])] {
         call.run().refused("permission_denied");
     }
@@ -63,10 +51,16 @@ fn unreadable_marker_is_refused_not_missing() {
 }
 
 #[test]
-fn current_with_other_expected_version_fails() {
-    let place = Place::saying("1.15.5\n");
+fn missing_marker_or_other_version_than_expected_fails() {
+    let place = Place::new();
+    place.tool("current").run().fails(4, "file_not_found").unchanged();
+    place.tool("check").args(["--to", "2.0.1"]).run().fails(4, "file_not_found");
+    place.file("current-version", "1.15.5\n");
     place.tool("current").args(["--expect", "1.15.5"]).run().ok();
     let ran = place.tool("current").args(["--expect", "2.0.1"]).run().fails(7, "content_differs").unchanged();
     assert_eq!(ran.result()["version"], "1.15.5");
     assert_eq!(place.tool("current").args(["--expect", "2.0"]).run().status, 2);
+    // Another place can be named, and goes before the installation's.
+    let ran = place.tool("current").arg("--marker").arg(place.file("elsewhere", "1.2.3")).run().ok();
+    assert_eq!(ran.result()["version"], "1.2.3");
 }

@@ -18,11 +18,7 @@ fn every_step_has_working_example_on_page() {
     let text = |path: std::path::PathBuf| path.display().to_string();
     let env = [("SVC_INSTALL_DIR", text(place.path(""))), ("SVC_STATE_DIR", text(place.path("state")))];
     let env: Vec<_> = env.into_iter().map(|(name, value)| (name.to_owned(), value.trim_end_matches('/').to_owned())).collect();
-    let examples = Example::all("svc-version/README.md").unwrap();
-    for step in svc_version::cli().get_subcommands().map(clap::Command::get_name) {
-        assert!(examples.iter().any(|one| one.command.contains(&format!("svc-version {step}"))), "no example of {step}");
-    }
-    for example in examples {
+    for example in Example::of_tool(&svc_version::cli()).unwrap() {
         example.with("/opt/svc", &env[0].1).with("/srv", &text(folder.clone())).holds(&env, &folder).unwrap();
     }
 }

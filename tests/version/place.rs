@@ -1,11 +1,10 @@
 //! An installation of one test.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use svc_tests::os;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::tool::Tool;
 use tempfile::TempDir;
 
 /// An installation with its own state folder.
@@ -14,7 +13,7 @@ pub struct Place(pub TempDir);
 impl Place {
     pub fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
-        fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        os::chmod(place.0.path(), 0o755);
         place
     }
 
@@ -37,7 +36,7 @@ impl Place {
 
     pub fn installer(&self, name: &str) -> PathBuf {
         let path = self.file(name, "#!/bin/sh\n");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        os::chmod(&path, 0o755);
         path
     }
 
@@ -56,10 +55,6 @@ impl Place {
     pub fn check(&self, installed: &str, to: &str) -> Tool {
         self.tool("check").args(["--installed", installed, "--to", to])
     }
-}
-
-pub fn hint(ran: &Ran) -> &str {
-    ran.doc()["error"]["hint"].as_str().unwrap_or_default()
 }
 
 pub fn sha256_line(path: &Path) -> String {

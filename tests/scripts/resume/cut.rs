@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
@@ -15,9 +14,6 @@ use svc_tests::{os, wait};
 
 use crate::journey::is_committed;
 use crate::power::{self, Loss};
-
-/// How long a test waits for what it has caused.
-pub const A_WHILE: Duration = svc_tests::wait::HANG;
 
 /// In what way a script is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +99,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         let found = found.find(|(run, point)| wanted(run, point));
         (found.is_some() || ended).then_some(found)
     };
-    let found = wait::promptly("the script to come to the point, or to its end", A_WHILE, probe).unwrap();
+    let found = wait::promptly("the script to come to the point, or to its end", wait::HANG, probe).unwrap();
     if found.is_some() && script.is_running() {
         match how {
             How::Killed | How::Lost(_) => script.signal_group(Signal::SIGKILL),
@@ -123,7 +119,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         }
         if how.fills().is_some() {
             // It stays full: what ends gives back space that it had taken, in which the script would come a long way.
-            wait::until("the script to end", A_WHILE, || {
+            wait::until("the script to end", wait::HANG, || {
                 how.fill();
                 (!script.is_running()).then_some(())
             })

@@ -25,8 +25,8 @@ fn full_at_every_step(
     let folder: &'static Path = Box::leak(folder(&product).into_boxed_path());
     let mut journey = Journey::on_small_disk(product, folder);
     let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
-    journey.there(how(folder), |point| there.insert(point.to_owned()));
-    journey.back(how(folder), |point| back.insert(point.to_owned()));
+    journey.there(&[how(folder)], |point| there.insert(point.to_owned()));
+    journey.back(&[how(folder)], |point| back.insert(point.to_owned()));
     (there, back)
 }
 

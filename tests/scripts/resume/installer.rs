@@ -9,11 +9,9 @@ use svc_tests::product::Product;
 use svc_tests::tool::Ran;
 use svc_tests::wait;
 
-use crate::cut::A_WHILE;
-
 /// Resumes the last run; while its installer is still running, that is refused with 8, and the error says nothing else.
 fn resume(product: &Product, script: &str) -> Ran {
-    wait::until("the run to be free to resume", A_WHILE, || {
+    wait::until("the run to be free to resume", wait::HANG, || {
         let ran = product.tool(script).arg("--resume").run();
         if ran.status == 8 {
             assert!(["external_running", "locked"].contains(&ran.doc()["error"]["code"].as_str().unwrap()), "{ran}");
@@ -40,7 +38,7 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
         .fold(waits.to_owned(), |text, (word, path)| text.replace(word, &path.display().to_string()));
     let installer = product.installer_that(&waits);
     let is_running = || {
-        let pids = wait::until("the installer to be running", A_WHILE, || fs::read_to_string(&pid).ok()).unwrap();
+        let pids = wait::until("the installer to be running", wait::HANG, || fs::read_to_string(&pid).ok()).unwrap();
         fs::remove_file(&pid).unwrap();
         let [holder, installer] = [0, 1].map(|n| Pid::from_raw(pids.split_whitespace().nth(n).unwrap().parse().unwrap()));
         (holder, installer)

@@ -13,7 +13,7 @@ use svc_tests::product::{Content, Product};
 use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
-use crate::cut::{A_WHILE, Cut, How, cut, has};
+use crate::cut::{Cut, How, cut, has};
 use crate::power;
 
 /// A service that is upgraded and rolled back.
@@ -78,38 +78,62 @@ impl Journey {
         self.product.tool("svc-rollback")
     }
 
-    /// Calls a script that leaves the service as it is, and is interrupted wherever `wanted` likes the point; gives how often that
-    /// was.
-    pub fn in_parallel(&self, call: &[&str], how: How, mut wanted: impl FnMut(&str) -> bool) -> usize {
-        let product = &self.product;
-        let (before, served_by) = (product.content().unwrap(), product.process());
-        let mut cuts = 0;
-        let ran = loop {
-            let script = product.tool(call[0]).args(call[1..].iter().copied());
-            match cut(product, script, how, |_, point| wanted(point)) {
-                Err(ran) if ran.status == 8 => wait_until_free(product, call[0]),
-                Err(ran) => break self.ended_well(*ran),
+    /// Calls a script until it comes to its end by itself, and interrupts it wherever `wanted` likes the point, each
+    /// time in the next of these ways (the last one again and again); `after` gives what is called next. Gives how it
+    /// ended, and how often it was interrupted. Unless an installer was run again whose outcome was unknown, no step may
+    /// have had its effect twice.
+    fn interrupted(
+        &mut self,
+        (script, call, once): (&str, Tool, &[&str]),
+        hows: &[How],
+        mut wanted: impl FnMut(&str) -> bool,
+        mut after: impl FnMut(&mut Self, &Cut, How) -> Tool,
+    ) -> (Ran, usize) {
+        let (mut cuts, mut twice, mut next) = (0, false, call);
+        loop {
+            let how = hows[cuts.min(hows.len() - 1)];
+            match cut(&self.product, next.clone(), how, |_, point| wanted(point)) {
                 Ok(cut) => {
                     cuts += 1;
-                    wait_until_free(product, call[0]);
-                    let said = next(product, call[0]);
-                    let wanted = format!("Run the same command again: {}", call.join(" "));
-                    assert!(said.contains(&wanted), "interrupted at {}: {said}", cut.point);
-                    let in_order = how.in_order() && !cut.recovering;
-                    // The next call of any script undoes what a killed one has left.
-                    if !in_order && cut.point.ends_with(".json") {
-                        product.tool("svc-run").arg("recover").run().ok();
+                    next = after(self, &cut, how);
+                }
+                Err(ran) if ran.status == 8 => wait_until_free(&self.product, script),
+                Err(ran) if self.is_unknown(&ran, how, script) => (next, twice) = (next.arg("--rerun-installer"), true),
+                Err(ran) => {
+                    let ran = self.ended_well(*ran);
+                    if !twice {
+                        assert_nothing_twice(&ran.run_dir(), once);
                     }
-                    if in_order || cut.point.ends_with(".json") {
-                        self.assert_no_copies(&format!("interrupted at {}", cut.point));
-                        self.remove_old_runs();
-                    }
+                    return (ran, cuts);
                 }
             }
-        };
+        }
+    }
+
+    /// Calls a script that leaves the service as it is, and is interrupted wherever `wanted` likes the point; gives how
+    /// often that was.
+    pub fn in_parallel(&mut self, call: &[&str], how: How, wanted: impl FnMut(&str) -> bool) -> usize {
+        let (before, served_by) = (self.product.content().unwrap(), self.product.process());
+        let script = self.product.tool(call[0]).args(call[1..].iter().copied());
+        let (ran, cuts) = self.interrupted((call[0], script.clone(), &[]), &[how], wanted, |this, cut, how| {
+            wait_until_free(&this.product, call[0]);
+            let said = next(&this.product, call[0]);
+            let again = format!("Run the same command again: {}", call.join(" "));
+            assert!(said.contains(&again), "interrupted at {}: {said}", cut.point);
+            let in_order = how.in_order() && !cut.recovering;
+            // The next call of any script undoes what a killed one has left.
+            if !in_order && cut.point.ends_with(".json") {
+                this.product.tool("svc-run").arg("recover").run().ok();
+            }
+            if in_order || cut.point.ends_with(".json") {
+                this.assert_no_copies(&format!("interrupted at {}", cut.point));
+                this.remove_old_runs();
+            }
+            script.clone()
+        });
         self.assert_no_copies(&ran);
-        assert_eq!(product.content().unwrap(), before);
-        assert_eq!(product.process(), served_by, "{ran}");
+        assert_eq!(self.product.content().unwrap(), before);
+        assert_eq!(self.product.process(), served_by, "{ran}");
         cuts
     }
 
@@ -122,34 +146,14 @@ impl Journey {
     }
 
     /// Upgrades, and is interrupted wherever `wanted` likes the point; gives how often that was.
-    pub fn there(&mut self, how: How, wanted: impl FnMut(&str) -> bool) -> usize {
-        self.there_by(&[how], wanted)
-    }
-
-    /// The same, each time in the next of these ways; the last one again and again.
-    pub fn there_by(&mut self, hows: &[How], mut wanted: impl FnMut(&str) -> bool) -> usize {
+    pub fn there(&mut self, hows: &[How], wanted: impl FnMut(&str) -> bool) -> usize {
         self.remove_old_runs();
-        let (mut cuts, mut twice) = (0, false);
-        let mut next = self.upgrade();
-        let ran = loop {
-            let how = hows[cuts.min(hows.len() - 1)];
-            match cut(&self.product, next.clone(), how, |_, point| wanted(point)) {
-                Err(ran) if self.is_unknown(&ran, how, "svc-upgrade") => (next, twice) = (next.arg("--rerun-installer"), true),
-                Err(ran) if ran.status == 8 => wait_until_free(&self.product, "svc-upgrade"),
-                Err(ran) => break self.ended_well(*ran),
-                Ok(cut) => {
-                    cuts += 1;
-                    next = self.after_upgrade_was_cut(&cut, how);
-                }
-            }
-        };
+        let (ran, cuts) =
+            self.interrupted(("svc-upgrade", self.upgrade(), &["installer"]), hows, wanted, Self::after_upgrade_was_cut);
         // An upgrade that begins with a stopped service is down for no time of its own.
         let stopped =
             ran.result()["steps"].as_array().unwrap().iter().any(|step| step["step"] == "stop" && step["changed"] == true);
         assert!(!stopped || ran.result()["downtime_ms"].is_u64(), "{ran}");
-        if !twice {
-            assert_nothing_twice(&ran.run_dir(), &["installer"]);
-        }
         self.assert_upgraded(&ran);
         cuts
     }
@@ -222,34 +226,15 @@ impl Journey {
     }
 
     /// Rolls back, and is interrupted wherever `wanted` likes the point; gives how often that was.
-    pub fn back(&mut self, how: How, wanted: impl FnMut(&str) -> bool) -> usize {
-        self.back_by(&[how], wanted)
-    }
-
-    /// The same, each time in the next of these ways; the last one again and again.
-    pub fn back_by(&mut self, hows: &[How], mut wanted: impl FnMut(&str) -> bool) -> usize {
-        let product = &self.product;
-        let (written, _) = items(product, &product.database(), &format!("{}-items-000002", product.name));
-        let (mut cuts, mut twice) = (0, false);
-        let mut next = self.rollback();
-        let ran = loop {
-            let how = hows[cuts.min(hows.len() - 1)];
-            match cut(product, next.clone(), how, |_, point| wanted(point)) {
-                Err(ran) if self.is_unknown(&ran, how, "svc-rollback") => (next, twice) = (next.arg("--rerun-installer"), true),
-                Err(ran) if ran.status == 8 => wait_until_free(product, "svc-rollback"),
-                Err(ran) => break self.ended_well(*ran),
-                Ok(cut) => {
-                    cuts += 1;
-                    next = self.after_rollback_was_cut(&cut, how, cuts == 1);
-                }
-            }
-        };
-        if !twice {
-            assert_nothing_twice(&ran.run_dir(), &[]);
-        }
-        assert_back(product, &self.before);
+    pub fn back(&mut self, hows: &[How], wanted: impl FnMut(&str) -> bool) -> usize {
+        let (written, _) = items(&self.product, &self.product.database(), &format!("{}-items-000002", self.product.name));
+        let mut first = true;
+        let (ran, cuts) = self.interrupted(("svc-rollback", self.rollback(), &[]), hows, wanted, |this, cut, how| {
+            this.after_rollback_was_cut(cut, how, std::mem::replace(&mut first, false))
+        });
+        assert_back(&self.product, &self.before);
         self.assert_previous(&written);
-        ran.lines("discard_previous").into_iter().for_each(|command| product.typed(command));
+        ran.lines("discard_previous").into_iter().for_each(|command| self.product.typed(command));
         assert_eq!(self.product.copies(), BTreeSet::new());
         cuts
     }
@@ -345,7 +330,7 @@ pub fn next(product: &Product, script: &str) -> String {
 
 /// Waits until the last run has neither a tool nor an installer left that is running.
 pub fn wait_until_free(product: &Product, script: &str) {
-    wait::until("what the script has left behind to end", A_WHILE, || {
+    wait::until("what the script has left behind to end", wait::HANG, || {
         let ran = product.tool(script).arg("--status").run();
         assert_eq!(ran.status, 0, "{ran}");
         let busy = |line: &str| line == "It is running." || line.starts_with("Its supervisor is gone;");

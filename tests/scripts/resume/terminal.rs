@@ -5,7 +5,7 @@ use svc_tests::product::Product;
 use svc_tests::terminal::{Terminal, ended};
 use svc_tests::wait;
 
-use crate::cut::{A_WHILE, has};
+use crate::cut::has;
 
 /// What becomes of the terminal, in turn.
 const ENDS: [fn(Terminal); 3] = [Terminal::close, Terminal::kill_all, |mut terminal| {
@@ -17,7 +17,7 @@ const ENDS: [fn(Terminal); 3] = [Terminal::close, Terminal::kill_all, |mut termi
 fn without_its_terminal(product: &Product, typed: &str, kind: &str, point: &str, end: fn(Terminal)) {
     let known = runs(product);
     let terminal = Terminal::open(product, typed, &[]);
-    wait::until(point, A_WHILE, || {
+    wait::until(point, wait::HANG, || {
         let new = runs(product).into_iter().find(|run| !known.contains(run))?;
         (has(&new, point) || new.join("document.json").exists()).then_some(())
     })

@@ -2,7 +2,7 @@
 # Installs the release whose files lie beside this script. Never prompts, needs no terminal.
 #
 # Environment: SVC_NAME (svc), SVC_INSTALL_DIR (/opt/$SVC_NAME), PGHOST, PGPORT, PGPASSFILE,
-#   SVC_SEARCH_URL, SVC_UNIT_SCOPE (system or user), SVC_UNIT_DIR, SVC_READY_PORT (0), SVC_INTERVAL_MS (250)
+#   SVC_SEARCH_URL, SVC_UNIT_SCOPE (system or user), SVC_UNIT_DIR, SVC_INTERVAL_MS (250)
 # Exit status: 0 installed; 1 failed, the content may be half migrated; 2 wrong use; 3 refused, nothing changed.
 set -euo pipefail
 
@@ -109,7 +109,7 @@ lay_configuration() {
         "PG_HOST=$(as_value "${PGHOST:-localhost}")" "PG_PORT=${PGPORT:-5432}" \
         "PG_PASSWORD_FILE=$(as_value "${PGPASSFILE:-}")" \
         "SEARCH_URL=$(as_value "${SVC_SEARCH_URL:-http://localhost:9200}")" \
-        "INTERVAL_MS=${SVC_INTERVAL_MS:-250}" "READY_PORT=${SVC_READY_PORT:-0}"
+        "INTERVAL_MS=${SVC_INTERVAL_MS:-250}"
     rm -rf "${SVC_INSTALL_DIR:?}/${FORMER_LAYOUT:?}"
 }
 
@@ -119,10 +119,9 @@ write_marker() {
 }
 
 main() {
-    local plan
     check_settings "$@"
-    plan=$("$here/svc-sample" plan --to "$VERSION") || exit $?
-    echo "Installing $VERSION in $SVC_INSTALL_DIR ($plan)."
+    "$here/svc-sample" check --to "$VERSION"
+    echo "Installing $VERSION in $SVC_INSTALL_DIR."
     lay_program
     lay_unit
     lay_configuration

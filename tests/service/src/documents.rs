@@ -49,12 +49,6 @@ impl Documents<'_> {
         Ok(present)
     }
 
-    /// What a shape wants to be there.
-    pub fn expected(&self, shape: u32) -> Result<Indices> {
-        let wanted = Shape::of(shape)?.indices(&self.0.name)?;
-        Ok(wanted.into_iter().map(|(name, index)| (name, index.aliases.into_keys().collect())).collect())
-    }
-
     /// The shape that the index behind the items' alias records; `None` where there is none.
     pub fn recorded_shape(&self) -> Result<Option<u32>> {
         let Some(answer) = self.found("GET", &format!("/{}-items/_mapping", self.0.name))? else { return Ok(None) };

@@ -1,12 +1,11 @@
 //! `svc-sample`: a small program that stands in for the real product.
 //!
 //! It keeps items, each a row in PostgreSQL and a document in the search database, and writes more while it
-//! runs. Its installers call `plan` and `migrate`; its unit calls `serve`.
+//! runs. Its installers call `check` and `migrate`; its unit calls `serve`.
 
 mod content;
 mod documents;
 mod migrate;
-mod plan;
 mod releases;
 mod rows;
 mod serve;
@@ -43,8 +42,8 @@ enum Command {
         #[arg(long)]
         items: i64,
     },
-    /// Prints what installing a version would be (fresh, adopt, upgrade, again), or refuses; changes nothing
-    Plan {
+    /// Refuses a version for which the content of the databases is too new; changes nothing
+    Check {
         #[arg(long)]
         to: Version,
     },
@@ -56,12 +55,8 @@ enum Command {
         #[arg(long)]
         fail_half_way: bool,
     },
-    /// Prints as JSON what both databases hold
-    Content {
-        /// Adds a checksum of each table and index
-        #[arg(long)]
-        digest: bool,
-    },
+    /// Prints as JSON what both databases hold, with a checksum of each table and index
+    Content,
 }
 
 /// Exit status: 0 done, 1 failed, 2 a wrong command line, 3 refused with nothing changed.
@@ -77,17 +72,11 @@ fn main() -> ExitCode {
 }
 
 fn run(Arguments { install_dir, command }: &Arguments) -> anyhow::Result<()> {
-    let plan = |to| anyhow::Ok((Settings::from_environment()?, plan::plan(&Settings::from_environment()?, install_dir, to)?));
     match command {
         Command::Serve => serve::serve(install_dir),
         Command::Seed { items } => serve::seed(install_dir, *items),
-        Command::Plan { to } => Ok(writeln!(stdout(), "{}", plan(to)?.1)?),
-        Command::Migrate { to, fail_half_way } => {
-            let (settings, plan) = plan(to)?;
-            migrate::migrate(&settings, &plan, to, *fail_half_way)
-        }
-        Command::Content { digest } => {
-            Ok(writeln!(stdout(), "{}", content::read(&Settings::of_installation(install_dir)?, *digest)?)?)
-        }
+        Command::Check { to } => migrate::check(&Settings::from_environment()?, to).map(drop),
+        Command::Migrate { to, fail_half_way } => migrate::migrate(&Settings::from_environment()?, to, *fail_half_way),
+        Command::Content => Ok(writeln!(stdout(), "{}", content::read(&Settings::of_installation(install_dir)?)?)?),
     }
 }

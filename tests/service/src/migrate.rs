@@ -1,16 +1,13 @@
 //! Migrates the content of both databases to a version's shape, the relational half first.
 
 use std::io::{Write, stdout};
-use std::path::PathBuf;
-use std::time::Duration;
-use std::{env, fs, thread};
 
 use anyhow::{Result, bail};
 use postgres::Client;
 use semver::Version;
 
 use crate::documents::Documents;
-use crate::plan::Plan;
+use crate::releases::{self, Refusal};
 use crate::rows;
 use crate::settings::Settings;
 use crate::shapes::{Shape, items_index};
@@ -18,42 +15,41 @@ use crate::shapes::{Shape, items_index};
 /// How many documents go in one call.
 pub const BATCH: i64 = 1000;
 
-/// Carries out a plan. With `fail_half_way` it stops in the middle of the search half, as a broken release does: the relational
-/// half is at the new shape, an index is gone, another one half filled, the aliases as before. Each half continues from where it
-/// failed when it is called again.
-pub fn migrate(settings: &Settings, plan: &Plan, to: &Version, fail_half_way: bool) -> Result<()> {
-    let own = crate::releases::shape_of(to)?;
-    let (rows_at, documents_at) = match plan {
-        Plan::Adopt | Plan::Again => return tell("The content is of this version already; nothing is changed."),
-        Plan::Fresh => (0, 0),
-        Plan::Upgrade { rows, documents, .. } => (*rows, *documents),
-    };
-    let mut client = settings.connect()?;
-    let mut transaction = client.transaction()?;
-    for shape in rows_at + 1..=own {
-        transaction.batch_execute(Shape::of(shape)?.migration)?;
+/// The shapes from which both databases are migrated, 0 where one holds nothing yet; refuses content of a newer version.
+pub fn check(settings: &Settings, to: &Version) -> Result<(u32, u32)> {
+    let own = releases::shape_of(to)?;
+    let rows = rows::recorded_shape(&mut settings.connect()?)?.unwrap_or_default();
+    let documents = Documents(settings).recorded_shape()?.unwrap_or_default();
+    if rows.max(documents) > own {
+        return Err(Refusal::because(format!(
+            "The content is of shapes {rows} and {documents}, and version {to} has shape {own}."
+        )));
     }
-    rows::record(&mut transaction, own, to)?;
-    transaction.commit()?;
-    tell(&format!("PostgreSQL: shape {rows_at} to {own}"))?;
-    hold()?;
-    let search = Documents(settings);
-    if documents_at != own {
-        move_documents(&search, &mut client, own, fail_half_way)?;
-    }
-    search.record(own, &to.to_string())?;
-    tell(&format!("search database: shape {documents_at} to {own}"))
+    Ok((rows, documents))
 }
 
-/// Lets a test look at a migration between its halves, or end it there: where the variable names a file that exists, makes that
-/// name with `.reached`, and waits until the file is gone.
-fn hold() -> Result<()> {
-    let Some(file) = env::var_os("SVC_SAMPLE_HOLD").map(PathBuf::from).filter(|file| file.exists()) else { return Ok(()) };
-    fs::write(PathBuf::from(format!("{}.reached", file.display())), "")?;
-    while file.exists() {
-        thread::sleep(Duration::from_millis(20));
+/// Each half continues from the shape that it records: content of this version's shape, as after a rollback, is not
+/// touched, and a broken migration is continued. With `fail_half_way` it stops in the middle of the search half, as a
+/// broken release does: the relational half is at the new shape, an index is gone, another one half filled, the aliases
+/// as before.
+pub fn migrate(settings: &Settings, to: &Version, fail_half_way: bool) -> Result<()> {
+    let own = releases::shape_of(to)?;
+    let (rows_at, documents_at) = check(settings, to)?;
+    let mut client = settings.connect()?;
+    if rows_at != own {
+        let mut transaction = client.transaction()?;
+        for shape in rows_at + 1..=own {
+            transaction.batch_execute(Shape::of(shape)?.migration)?;
+        }
+        rows::record(&mut transaction, own, to)?;
+        transaction.commit()?;
     }
-    Ok(())
+    if documents_at != own {
+        let search = Documents(settings);
+        move_documents(&search, &mut client, own, fail_half_way)?;
+        search.record(own, &to.to_string())?;
+    }
+    Ok(writeln!(stdout(), "PostgreSQL: shape {rows_at} to {own}; search database: shape {documents_at} to {own}")?)
 }
 
 /// New indices and fields, the items' documents again from their rows, then aliases, then what is no longer wanted.
@@ -75,8 +71,4 @@ fn move_documents(search: &Documents<'_>, client: &mut Client, own: u32, fail: b
         search.store_all(&items, &batch)?;
     }
     search.finish(own)
-}
-
-fn tell(sentence: &str) -> Result<()> {
-    Ok(writeln!(stdout(), "{sentence}")?)
 }

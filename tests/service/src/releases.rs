@@ -1,10 +1,9 @@
-//! The releases of the sample service: which shape of content each has, and which may follow which.
+//! The releases of the sample service: which shape of content each has.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Error, Result};
 use semver::Version;
 
 /// A rule said no, and nothing was changed.
@@ -35,21 +34,9 @@ pub fn shape_of(version: &Version) -> Result<u32> {
     }
 }
 
-/// Whether the move is supported (section 8 of the procedure); 1.15 is the latest minor version of 1.
-pub fn may_follow(from: &Version, to: &Version) -> bool {
-    let (from_minor, to_minor) = ((from.major, from.minor), (to.major, to.minor));
-    from_minor == to_minor && to.patch > from.patch
-        || to_minor == (from.major, from.minor + 1)
-        || from_minor == (1, 15) && to_minor == (2, 0)
-}
-
-/// The version that the marker of an installation records; `None` where there is no marker.
-pub fn installed(install_dir: &Path) -> Result<Option<Version>> {
-    let marker = install_dir.join("current-version");
-    let text = match fs::read_to_string(&marker) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        read => read.with_context(|| format!("cannot read {}", marker.display()))?,
-    };
-    let version = Version::parse(text.trim());
-    Ok(Some(version.map_err(|_| Refusal::because(format!("The marker {} has no version.", marker.display())))?))
+/// The version that the marker of an installation records.
+pub fn installed(install_dir: &Path) -> Result<Version> {
+    let text = fs::read_to_string(install_dir.join("current-version")).unwrap_or_default();
+    let refused = |_| Refusal::because(format!("There is no version marker in {}.", install_dir.display()));
+    Version::parse(text.trim()).map_err(refused)
 }

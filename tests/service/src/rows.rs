@@ -4,18 +4,17 @@ use anyhow::{Context, Result};
 use postgres::{Client, GenericClient};
 use semver::Version;
 
-use crate::shapes::{SHAPES, Shape};
+use crate::shapes::Shape;
 
 /// A row's key, which is the document's identifier, and the document in JSON.
 pub type Item = (i64, String);
 
-/// The tables and views of any shape that are there, in order.
+/// The tables and views of the service.
 pub fn relations(client: &mut Client) -> Result<Vec<String>> {
-    let known: Vec<&str> = SHAPES.iter().flat_map(Shape::relations).collect();
     let found = client.query(
-        "SELECT n.nspname || '.' || c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-         WHERE c.relkind IN ('r', 'v') AND n.nspname || '.' || c.relname = ANY ($1) ORDER BY (n.nspname || '.' || c.relname) COLLATE \"C\"",
-        &[&known],
+        "SELECT oid::regclass::text FROM pg_class
+         WHERE relkind IN ('r', 'v') AND relnamespace IN (to_regnamespace('public'), to_regnamespace('report'))",
+        &[],
     )?;
     Ok(found.iter().map(|row| row.get(0)).collect())
 }

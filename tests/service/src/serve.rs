@@ -1,10 +1,7 @@
 //! The service: appends an item every so often, the row first, then its document.
 
-use std::io::{Read, Write, stderr};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{Write, stderr};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -26,37 +23,21 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Runs until TERM or INT. A database that is away is waited for.
 pub fn serve(install_dir: &Path) -> Result<()> {
     let settings = &Settings::of_installation(install_dir)?;
-    let Some(version) = releases::installed(install_dir)? else {
-        return Err(Refusal::because(format!("There is no version marker in {}.", install_dir.display())));
-    };
+    let version = releases::installed(install_dir)?;
     let (stop, stopped) = mpsc::channel();
     let mut signals = Signals::new([SIGTERM, SIGINT]).context("cannot handle signals")?;
     // The receiver is gone only when the program ends anyway.
     thread::spawn(move || signals.forever().next().map(|_| stop.send(())));
-    let ready = Arc::new(AtomicBool::new(false));
-    listen(settings.ready_port, Arc::clone(&ready))?;
     let interval = if settings.interval.is_zero() { PAUSE } else { settings.interval };
     let shape = releases::shape_of(&version)?;
     let mut writer = Writer { settings, shape, search: Documents(settings), client: None, unstored: None };
-    let mut complaint = None;
     tell(&format!("version {version} runs"));
     loop {
-        let outcome = writer.append();
-        ready.store(outcome.is_ok(), Ordering::Relaxed);
-        let pause = match outcome {
-            Ok(()) => {
-                if complaint.take().is_some() {
-                    tell("both databases are there again");
-                }
-                interval
-            }
+        let pause = match writer.append() {
+            Ok(()) => interval,
             Err(error) if error.is::<Refusal>() => return Err(error),
             Err(error) => {
-                let sentence = format!("waiting: {error:#}");
-                if complaint.as_ref() != Some(&sentence) {
-                    tell(&sentence);
-                }
-                complaint = Some(sentence);
+                tell(&format!("waiting: {error:#}"));
                 interval.max(PAUSE)
             }
         };
@@ -79,25 +60,6 @@ pub fn seed(install_dir: &Path, items: i64) -> Result<()> {
         let added = rows::insert(&mut client, shape, BATCH.min(items - first))?;
         Documents(&settings).store_all(&format!("{}-items", settings.name), &added)?;
     }
-    Ok(())
-}
-
-/// Answers 200 on a port of the loopback address while the last item could be stored in both databases, else 503; 0 is no port.
-fn listen(port: u16, ready: Arc<AtomicBool>) -> Result<()> {
-    if port == 0 {
-        return Ok(());
-    }
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| format!("cannot listen on the ready port {port}"))?;
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            // A client that went away needs no answer.
-            let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
-            let _ = stream.read(&mut [0; 1024]);
-            let status = if ready.load(Ordering::Relaxed) { "200 OK" } else { "503 Service Unavailable" };
-            let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        }
-    });
     Ok(())
 }
 

@@ -16,8 +16,6 @@ pub struct Settings {
     pub search_url: String,
     /// How long the service waits between two items.
     pub interval: Duration,
-    /// The port of the ready listener; 0 for none.
-    pub ready_port: u16,
     database: String,
     role: String,
     /// The relational server's host, or the folder of its socket.
@@ -56,7 +54,6 @@ impl Settings {
             name,
             search_url: text("SVC_SEARCH_URL", "search.url", "http://localhost:9200"),
             interval: Duration::from_millis(number(&text("SVC_INTERVAL_MS", "writer.interval_ms", "250"))?),
-            ready_port: number(&text("SVC_READY_PORT", "listen.ready_port", "0"))?,
             pg_host: text("PGHOST", "database.host", "localhost"),
             pg_port: number(&text("PGPORT", "database.port", "5432"))?,
             pg_password_file: text("PGPASSFILE", "database.password_file", ""),
@@ -111,18 +108,4 @@ fn values(text: &str) -> BTreeMap<String, String> {
         }
     }
     values
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_layouts_yield_same_settings() {
-        let conf = values("# c\n[database]\nhost = db one\n; c\nport = 5432\n");
-        let yaml =
-            values("database:\n  host: 'db one'  # c\n  # c: d\n  port: 5432 # c\n  pool:\n    port: 1\n  list:\n    - a: b\n");
-        assert_eq!((&conf["database.host"], &conf["database.port"]), (&"db one".to_owned(), &"5432".to_owned()));
-        assert_eq!((&conf["database.host"], &conf["database.port"]), (&yaml["database.host"], &yaml["database.port"]));
-    }
 }

@@ -14,31 +14,22 @@ pub struct Shape {
     pub insert: &'static str,
     /// The documents of the items above id `$1`, `$2` at most, in the order of their ids.
     pub documents: &'static str,
-    relations: &'static str,
     indices: &'static str,
 }
 
 macro_rules! shape {
-    ($number:literal, $relations:literal) => {
+    ($number:literal) => {
         Shape {
             migration: include_str!(concat!("shapes/", $number, ".sql")),
             insert: include_str!(concat!("shapes/", $number, ".insert.sql")),
             documents: include_str!(concat!("shapes/", $number, ".documents.sql")),
-            relations: $relations,
             indices: include_str!(concat!("shapes/", $number, ".json")),
         }
     };
 }
 
 /// The first first.
-pub const SHAPES: [Shape; 3] = [
-    shape!("1", "public.content_version public.items public.open_items public.settings"),
-    shape!("2", "public.comments public.content_version public.items public.open_items public.settings"),
-    shape!(
-        "3",
-        "public.comments public.content_version public.item_texts public.items public.settings report.items_by_state report.runs"
-    ),
-];
+pub const SHAPES: [Shape; 3] = [shape!("1"), shape!("2"), shape!("3")];
 
 /// An index as a shape wants it.
 #[derive(Deserialize)]
@@ -55,11 +46,6 @@ impl Shape {
     pub fn of(number: u32) -> Result<&'static Self> {
         let found = SHAPES.iter().zip(1..).find(|(_, one)| *one == number);
         Ok(found.with_context(|| format!("shape {number} of the content is not known to this program"))?.0)
-    }
-
-    /// Its tables and views, in order.
-    pub fn relations(&self) -> Vec<&'static str> {
-        self.relations.split(' ').collect()
     }
 
     /// Its indices by their names, with the service's name in front.

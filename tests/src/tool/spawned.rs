@@ -82,10 +82,6 @@ impl Spawned {
         killpg(self.pid(), signal).unwrap_or_else(|error| panic!("cannot send {signal} to {:?}: {error}", self.tool));
     }
 
-    pub fn stderr_so_far(&self) -> String {
-        self.stderr.so_far()
-    }
-
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }

@@ -145,6 +145,11 @@ mod tests {
                 false,
             ),
             (&["--kind", "nightly", "a b.run"], "--kind nightly 'THEN/a b.run'", false),
+            (
+                &["--installer", "there", "--last-minor", "2.0.1", "--layout", "remove", "--because", "nightly"],
+                "--installer THEN/there --last-minor 2.0.1 --layout remove --because nightly",
+                false,
+            ),
             (&["--installer-arg", REDACTED, "--clone", "--installer-arg=<redacted>", "there"], "--clone THEN/there", true),
         ] {
             let arguments = words.iter().map(ToString::to_string).collect();

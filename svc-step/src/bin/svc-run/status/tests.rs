@@ -244,8 +244,11 @@ fn status_table_has_line_for_each_attempt() {
     let made = Made::new("svc-upgrade");
     made.step("01-dump", "step", &json!({"ok": false, "duration_ms": 500, "error": {"code": "out_of_space", "message": "", "hint": null, "retryable": false, "causes": []}}));
     made.step("01-dump.2", "step", &json!({"duration_ms": 15_000}));
+    // Nobody has kept the document of a tool that has outlived its script.
+    let file = |name: &str| made.journal().dir().join(name);
+    fs::rename(file("01-dump.2.json"), file("01-dump.2.json.partial")).unwrap();
     made.started("02-installer", "external");
-    fs::write(made.journal().dir().join("02-installer.rc"), "3\n").unwrap();
+    fs::write(file("02-installer.rc"), "3\n").unwrap();
     made.started("03-start", "step");
     let shown = text(&of(&made, None));
     let lines: Vec<Vec<&str>> =
