@@ -2,9 +2,7 @@
 
 use std::fs;
 
-use svc_tests::pg_case::Case;
-use svc_tests::postgres::{GERMAN, identifier};
-use svc_tests::witness::Witness;
+use svc_tests::pg_case::prelude::*;
 
 #[test]
 fn names_that_are_taken_or_were_changed_by_others_are_told() {
@@ -22,7 +20,7 @@ fn names_that_are_taken_or_were_changed_by_others_are_told() {
     let ran = stage().run().ok().changed();
     let document = case.keep("staged.json", &ran);
 
-    let step = |step: &str| case.tool().args([step, "--from"]).arg(&document).run();
+    let step = |step: &str| case.from(&[step], &document);
     case.pg.create_database(&kept, &case.owner).unwrap();
     step("swap").refused("name_in_use");
     case.pg.drop_database(&kept).unwrap();

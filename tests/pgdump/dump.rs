@@ -8,15 +8,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use nix::sys::signal::{Signal, kill};
-use serde_json::{Value, json};
+use svc_tests::pg_case::prelude::*;
+use nix::sys::signal::kill;
 use svc_tests::disk::SmallDisk;
-use svc_tests::os::{self, write_program};
-use svc_tests::pg_case::{Case, Held, PASSWORD, SOON};
-use svc_tests::postgres::{GERMAN, identifier};
+use svc_tests::os::write_program;
+use svc_tests::pg_case::Held;
 use svc_tests::terminal::on_terminal;
-use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::wait;
 
 /// The tool as the owner, with the password, writing `dump.sql`.
 fn dump(case: &Case) -> Tool {
@@ -26,10 +23,6 @@ fn dump(case: &Case) -> Tool {
 /// The same by a pg_dump that does something before.
 fn by_stub(case: &Case, does: &str) -> Tool {
     dump(case).stub(&case.path("bin"), "pg_dump", does).args(["--pg-dump", "bin/pg_dump"])
-}
-
-fn verify(path: &Path) -> Ran {
-    Tool::new("svc-pgdump").arg("verify").arg(path).run()
 }
 
 fn verify_from(ran: &Ran) -> Ran {
@@ -436,7 +429,7 @@ fn blocked_dump_times_out_or_locks_out_second_one() {
     dump(&case).args(["--timeout", "1s"]).run().fails(6, "timeout").unchanged();
     assert!(left(&case).is_empty(), "{:?}", left(&case));
     let first = dump(&case).spawn();
-    wait::until("the partial file", SOON, || case.path("dump.sql.partial").exists().then_some(())).unwrap();
+    wait::until("the partial file", wait::HANG, || case.path("dump.sql.partial").exists().then_some(())).unwrap();
     dump(&case).run().fails(8, "locked").unchanged();
     drop(held);
     first.wait().ok();
@@ -471,7 +464,7 @@ fn dump_written_meanwhile_keeps_its_own_properties() {
     // It looks whether the file is there, reads the properties, and then waits before it has the file's lock.
     let waits = "if [ $1 = --version ]; then touch waits; while ! [ -e go ]; do sleep 0.05; done; fi";
     let late = by_stub(&case, waits).spawn();
-    wait::until("the run that waits", SOON, || case.path("waits").exists().then_some(())).unwrap();
+    wait::until("the run that waits", wait::HANG, || case.path("waits").exists().then_some(())).unwrap();
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '9MB'", case.database));
     let ran = dump(&case).run().ok();
     case.write("go", "");

@@ -258,9 +258,8 @@ impl Case {
     }
 
     /// Starts a staging whose load sleeps at its end.
-    pub fn sleeping_stage(&self, dump: &Path, more: &[&str]) -> Spawned {
-        let slow = self.dump_with(dump, "SELECT pg_catalog.pg_sleep(600);");
-        let spawned = self.tool().arg("stage").args(more).arg(slow).spawn();
+    pub fn sleeping(&self, stage: Tool, dump: &Path) -> Spawned {
+        let spawned = stage.arg(self.dump_with(dump, "SELECT pg_catalog.pg_sleep(600);")).spawn();
         self.wait_for("the sleeping load", &self.sleeping_loads());
         spawned
     }
