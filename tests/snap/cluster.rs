@@ -66,14 +66,6 @@ fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> 
     times
 }
 
-struct Stopping<'a>(&'a AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn stage_with_stopped_node_completes_or_leaves_nothing() {
     let share = Share::new().unwrap();
@@ -83,7 +75,7 @@ fn stage_with_stopped_node_completes_or_leaves_nothing() {
         let cluster = share.take().unwrap();
         let sandbox = Sandbox::on(cluster.node(1).clone(), name).registered(&[]);
         let index = spread(&sandbox, "docs");
-        let set = |settings: Value| sandbox.ask("PUT", &format!("/{index}/_settings"), Some(settings));
+        let set = |settings: Value| sandbox.set(&index, settings);
         let anywhere = json!({"index.routing.allocation.total_shards_per_node": null});
         if moves {
             set(anywhere.clone());
@@ -147,7 +139,7 @@ fn restore_with_stopped_node_is_finished_by_same_command() {
     let index = spread(&sandbox, "docs");
     let alias = sandbox.name("all");
     let replicas = json!({"index.routing.allocation.total_shards_per_node": null, "index.number_of_replicas": 1});
-    sandbox.ask("PUT", &format!("/{index}/_settings"), Some(replicas));
+    sandbox.set(&index, replicas);
     let green = || sandbox.ask("GET", "/_cluster/health?wait_for_status=green&timeout=120s", None);
     green();
     let created = sandbox.create("s");

@@ -22,8 +22,7 @@ fn snapshot_with_missing_shards_is_refused() {
     sandbox.run(&["create", "whole"]).fails(7, "indices_red").unchanged().error_has(&[&lost]);
     assert!(sandbox.snapshots().is_empty());
 
-    let body = json!({"indices": format!("{}-*", sandbox.prefix), "partial": true});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/part?wait_for_completion=true", sandbox.prefix), Some(body));
+    sandbox.taken("part", json!({"indices": format!("{}-*", sandbox.prefix), "partial": true}));
     let partial = sandbox.run(&["show", "part"]).fails(7, "snapshot_invalid").unchanged();
     let snapshot = &partial.result()["snapshot"];
     assert_eq!((&snapshot["state"], &snapshot["shards"]["failed_count"]), (&json!("PARTIAL"), &json!(1)));
@@ -45,7 +44,7 @@ fn index_deleted_before_its_count_is_named() {
     let [a, _b, _c] = [("a", 1), ("b", 2), ("c", 3)].map(|(suffix, docs)| sandbox.simple(suffix, docs));
     let gate = sandbox.gate().close_before("POST /_msearch", 1);
     let create = gate.hold(sandbox.tool(&["create", "s1"]));
-    sandbox.ask("DELETE", &format!("/{a}"), None);
+    sandbox.delete(&a);
     gate.open();
     create.wait().fails(4, "data_not_found").unchanged().error_has(&[&a]);
     assert!(sandbox.snapshots().is_empty());

@@ -159,7 +159,7 @@ fn simultaneous_hosts_end_with_old_or_new_content() {
 
 fn clear(hosts: &Hosts) {
     for copy in hosts.sandbox.copies() {
-        hosts.sandbox.ask("DELETE", &format!("/{copy}"), None);
+        hosts.sandbox.delete(&copy);
     }
 }
 

@@ -2,10 +2,6 @@
 
 use svc_tests::prelude::*;
 
-const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
-const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
-const DENIED: (u16, &str, &str) = (403, "security_exception", "no permissions");
-
 fn state<'a>(ran: &'a Ran, index: &str) -> &'a str {
     let all = ran.result()["indices"].as_array().unwrap();
     all.iter().find(|one| one["index"] == index).unwrap()["state"].as_str().unwrap()
@@ -18,18 +14,16 @@ fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
 
 #[test]
 fn changed_staged_copy_is_not_swapped() {
-    let (sandbox, docs, created) = Sandbox::saved("unsound");
-    let staged = sandbox.from(&["stage"], &created).ok();
+    let (sandbox, docs, _, staged) = Sandbox::staged("unsound");
     let copy = staged.result()["indices"][0]["copy"].as_str().unwrap().to_owned();
-    let set = |settings: Value| drop(sandbox.ask("PUT", &format!("/{copy}/_settings"), Some(settings)));
-    set(json!({"index.blocks.write": null}));
+    sandbox.block(&copy, "write", false);
     sandbox.ask("PUT", &format!("/{copy}/_doc/surplus?refresh=true"), Some(json!({"n": 1})));
     for args in [&["swap"][..], &["swap", "--drop-old"]] {
         sandbox.from(args, &staged).refused("not_verified").unchanged();
         assert_eq!(sandbox.count(&docs), 15, "{args:?}");
     }
     sandbox.ask("DELETE", &format!("/{copy}/_doc/surplus?refresh=true"), None);
-    set(json!({"index.blocks.write": true}));
+    sandbox.block(&copy, "write", true);
     sandbox.from(&["swap", "--drop-old"], &staged).ok().changed();
     assert_eq!(sandbox.count(&docs), 10);
 }
@@ -41,7 +35,7 @@ fn closed_index_conflicts_with_in_place_restore() {
     let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
     refused.error_has(&[&docs]);
     assert!(is_closed(&sandbox, &docs));
-    sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("not_verified");
+    sandbox.from(&CLOSE, &created).ok().warns("not_verified");
     assert_eq!(sandbox.count(&docs), 10);
 }
 
@@ -139,7 +133,7 @@ fn restore_that_cannot_undo_names_remaining_copies() {
     let sandbox = Sandbox::new("left");
     let (docs, gone) = (sandbox.simple("docs", 10), sandbox.simple("gone", 10));
     let created = sandbox.create("s1");
-    sandbox.ask("DELETE", &format!("/{gone}"), None);
+    sandbox.delete(&gone);
     let mut document = created.doc().clone();
     let captured = document["result"]["captured"].as_array_mut().unwrap().iter_mut().find(|one| one["name"] == docs.as_str());
     captured.unwrap()["docs_count"] = json!(11);
@@ -168,7 +162,7 @@ fn discard_removes_index_left_by_killed_restore() {
     let lost = sandbox.noise("lost", 10);
     sandbox.ask("PUT", &format!("/{lost}/_alias/{}", sandbox.name("alias")), None);
     let created = sandbox.create("s1");
-    sandbox.ask("DELETE", &format!("/{lost}"), None);
+    sandbox.delete(&lost);
     let run = "20261120t080001z-test";
     let restore = sandbox.resuming(&["restore", "--run-id", run], &created).spawn();
     let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
@@ -249,29 +243,6 @@ fn restore_by_name_uses_capture_of_this_host() {
         assert_eq!((&ran.result()["indices"][0]["docs_expected"], &ran.doc()["warnings"]), (&json!(10), &json!([])), "{ran}");
     }
     assert_eq!(sandbox.content(), before);
-}
-
-#[test]
-fn dry_run_prints_requests_without_changes() {
-    let (sandbox, _, created) = Sandbox::saved("dry");
-    let content = sandbox.content();
-    let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
-    assert_eq!(dry.planned().len(), 7, "{dry}");
-    let dry = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
-    sandbox.from(&["swap"], &dry).fails(2, "from_invalid").unchanged();
-    let gate = sandbox.gate();
-    let staged = sandbox.resuming(&["stage"], &created).via(&gate).run().ok();
-    assert_eq!(dry.planned().len(), gate.sent().len(), "the plan is what is done");
-    sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
-    assert_eq!((sandbox.content(), sandbox.copies().len()), (content, 1));
-}
-
-#[test]
-fn drop_old_leaves_nothing_to_swap_back() {
-    let (sandbox, live, created) = Sandbox::saved("drop");
-    let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
-    assert_eq!(sandbox.names(), [live]);
-    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
 }
 
 #[test]

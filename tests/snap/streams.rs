@@ -232,10 +232,8 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
     assert_skipped(&created);
     assert_eq!(created.result()["wanted"], json!([docs]));
     // Somebody else's snapshot holds all of it.
-    let body = json!({"indices": format!("{docs},{all}"), "include_global_state": false});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/all?wait_for_completion=true", sandbox.prefix), Some(body));
-    let settings = format!("/{first}/_settings?flat_settings=true");
-    let uuid = || sandbox.ask("GET", &settings, None)[first]["settings"]["index.uuid"].clone();
+    sandbox.taken("all", json!({"indices": format!("{docs},{all}"), "include_global_state": false}));
+    let uuid = || sandbox.uuid(first);
     let before = uuid();
     for (number, args) in
         [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["clone"]].iter().enumerate()
