@@ -4,8 +4,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use svc_tests::pg_case::prelude::*;
 use svc_tests::disk::SmallDisk;
+use svc_tests::pg_case::prelude::*;
 
 #[test]
 fn truncated_dump_is_refused_before_any_change() {

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use svc_tests::pg_case::prelude::*;
 use svc_tests::kills::{self, Moment};
+use svc_tests::pg_case::prelude::*;
 
 /// Every file below a folder, but the locks, which stay.
 fn files(folder: &Path) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use svc_tests::pg_case::prelude::*;
 use svc_tests::page::{self, Example};
+use svc_tests::pg_case::prelude::*;
 use svc_tests::tool::search_path;
 
 const PAGES: [&str; 2] = ["svc-pgdump/README.md", "svc-pgrestore/README.md"];

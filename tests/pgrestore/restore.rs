@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use svc_tests::pg_case::prelude::*;
 use svc_tests::content::postgres_dump;
+use svc_tests::pg_case::prelude::*;
 
 fn name_of(value: &Value) -> &str {
     value["name"].as_str().unwrap()
@@ -21,10 +21,18 @@ fn restore_under_owner_keeps_previous_database() {
     let before = case.text();
     case.sql("ALTER TABLE items ADD COLUMN extra int; DELETE FROM notes; DROP VIEW named");
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '9MB'", case.database));
-    let upgraded = case.text();
-    // Without a record of the database's properties, those of the live one are taken.
-    let ran = case.tool().arg(dump).run().ok().changed().warns("not_restored");
-    assert_eq!((case.text(), case.sql("SHOW work_mem").as_str()), (before, "9MB"));
+    let (upgraded, oid) = (case.text(), case.oid(&case.database));
+    let restore = || case.tool().arg(&dump);
+    let plan = restore().arg("--dry-run").run().ok().unchanged().result()["plan"].to_string();
+    for part in ["CREATE DATABASE", "GRANT ALL PRIVILEGES", "2 COPY", "RENAME TO", "COMMIT"] {
+        assert!(plan.contains(part), "{part} is not in {plan}");
+    }
+    assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", oid));
+    assert!(!case.path("state").exists(), "a dry run has left a trace of itself");
+    restore().args(["--port", "1"]).run().fails(5, "postgres_unreachable").unchanged();
+    // It needs no other program. Without a record of the database's properties, those of the live one are taken.
+    let ran = restore().env("PATH", case.dir.path()).run().ok().changed().warns("not_restored");
+    assert_eq!((case.text(), case.sql("SHOW work_mem").as_str()), (before.clone(), "9MB"));
     let result = ran.result();
     assert_eq!(result["stage"]["properties_from"], "live");
     assert_eq!((&result["stage"]["verified"], &result["stage"]["verification"]["rows_count"]), (&json!(true), &json!(700)));
@@ -35,6 +43,10 @@ fn restore_under_owner_keeps_previous_database() {
     let owner = "SELECT datdba::regrole FROM pg_database WHERE datname = current_database()";
     assert_eq!(case.sql(owner), case.owner);
     assert_eq!(case.sql("SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'public'"), "t", "no statistics for the planner");
+    // And where there is none any more.
+    case.pg.drop_database(&case.database).unwrap();
+    let ran = restore().run().ok().changed().warns("not_restored");
+    assert_eq!((case.text(), &ran.result()["swap"]["previous"]), (before, &Value::Null));
 }
 
 #[test]
@@ -315,8 +327,13 @@ fn document_of_other_server_needs_other_server_option() {
 }
 
 #[test]
-fn one_run_is_about_one_database() {
+fn one_run_is_about_one_database_and_alone_there() {
     let (case, dump) = Case::filled("pgr_one");
+    let spawned = case.sleeping(case.tool().arg("stage"), &dump);
+    case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
+    case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
+    spawned.signal(Signal::SIGTERM);
+    spawned.wait();
     let (run, other) = ("20300101t000000z-one", format!("{}_two", case.database));
     case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
     case.tool().args(["stage", "--run-id", run, "--dbname", &other]).arg(&dump).run().refused("name_in_use");
@@ -377,15 +394,6 @@ fn staged_or_cloned_database_is_closed_until_swap() {
         assert_eq!((owner_gets_into(&case, &case.database), case.connection_limit().as_str()), (Ok(()), "17"), "{what}");
         assert!(!format!("{ran}{swapped}").contains("tell nobody"), "{what}: it shows the password");
     }
-}
-
-#[test]
-fn missing_live_database_is_restored_with_warning() {
-    let (case, dump) = Case::filled("pgr_missing");
-    let before = case.text();
-    case.pg.drop_database(&case.database).unwrap();
-    let ran = case.tool().arg(&dump).run().ok().changed().warns("not_restored");
-    assert_eq!((case.text(), &ran.result()["swap"]["previous"]), (before, &Value::Null));
 }
 
 #[test]
@@ -537,39 +545,6 @@ fn in_place_restore_that_cannot_drop_saves_no_properties() {
     let maker = case.role("maker", "CREATEDB");
     case.by(&maker, place().args(["--owner", &maker])).run().refused("permission_denied");
     assert!(!case.path("backup.sql.saved.properties.json").exists() && case.copies().is_empty());
-}
-
-#[test]
-fn dry_run_prints_plan_without_change() {
-    let (case, dump) = Case::filled("pgr_dry");
-    let before = case.oid(&case.database);
-    let ran = case.tool().arg("--dry-run").arg(&dump).run().ok().unchanged();
-    let plan = ran.result()["plan"].to_string();
-    for part in ["CREATE DATABASE", "GRANT ALL PRIVILEGES", "2 COPY", "RENAME TO", "COMMIT"] {
-        assert!(plan.contains(part), "{part} is not in {plan}");
-    }
-    case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
-    assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
-    // Neither leaves a trace of itself, a state folder for example.
-    assert!(!case.path("state").exists());
-}
-
-#[test]
-fn restore_needs_server_but_no_other_program() {
-    let (case, dump) = Case::filled("pgr_away");
-    case.tool().args(["--port", "1"]).arg(&dump).run().fails(5, "postgres_unreachable").unchanged();
-    case.tool().arg("stage").env("PATH", case.dir.path()).arg(&dump).run().ok();
-}
-
-#[test]
-fn two_at_once_on_one_database_exclude_each_other() {
-    let (case, dump) = Case::filled("pgr_lock");
-    let spawned = case.sleeping(case.tool().arg("stage"), &dump);
-    case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
-    case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
-    spawned.signal(Signal::SIGTERM);
-    spawned.wait();
-    stage(&case, &dump);
 }
 
 #[test]

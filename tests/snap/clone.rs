@@ -106,10 +106,10 @@ fn copy_of_index_that_vanished_stays_until_discarded() {
 }
 
 #[test]
-fn copy_that_no_node_takes_is_undone_at_once() {
+fn copy_that_no_node_takes_is_undone_before_exchange_and_awaited_after() {
     let (sandbox, docs, created, staged) = Sandbox::staged("unplaced");
-    let nobody = json!({"index.routing.allocation.require._name": "nobody"});
-    sandbox.set(&docs, nobody);
+    let require = |node: Value| json!({"index.routing.allocation.require._name": node});
+    sandbox.set(&docs, require(json!("nobody")));
     let of_nobody = sandbox.create("s2");
     let (content, copies) = (sandbox.content(), sandbox.copies());
     for (step, document) in [("clone", None), ("swap", Some(&staged)), ("restore", Some(&created)), ("stage", Some(&of_nobody))] {
@@ -118,14 +118,9 @@ fn copy_that_no_node_takes_is_undone_at_once() {
         failed.error_has(&["No node takes the shards of", &docs, "nobody"]);
         assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{step}");
     }
-}
-
-/// What was live is not there any more, so the swap waits, but says why.
-#[test]
-fn clone_that_no_node_takes_after_exchange_is_told_and_awaited() {
-    let (sandbox, docs, _, staged) = Sandbox::staged("awaited");
-    let require = |node: Value| json!({"index.routing.allocation.require._name": node});
-    sandbox.set(&sandbox.copies()[0], require(json!("nobody")));
+    // What was live is not there any more, so the swap waits, but says why.
+    sandbox.set(&docs, require(Value::Null));
+    sandbox.set(&copies[0], require(json!("nobody")));
     let gate = sandbox.gate();
     let swap = sandbox.resuming(&["swap"], &staged).via(&gate).spawn();
     let is_asked = || gate.asked().iter().any(|line| line.contains("/_cluster/allocation/explain"));

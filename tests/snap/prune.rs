@@ -258,8 +258,6 @@ fn nothing_goes_if_the_list_is_incomplete() {
     fs::copy(&file, &away).unwrap();
     fs::remove_file(&file).unwrap();
     sandbox.tool(&ALL_BUT_ONE).run().fails(7, "repository_damaged").unchanged();
-    assert_eq!(sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").run().status, 2);
     fs::write(&file, fs::read(&away).unwrap()).unwrap();
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
-    assert_eq!(sandbox.run(&["prune", "--min-count", "0"]).status, 2);
 }

@@ -13,22 +13,6 @@ fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
 }
 
 #[test]
-fn changed_staged_copy_is_not_swapped() {
-    let (sandbox, docs, _, staged) = Sandbox::staged("unsound");
-    let copy = staged.result()["indices"][0]["copy"].as_str().unwrap().to_owned();
-    sandbox.block(&copy, "write", false);
-    sandbox.ask("PUT", &format!("/{copy}/_doc/surplus?refresh=true"), Some(json!({"n": 1})));
-    for args in [&["swap"][..], &["swap", "--drop-old"]] {
-        sandbox.from(args, &staged).refused("not_verified").unchanged();
-        assert_eq!(sandbox.count(&docs), 15, "{args:?}");
-    }
-    sandbox.ask("DELETE", &format!("/{copy}/_doc/surplus?refresh=true"), None);
-    sandbox.block(&copy, "write", true);
-    sandbox.from(&["swap", "--drop-old"], &staged).ok().changed();
-    assert_eq!(sandbox.count(&docs), 10);
-}
-
-#[test]
 fn closed_index_conflicts_with_in_place_restore() {
     let (sandbox, docs, created) = Sandbox::saved("closed");
     sandbox.ask("POST", &format!("/{docs}/_close"), None);

@@ -180,15 +180,6 @@ impl Sandbox {
         self.index(suffix, json!({"settings": {"number_of_replicas": 0}, "aliases": {alias: {"is_write_index": true}}}))
     }
 
-    /// Makes the index template of a data stream, and gives the stream's name; its first document makes the stream.
-    pub fn stream_template(&self, suffix: &str, replicas: u32) -> String {
-        let name = self.name(suffix);
-        let template = json!({"index_patterns": [name], "data_stream": {}, "priority": 500,
-            "template": {"settings": {"number_of_replicas": replicas}}});
-        self.ask("PUT", &format!("/_index_template/{name}"), Some(template));
-        name
-    }
-
     pub fn fill_stream(&self, stream: &str, from: usize, to: usize) {
         for n in from..to {
             let document = json!({"@timestamp": "2026-11-20T00:00:00Z", "n": n});
