@@ -148,7 +148,6 @@ fn connection_and_settings_errors_have_distinct_codes() {
         ("PGSERVICE=x", "", 2, "settings_invalid"),
         ("PGREQUIREAUTH=scram-sha-256", "", 2, "settings_invalid"),
         ("PGREQUIREPEER=postgres", "", 2, "settings_invalid"),
-        ("PGSSLCRLDIR=x", "--host 127.0.0.1", 2, "settings_invalid"),
         ("", "--as nobody_here", 4, "settings_invalid"),
         ("", "--output ..", 2, "options_invalid"),
         ("", "--output .", 2, "options_invalid"),

@@ -188,7 +188,7 @@ fn building(case: &Case, dump: &Path) -> Spawned {
 }
 
 #[test]
-fn signal_or_timeout_ends_all_sessions_of_stage() {
+fn signal_timeout_or_failure_ends_all_sessions_of_stage() {
     let (case, dump) = Case::filled("pgl_term");
     let witness = Witness::of(&case);
     let nothing_left = |what: &str| {
@@ -203,26 +203,17 @@ fn signal_or_timeout_ends_all_sessions_of_stage() {
     let slow = builds(&case, &dump, "slow");
     case.tool().args(["stage", "--jobs", "2", "--timeout", "3s"]).arg(slow).run().fails(6, "timeout").unchanged();
     nothing_left("the time limit");
-}
-
-#[test]
-fn one_that_fails_does_not_wait_for_the_others() {
-    let (case, dump) = Case::filled("pgl_first");
+    // One that fails does not wait for the others.
     let failing = builds(&case, &dump, "fails");
     let ran = case.tool().args(["stage", "--jobs", "2"]).arg(failing).run().fails(1, "server_refused").unchanged();
     let ran = ran.error_has(&["could not be loaded"]);
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
-    assert_eq!(case.copies(), "");
-}
-
-#[test]
-fn stage_fails_unchanged_if_server_ends_session() {
-    let (case, dump) = Case::filled("pgl_lost");
+    nothing_left("a build that fails");
     let spawned = building(&case, &dump);
     case.end(&format!("{} AND query LIKE '%slow_1%'", case.sleeping_loads()));
     let ran = spawned.wait().fails(5, "postgres_unreachable").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("line "), "{ran}");
-    assert_eq!(case.copies(), "");
+    nothing_left("a session that the server ends");
 }
 
 #[test]

@@ -31,7 +31,9 @@ fn node_killed_during_snapshot_makes_it_invalid() {
         let sandbox = sandbox.registered(&[("max_snapshot_bytes_per_sec", "150kb")]);
         let index = spread(&sandbox, "docs");
         let node = format!("svc-{victim}");
-        let shard = (0..3).find(|&shard| cluster.place(1, &index, shard).unwrap() == node.as_str()).expect("one on each node");
+        let shards = sandbox.ask("GET", &format!("/_cat/shards/{index}?format=json"), None);
+        let there = shards.as_array().unwrap().iter().find(|one| one["node"] == node.as_str()).expect("one on each node");
+        let shard: u64 = there["shard"].as_str().unwrap().parse().unwrap();
         assert_eq!(cluster.manager(asked).unwrap(), "svc-1");
         let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
         let path = format!("/_snapshot/{}/s/_status", sandbox.prefix);

@@ -11,10 +11,7 @@ use svc_tests::terminal::on_terminal;
 fn screen(sandbox: &Sandbox, args: &[&str]) -> String {
     let out = sandbox.state.path().join("out.json");
     let seen = on_terminal(&format!("stty cols 120; svc-snap {} > {}", args.join(" "), out.display()))
-        .env("SVC_SEARCH_URL", &sandbox.search.url)
-        .env("SVC_REPOSITORY", &sandbox.prefix)
-        .env("SVC_INDICES", format!("{}-*", sandbox.prefix))
-        .env("SVC_STATE_DIR", sandbox.state.path())
+        .envs(sandbox.env())
         .output()
         .unwrap();
     let screen = String::from_utf8_lossy(&seen.stdout).into_owned();

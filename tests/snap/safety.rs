@@ -13,13 +13,19 @@ fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
 }
 
 #[test]
-fn closed_index_conflicts_with_in_place_restore() {
+fn in_place_restore_of_live_or_closed_index_needs_on_conflict() {
     let (sandbox, docs, created) = Sandbox::saved("closed");
+    let refused = || sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use").error_has(&[&docs]);
+    refused();
+    assert_eq!(sandbox.count(&docs), 15);
     sandbox.ask("POST", &format!("/{docs}/_close"), None);
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
-    refused.error_has(&[&docs]);
+    refused();
     assert!(is_closed(&sandbox, &docs));
-    sandbox.from(&CLOSE, &created).ok().warns("not_verified");
+    let restored = sandbox.from(&CLOSE, &created).ok().changed().warns("not_verified");
+    assert_eq!((state(&restored, &docs), sandbox.count(&docs)), ("restored", 10));
+    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found");
+    sandbox.delete(&docs);
+    sandbox.run(&["restore", "--in-place", "s1"]).ok();
     assert_eq!(sandbox.count(&docs), 10);
 }
 

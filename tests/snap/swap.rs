@@ -135,34 +135,6 @@ fn exact_swap_keeps_surplus_index_as_previous() {
 }
 
 #[test]
-fn in_place_restore_of_live_index_needs_on_conflict() {
-    let sandbox = Sandbox::new("place");
-    let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&a, 5, 20);
-    sandbox.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
-    let live = sandbox.content();
-    sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use").error_has(&[&a, &b]);
-    assert_eq!(sandbox.content(), live);
-    for how in ["close", "delete"] {
-        sandbox.fill(&a, 5, 20);
-        let restore = ["restore", "--in-place", "--on-conflict", how];
-        sandbox.resuming(&restore, &created).arg("--dry-run").run().ok().unchanged();
-        let restored = sandbox.from(&restore, &created).ok().changed().warns("not_verified");
-        assert_eq!(restored.result()["indices"][0]["state"], "restored");
-        assert_eq!(sandbox.content(), before, "{how}");
-        sandbox.from(&["swap"], &restored).fails(4, "swap_not_found");
-    }
-    assert!(sandbox.copies().is_empty());
-    for name in [&a, &b] {
-        sandbox.delete(&name);
-    }
-    sandbox.run(&["restore", "--in-place", "s1"]).ok();
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
 fn missing_index_is_restored_directly_with_aliases() {
     let sandbox = Sandbox::new("lost");
     let indices = all_kinds(&sandbox);

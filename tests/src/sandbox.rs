@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
-use crate::host::Host;
+use crate::host::{Host, texts};
 use crate::http;
 use crate::proxy::Gate;
 use crate::random::Random;
@@ -85,12 +85,16 @@ impl Sandbox {
     }
 
     pub fn tool(&self, args: &[&str]) -> Tool {
-        Tool::new("svc-snap")
-            .env("SVC_SEARCH_URL", &self.search.url)
-            .env("SVC_REPOSITORY", &self.prefix)
-            .env("SVC_INDICES", format!("{}-*", self.prefix))
-            .env("SVC_STATE_DIR", self.state.path())
-            .args(args)
+        Tool::new("svc-snap").envs(self.env()).args(args)
+    }
+
+    pub fn env(&self) -> Vec<(String, String)> {
+        texts(&[
+            ("SVC_SEARCH_URL", self.search.url.clone()),
+            ("SVC_REPOSITORY", self.prefix.clone()),
+            ("SVC_INDICES", format!("{}-*", self.prefix)),
+            ("SVC_STATE_DIR", self.state.path().display().to_string()),
+        ])
     }
 
     pub fn run(&self, args: &[&str]) -> Ran {
