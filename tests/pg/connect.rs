@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use svc_tests::pg_case::prelude::*;
-use svc_tests::secured::{Authority, DAY};
+use svc_tests::secured::Authority;
 use tempfile::TempDir;
 
 const PASSWORD: &str = "s3cret: \\ of the test";
@@ -162,7 +162,7 @@ fn tls_server_is_verified_as_sslmode_requires() {
     at_home(&own);
     door.by("verify-full").env_remove("PGSSLROOTCERT").run().ok();
 
-    door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -DAY).unwrap();
+    door.authority.sign("server", "expired", &format!("DNS:{NAME}"), -1).unwrap();
     door.serves("expired.pem", "server.key");
     comes_to(Some("clock"), || door.by("verify-full"));
     // As PostgreSQL's manual has them made: its own authority, and one of version 1.

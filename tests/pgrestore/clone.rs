@@ -121,10 +121,7 @@ fn clone_with_another_collation_version_fails_with_the_servers_reason() {
 #[test]
 fn clone_of_system_or_missing_database_is_refused() {
     let case = Case::new("pga_none");
-    for (database, status, code) in [
-        ("template1", 2, "options_invalid"),
-        ("not_there_at_all", 4, "data_not_found"),
-    ] {
+    for (database, status, code) in [("template1", 2, "options_invalid"), ("not_there_at_all", 4, "data_not_found")] {
         clone(&case).args(["--dbname", database]).run().fails(status, code).unchanged();
     }
 }

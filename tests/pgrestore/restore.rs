@@ -360,13 +360,6 @@ fn drop_old_spares_other_database_of_same_name() {
     }
 }
 
-/// A session of the owner's, from the network.
-fn owner_gets_into(case: &Case, database: &str) -> Result<(), String> {
-    let mut config = postgres::Config::new();
-    config.host("127.0.0.1").port(case.pg.port).user(&case.owner).password(PASSWORD).dbname(database);
-    config.connect(postgres::NoTls).map(drop).map_err(|error| error.as_db_error().unwrap().message().to_owned())
-}
-
 #[test]
 fn staged_or_cloned_database_is_closed_until_swap() {
     let (case, _) = Case::filled("pgr_closed");
@@ -374,7 +367,7 @@ fn staged_or_cloned_database_is_closed_until_swap() {
     let document = case.backup();
     let maker = case.role("maker", &format!("CREATEDB IN ROLE {}", case.owner));
     case.admin(&format!("ALTER ROLE {maker} PASSWORD 'tell nobody'"));
-    svc_tests::os::file(&case.path("password"), "tell nobody\n", 0o600, None).unwrap();
+    os::file(&case.path("password"), "tell nobody\n", 0o600, None).unwrap();
     let superuser = || case.tool();
     let by_maker = || {
         let tool = case.tool().env("SVC_PG_ADMIN_USER", &maker).env("SVC_PG_ADMIN_PASSWORD_FILE", case.path("password"));
@@ -388,10 +381,10 @@ fn staged_or_cloned_database_is_closed_until_swap() {
     ] {
         let ran = made.run().ok().changed();
         let copy = case.copies();
-        let refused = owner_gets_into(&case, &copy).unwrap_err();
+        let refused = case.owners_session(&copy).err().unwrap().as_db_error().unwrap().message().to_owned();
         assert!(refused.contains("is not currently accepting connections"), "{what}: {refused}");
         let swapped = swaps().args(["swap", "--drop-old", "--run", ran.id()]).run().ok().changed();
-        assert_eq!((owner_gets_into(&case, &case.database), case.connection_limit().as_str()), (Ok(()), "17"), "{what}");
+        assert!(case.owners_session(&case.database).is_ok() && case.connection_limit() == "17", "{what}");
         assert!(!format!("{ran}{swapped}").contains("tell nobody"), "{what}: it shows the password");
     }
 }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use svc_tests::prelude::*;
-use svc_tests::secured::{ADMIN, DAY, LEAST, NOBODY, PASSWORD, RATED, Secured};
+use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, RATED, Secured};
 use svc_tests::tool::bin_dir;
 
 /// The tool on a secured server, with a repository and a state of the test's own.
@@ -260,7 +260,7 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
     strangers.issue("strange", "svc", "DNS:strange.test").unwrap();
     let shown = |pem: &str, key: &str| without(&["list"]).args(["--client-cert", pem, "--client-key", key]).run();
     silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("access_denied");
-    authority.sign("client", "expired", "DNS:client.test", -DAY).unwrap();
+    authority.sign("client", "expired", "DNS:client.test", -1).unwrap();
     let key = authority.path("client.key");
     silent(shown(&authority.path("expired.pem"), &key)).refused("access_denied");
     // The key may stand in the file of the certificate.
@@ -284,7 +284,7 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
     let restored = by_token(&["restore", "--from", "-"]).stdin(created.text()).run().ok().changed();
     assert_eq!((&restored.result()["indices"][0]["method"], client.count("search-a")), (&json!("direct"), 1), "{restored}");
 
-    authority.sign("server", "old", "IP:127.0.0.1", -DAY).unwrap();
+    authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
     server.lay("old.pem", "server.pem").unwrap();
     // The server looks at its certificates now and then.
     wait::until("the expired certificate", wait::HANG, || {

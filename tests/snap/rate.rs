@@ -40,12 +40,6 @@ fn is_put_back(ran: &Ran, was: Option<&str>) {
     assert_eq!((&rate(ran)["was"], &rate(ran)["put_back"]), (&json!(was), &json!(true)), "{ran}");
 }
 
-fn elsewhere(sandbox: &Sandbox, args: &[&str]) -> (tempfile::TempDir, Tool) {
-    let state = tempfile::tempdir().unwrap();
-    let tool = sandbox.tool(args).env("SVC_STATE_DIR", state.path());
-    (state, tool)
-}
-
 /// What a run on another host has recorded of the throttle that it has taken off.
 fn of_another_host() -> String {
     json!({"run": "20261120t020003z-far", "process": 1, "host": "far", "locks": "", "was": "7mb", "set": "0"}).to_string()
@@ -110,7 +104,7 @@ fn throttle_left_by_killed_create_is_put_back() {
     create.signal(Signal::SIGKILL);
     create.wait();
     sandbox.run(&["health"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
-    let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
+    let other = sandbox.elsewhere(sandbox.tool(&["delete", "s1", "--cancel", "--dry-run"]));
     let foreign = other.run().ok().warns_of("setting_not_changed", "has changed");
     assert_eq!(foreign.planned().len(), 1, "another host cannot tell that it is dead\n{foreign}");
     let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("run_recovered");
@@ -164,16 +158,15 @@ fn concurrent_run_leaves_rate_of_first_unchanged() {
     changed(&sandbox, "first");
     let meanwhile = sandbox.repository();
     sandbox.run(&["create", "second", "--rate-limit", "none"]).fails(8, "locked").unchanged();
-    let (_state, second) = elsewhere(&sandbox, &["create", "second", "--indices", "*-few", "--rate-limit", "none"]);
-    let second = second.spawn();
+    let second = sandbox.tool(&["create", "second", "--indices", "*-few", "--rate-limit", "none"]);
+    let second = sandbox.elsewhere(second).spawn();
     sandbox.appears("second");
     assert_eq!(sandbox.repository(), meanwhile);
 
     // Elasticsearch answers that only when the snapshots have ended.
     if sandbox.search.product == Product::OpenSearch {
         let args = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=9mb"];
-        let (_state, register) = elsewhere(&sandbox, &args);
-        register.args(["--timeout", "3s"]).run().fails(5, "server_busy").unchanged();
+        sandbox.elsewhere(sandbox.tool(&args)).args(["--timeout", "3s"]).run().fails(5, "server_busy").unchanged();
     }
     first.signal(Signal::SIGTERM);
     left_as_it_is(second.wait());
@@ -474,8 +467,8 @@ fn cluster_restore_throttle_is_put_back_after_any_exit() {
 
     let run = "20261120t020003z-killed";
     let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]));
-    let (other, beside) = (tempfile::tempdir().unwrap(), "20261120t020003z-beside");
-    let second = from(&["stage", "--rate-limit", "none", "--run-id", beside]).env("SVC_STATE_DIR", other.path()).spawn();
+    let beside = "20261120t020003z-beside";
+    let second = sandbox.elsewhere(from(&["stage", "--rate-limit", "none", "--run-id", beside])).spawn();
     let copied = || sandbox.copies().iter().any(|name| name.contains(beside)).then_some(());
     wait::until("the copy of the second run", wait::HANG, copied).unwrap();
     assert_eq!(cluster(&sandbox)["persistent"], "200kb");

@@ -194,8 +194,7 @@ fn needed_disk_space_comes_from_server_or_capture() {
     // A server that says it of some indices only.
     if says {
         let gate = sandbox.gate().answering(&status, 9, 200, &json!({"snapshots": [{"indices": {}}]}));
-        let elsewhere = tempfile::tempdir().unwrap();
-        let dry = sandbox.tool(&["stage", "--dry-run", "s1"]).env("SVC_STATE_DIR", elsewhere.path()).via(&gate);
+        let dry = sandbox.elsewhere(sandbox.tool(&["stage", "--dry-run", "s1"])).via(&gate);
         let dry = dry.run().ok().warns("not_checked");
         assert_eq!((&dry.result()["disk_space"]["needed_bytes"], is_asked(&gate)), (&Value::Null, true), "{dry}");
     }

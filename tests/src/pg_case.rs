@@ -292,6 +292,13 @@ impl Case {
         stopped
     }
 
+    /// A session of the owner's, from the network.
+    pub fn owners_session(&self, database: &str) -> Result<postgres::Client, postgres::Error> {
+        let mut config = postgres::Config::new();
+        config.host("127.0.0.1").port(self.pg.port).user(&self.owner).password(PASSWORD).dbname(database);
+        config.connect(postgres::NoTls)
+    }
+
     pub fn session(&self, database: &str, sql: &str) -> Child {
         let mut psql = self.pg.administrator("psql");
         psql.args(["-XAtq", "-d", database, "-c", sql]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()

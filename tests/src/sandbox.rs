@@ -97,6 +97,11 @@ impl Sandbox {
         ])
     }
 
+    /// The tool on another host, which has a state of its own.
+    pub fn elsewhere(&self, tool: Tool) -> Tool {
+        tool.env("SVC_STATE_DIR", self.state.path().join("elsewhere"))
+    }
+
     pub fn run(&self, args: &[&str]) -> Ran {
         self.tool(args).run()
     }
