@@ -4,22 +4,15 @@
 use std::fs;
 use std::path::Path;
 
-use nix::sys::signal::Signal;
-use svc_tests::host::{Host, OwnPostgres};
-use svc_tests::pg_case::{Case, SOON};
-use svc_tests::postgres::identifier;
-use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::random::{self, Random};
-use svc_tests::tool::{Ran, Spawned};
-use svc_tests::witness::Witness;
-use svc_tests::{os, wait};
+use svc_tests::pg_case::prelude::*;
+use svc_tests::proxy::Mode;
 
 /// Stops a server at once, as a crash does, and starts it again when `meanwhile` is over.
 fn crash_of<T>(host: &Host, own: &OwnPostgres, meanwhile: impl FnOnce() -> T) -> T {
-    let mut stop = os::command_as(svc_tests::postgres::ADMINISTRATOR, own.server_dir.join("pg_ctl"));
+    let mut stop = os::command_as(ADMINISTRATOR, own.server_dir.join("pg_ctl"));
     os::run(stop.args(["stop", "--mode=immediate", "--no-wait", "-D"]).arg(&own.data_dir)).unwrap();
     let over = meanwhile();
-    assert!(wait::gone(SOON, || !host.systemd.is_active(&own.unit)), "the server did not stop");
+    assert!(wait::gone(wait::HANG, || !host.systemd.is_active(&own.unit)), "the server did not stop");
     host.systemd.start(&own.unit).unwrap();
     over
 }
@@ -31,11 +24,6 @@ fn crash(host: &Host, own: &OwnPostgres, spawned: Spawned) -> Ran {
     ran
 }
 
-/// Waits until the server has such a session; a test clears away before it fails.
-fn sees(case: &Case, what: &str, sql: &str) -> anyhow::Result<()> {
-    wait::until(what, SOON, || (case.sessions(sql) > 0).then_some(()))
-}
-
 #[test]
 fn stage_or_swap_recovers_after_server_crash() {
     let host = Host::shared().unwrap();
@@ -45,7 +33,7 @@ fn stage_or_swap_recovers_after_server_crash() {
     case.sql("SET synchronous_commit = on; DELETE FROM notes WHERE item > 100");
     let witness = Witness::of(&case);
     let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
-    let by_run = |step: &str, run: &str| case.tool().args([step, "--run", run]);
+    let by_run = |step: &str, run: &str| case.by_run(&[step], run);
     // A staging that waits to create its copy.
     let creating = |run: &str| {
         let held = case.hold("postgres", "LOCK TABLE pg_catalog.pg_database IN SHARE MODE");
@@ -69,37 +57,38 @@ fn stage_or_swap_recovers_after_server_crash() {
     drop(held);
     let next = next.wait().ok().warns("run_recovered");
     assert_eq!(case.copies(), next.result()["staged"]["name"].as_str().unwrap());
-    by_run("discard", "20300101t000000z-next").run().ok().changed();
+    by_run("discard", "20300101t000000z-next").ok().changed();
     witness.is_let_in("after a kill at the creation");
 
     // While it is loaded: the copy stays, and is told as what it is.
-    let ran = crash(&host, &own, case.sleeping_stage(&dump, &["--run-id", "20300101t000000z-load"])).changed();
+    let loading = case.sleeping(case.tool().args(["stage", "--run-id", "20300101t000000z-load"]), &dump);
+    let ran = crash(&host, &own, loading).changed();
     assert!(ran.result()["verified"] == false && ran.hint().contains("discard --run 20300101t000000z-load"), "{ran}");
     witness.is_let_in("after a stop at the load");
-    by_run("swap", "20300101t000000z-load").run().refused("not_verified");
+    by_run("swap", "20300101t000000z-load").refused("not_verified");
     let run = "20300101t000000z-swap";
     let staged = stage(run).run().ok().warns("run_recovered");
     assert_eq!(case.copies(), staged.result()["staged"]["name"].as_str().unwrap());
 
     // While the names are exchanged.
     let blocker = case.blocker();
-    let spawned = by_run("swap", run).spawn();
+    let spawned = case.tool().args(["swap", "--run", run]).spawn();
     case.wait_for_rename();
     let ran = crash(&host, &own, spawned);
     drop(blocker);
     assert!(ran.hint().contains(&format!("swap --run {run}")), "{ran}");
     witness.is_let_in("after a stop at the swap");
-    by_run("swap", run).run().ok().changed();
-    assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
+    by_run("swap", run).ok().changed();
+    assert_eq!(case.notes(), "200");
     go_back_without_an_answer(&case, run);
     witness.is_let_in("after the way back");
 
     // A swap that was answered, on a server that commits without waiting for its disk, and that loses what is not there.
     let writer = case.stopped("backend_type = 'walwriter'");
-    case.tool().args(["swap", "--from"]).arg(case.keep("staged.json", &staged)).run().ok().changed();
+    case.from(&["swap"], &case.keep("staged.json", &staged)).ok().changed();
     crash_of(&host, &own, || drop(writer));
-    assert_eq!(case.sql("SELECT count(*) FROM notes"), "200", "the swap is lost");
-    by_run("discard", run).run().ok().changed();
+    assert_eq!(case.notes(), "200", "the swap is lost");
+    by_run("discard", run).ok().changed();
     stopped_before_the_drop(&case, &dump);
     interrupted_in_the_drop(&case, &dump);
 }
@@ -137,7 +126,7 @@ fn interrupted_in_the_drop(case: &Case, dump: &Path) {
     let ran = spawned.wait().fails(1, "server_refused").changed();
     assert!(ran.hint().contains("svc-pgrestore --in-place --dbname"), "{ran}");
     case.tool().arg("--in-place").arg(dump).run().ok().changed();
-    assert_eq!(case.sql("SELECT count(*) FROM notes"), "200");
+    assert_eq!(case.notes(), "200");
 }
 
 /// The way back, with the connections cut while the server still waits for a standby that is not there: nobody sees the names yet,
@@ -146,19 +135,20 @@ fn go_back_without_an_answer(case: &Case, run: &str) {
     let standby = |sql: &str| case.admin(&format!("ALTER SYSTEM {sql}")) + &case.admin("SELECT pg_reload_conf()");
     let admin = case.role("adm", "SUPERUSER");
     case.admin(&format!("ALTER ROLE {admin} SET synchronous_commit = on"));
-    let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
+    let proxy = case.proxy();
     standby("SET synchronous_standby_names = 'nobody'");
     // The server takes a setting when it comes to it: a commit that waits shows that it has.
     let mut probes = Vec::new();
-    let taken = wait::until("the standby's name to be taken", SOON, || {
+    let taken = wait::until("the standby's name to be taken", wait::HANG, || {
         probes.push(case.session("postgres", &format!("SET synchronous_commit = on; COMMENT ON ROLE {admin} IS 'probe'")));
         (case.sessions("query LIKE '%probe%' AND wait_event = 'SyncRep'") > 0).then_some(())
     });
-    let tool = case.by(&admin, case.tool().args(["swap", "--back", "--run", run]));
-    let spawned = tool.args(["--port", &proxy.port().to_string()]).spawn();
-    let commits = sees(case, "the commit", "query = 'COMMIT' AND wait_event = 'SyncRep'");
+    let spawned = case.through(&proxy, &admin, case.tool().args(["swap", "--back", "--run", run])).spawn();
+    // A test clears away before it fails.
+    let sees = |what: &str, sql: &str| wait::until(what, wait::HANG, || (case.sessions(sql) > 0).then_some(()));
+    let commits = sees("the commit", "query = 'COMMIT' AND wait_event = 'SyncRep'");
     proxy.cut();
-    let looked = sees(case, "the look at it", "query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'");
+    let looked = sees("the look at it", "query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'");
     // Before anything is checked: nothing could be cleared away while commits wait.
     standby("RESET synchronous_standby_names");
     for mut probe in probes {
@@ -166,7 +156,7 @@ fn go_back_without_an_answer(case: &Case, run: &str) {
     }
     taken.and(commits).and(looked).unwrap();
     let ran = spawned.wait().ok().changed();
-    assert!(ran.result()["swapped"] == true && case.sql("SELECT count(*) FROM notes") == "100", "{ran}");
+    assert!(ran.result()["swapped"] == true && case.notes() == "100", "{ran}");
 }
 
 #[test]
@@ -176,18 +166,15 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
     case.sql("DELETE FROM notes WHERE item > 100");
     let old = case.oid(&case.database);
     let admin = case.role("adm", "SUPERUSER");
-    let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
+    let proxy = case.proxy();
     let mut random = Random::with_seed(random::seed());
-    for round in 0..svc_tests::rounds("connections cut at random", 4, 60) {
+    for round in 0..rounds("connections cut at random", 4, 60) {
         let run = format!("20300101t{round:06}z-cut");
-        let restore = |port: u16| {
-            let tool = case.by(&admin, case.tool()).args(["--port", &port.to_string(), "--run-id", &run]);
-            tool.arg(&dump).run()
-        };
+        let restore = || case.tool().args(["--run-id", &run]).arg(&dump);
         // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
         let limit = 100 + random.usize(..[600, 6000, 20_000][round % 3]);
         proxy.set(Mode::CutAfter(limit));
-        let ran = restore(proxy.port());
+        let ran = case.through(&proxy, &admin, restore()).run();
         let when = format!("each connection cut after {limit} bytes");
         if ran.status != 0 {
             assert!(ran.status != 3 && !ran.hint().is_empty(), "{when}\n{ran}");
@@ -199,10 +186,10 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
             live == format!("{old} 100") || (!live.starts_with(&format!("{old} ")) && live.ends_with(" 200")),
             "{when}: {live}"
         );
-        restore(case.pg.port).ok();
+        case.by(&admin, restore()).run().ok();
         assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
         for step in [&["swap", "--back"][..], &["discard"]] {
-            case.tool().args(step).args(["--run", &run]).run().ok();
+            case.by_run(step, &run).ok();
         }
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
     }
@@ -214,15 +201,13 @@ fn second_signal_ends_stage_on_silent_server() {
     let (case, dump) = Case::filled("pgc_stall");
     let witness = Witness::of(&case);
     let admin = case.role("adm", "SUPERUSER");
-    let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
-    let slow = case.dump_with(&dump, "SELECT pg_catalog.pg_sleep(600);");
+    let proxy = case.proxy();
     let run = "20300101t000000z-stall";
-    let tool = case.by(&admin, case.tool().args(["stage", "--run-id", run])).args(["--port", &proxy.port().to_string()]);
-    let mut spawned = tool.arg(slow).spawn();
-    case.wait_for("the sleeping load", &case.sleeping_loads());
+    let stage = case.through(&proxy, &admin, case.tool().args(["stage", "--run-id", run]));
+    let mut spawned = case.sleeping(stage, &dump);
     proxy.set(Mode::Stall);
     spawned.signal(Signal::SIGTERM);
-    wait::until("the first signal to be taken", SOON, || {
+    wait::until("the first signal to be taken", wait::HANG, || {
         let caught = fs::read_to_string(format!("/proc/{}/status", spawned.pid())).ok()?;
         let pending = caught.lines().find(|line| line.starts_with("ShdPnd:"))?;
         pending.ends_with("0000000000000000").then_some(())
@@ -233,6 +218,6 @@ fn second_signal_ends_stage_on_silent_server() {
     let ran = spawned.wait();
     assert!(ran.document.is_none() && ran.status > 128, "{ran}");
     drop(proxy);
-    case.tool().args(["discard", "--run", run]).run().ok().changed();
+    case.by_run(&["discard"], run).ok().changed();
     witness.assert_unchanged("after a network that stood still");
 }

@@ -3,12 +3,8 @@
 
 use std::fs;
 
-use svc_tests::content::{difference, of_copy, postgres_bytes};
-use svc_tests::host::Host;
-use svc_tests::pg_case::Case;
-use svc_tests::postgres::{ADMINISTRATOR, identifier, literal};
-use svc_tests::tool::Ran;
-use svc_tests::{os, regression, skip};
+use svc_tests::pg_case::prelude::*;
+use svc_tests::regression;
 
 /// A database that is made as the clause says.
 fn made(name: &str, clause: &str) -> Case {
@@ -24,16 +20,10 @@ fn comes_back(case: &Case) -> Ran {
     let before = (case.bytes(), properties(case));
     let document = case.backup();
     case.pg.drop_database(&case.database).unwrap();
-    let ran = case.tool().arg("--from").arg(document).run().ok().changed();
-    same(&before.0, &case.bytes());
+    let ran = case.from(&[], &document).ok().changed();
+    same(&before.0, &case.bytes(), "restored");
     assert_eq!(properties(case), before.1);
     ran
-}
-
-#[track_caller]
-fn same(before: &[u8], after: &[u8]) {
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    assert!(before == after, "{}", difference(&text(before), &text(after)));
 }
 
 /// What a dump does not hold of a database. The owner's rights may stand there or be understood.
@@ -149,29 +139,24 @@ fn content_depending_on_database_settings_is_restored() {
         let (content, properties_before) = (sql(CONTENT), properties(&case));
         assert!(content.contains("\"day\": \"2020-02-03\""), "{content}");
         let document = case.backup();
-        case.tool().args(["--drop-old", "--from"]).arg(&document).run().ok().changed();
+        case.from(&["--drop-old"], &document).ok().changed();
         assert_eq!(sql(CONTENT), content, "{} settings", settings.len());
         assert_eq!(case.text(), before, "{} settings", settings.len());
         assert_eq!(properties(&case), properties_before);
     }
 }
 
+/// Empty, and with strings in which a backslash escapes.
 #[test]
-fn strings_in_which_a_backslash_escapes_come_back() {
+fn empty_database_and_escaped_strings_are_restored() {
     let case = Case::new("pgf_bs");
+    assert_eq!(comes_back(&case).result()["stage"]["verification"]["tables_count"], 0);
     case.admin(&format!("ALTER DATABASE {} SET standard_conforming_strings TO off", identifier(&case.database)));
     case.sql(
         "SET escape_string_warning = off; CREATE TABLE t (a text DEFAULT 'it\\'s; \\\\.', CHECK (a <> '\\\\')); INSERT INTO t DEFAULT VALUES; \
          CREATE FUNCTION f() RETURNS text LANGUAGE sql AS 'SELECT \\'\\\\\\\\\\''; COMMENT ON TABLE t IS 'a\\\\\\'; COPY t FROM stdin;\\n\\\\.\\n'",
     );
     comes_back(&case);
-}
-
-#[test]
-fn empty_database_is_restored_empty() {
-    let case = Case::new("pgf_empty");
-    let ran = comes_back(&case);
-    assert_eq!(ran.result()["stage"]["verification"]["tables_count"], 0);
 }
 
 #[test]
@@ -204,13 +189,8 @@ fn subscription_is_not_restored_into_staged_copy() {
     );
     let dump = case.dump();
     case.sql("ALTER SUBSCRIPTION pgf_sub SET (slot_name = NONE); DROP SUBSCRIPTION pgf_sub");
-    let before = case.bytes();
-    let run = "20300101t000000z-sub";
-    let ran = case.tool().args(["stage", "--run-id", run]).arg(&dump).run().review("not_restored");
-    let name = ran.result()["staged"]["name"].as_str().unwrap();
-    same(&before, &of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap());
-    case.tool().args(["discard", "--run", run]).run().ok().changed();
-    assert_eq!(case.copies(), "");
+    let ran = case.tool().arg("stage").arg(&dump).run().review("not_restored");
+    same(&case.bytes(), &case.take(&ran.result()["staged"], &case.pg), "without its subscription");
 }
 
 #[test]
@@ -232,19 +212,15 @@ fn postgresql_regression_database_survives_staging() {
     let staged = |generation: &[u8], run: &str| {
         let dump = case.dir.path().join(run);
         fs::write(&dump, generation).unwrap();
-        let run = format!("20300101t000000z-{run}");
-        let ran = case.tool().args(["stage", "--run-id", &run]).arg(dump).run().ok().changed();
-        let name = ran.result()["staged"]["name"].as_str().unwrap();
-        let bytes = of_copy(&case.pg, name, || postgres_bytes(&case.pg, name)).unwrap();
-        case.pg.drop_database(name).unwrap();
-        bytes
+        let ran = case.tool().args(["stage", "--run-id", &format!("20300101t000000z-{run}")]).arg(dump).run().ok();
+        case.take(&ran.changed().result()["staged"], &case.pg)
     };
     let before = case.bytes();
     let first = staged(&before, "first");
     // Where a table inherits columns that it was also made with, no dump tells in which order they were: PostgreSQL's own tests
     // of pg_dump allow for that too.
     assert!(unordered(&before) == unordered(&first));
-    same(&first, &staged(&first, "again"));
+    same(&first, &staged(&first, "again"), "again");
 }
 
 /// The lines of a dump, whatever the order of the words in each and of the lines themselves.

@@ -4,12 +4,8 @@
 use std::path::PathBuf;
 use std::thread;
 
-use nix::sys::signal::Signal;
-use svc_tests::pg_case::{Case, SOON};
+use svc_tests::pg_case::prelude::*;
 use svc_tests::proxy::{Mode, Proxy};
-use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::wait;
-use svc_tests::witness::Witness;
 
 /// A database behind a network that stands still from a chosen statement on.
 struct Frozen {
@@ -23,7 +19,7 @@ impl Frozen {
     fn at(name: &str, statement: &'static str) -> Self {
         let (case, dump) = Case::filled(name);
         let admin = case.role("adm", "SUPERUSER");
-        let proxy = Proxy::to(&format!("127.0.0.1:{}", case.pg.port)).unwrap();
+        let proxy = case.proxy();
         proxy.set(Mode::StallAt(statement));
         Self { case, dump, proxy, admin }
     }
@@ -38,13 +34,13 @@ impl Frozen {
 
     /// The tool on its way through that network.
     fn through(&self, tool: Tool) -> Tool {
-        self.case.by(&self.admin, tool).args(["--port", &self.proxy.port().to_string()])
+        self.case.through(&self.proxy, &self.admin, tool)
     }
 
     /// A call that has come to the statement.
     fn stalled(&self, tool: Tool) -> Spawned {
         let spawned = self.through(tool).spawn();
-        wait::until("the chosen statement", SOON, || self.proxy.is_stalled().then_some(())).unwrap();
+        wait::until("the chosen statement", wait::HANG, || self.proxy.is_stalled().then_some(())).unwrap();
         spawned
     }
 
@@ -60,7 +56,7 @@ impl Frozen {
         let run = ran.id();
         assert!(ran.hint().contains(&format!("svc-pgrestore {step} --run {run}")), "{ran}");
         self.proxy.cut();
-        self.case.tool().args([step, "--run", run]).run()
+        self.case.by_run(&[step], run)
     }
 }
 
@@ -123,7 +119,7 @@ fn stage_in_its_rows() {
     let ran = ran.fails(143, "interrupted").changed();
     assert!(ran.result()["verified"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");
     assert!(ran.doc()["error"]["causes"].to_string().contains("being accessed"), "{ran}");
-    case.tool().args(["discard", "--run", ran.id()]).run().ok().changed();
+    case.by_run(&["discard"], ran.id()).ok().changed();
     witness.assert_unchanged("after processes that were stopped");
 }
 

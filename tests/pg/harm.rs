@@ -5,14 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::disk::SmallDisk;
-use svc_tests::host::Host;
-use svc_tests::os;
-use svc_tests::pg_case::{Case, SOON};
-use svc_tests::postgres::{identifier, literal};
-use svc_tests::random::{self, Random};
-use svc_tests::rounds;
-use svc_tests::wait;
-use svc_tests::witness::Witness;
+use svc_tests::pg_case::prelude::*;
 
 #[test]
 fn truncated_dump_is_refused_before_any_change() {
@@ -98,7 +91,7 @@ fn database_with_slot_or_subscription_is_not_replaced() {
     let witness = Witness::of(&case);
     let (before, beside) = ("20300101t000000z-before", "20300101t000000z-beside");
     let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok().changed();
-    let by_run = |step: &str, run: &str| case.tool().args([step, "--run", run]).run();
+    let by_run = |step: &str, run: &str| case.by_run(&[step], run);
     stage(before);
     let name = "it's in the way";
     let (text, subscription) = (literal(name), identifier(name));
@@ -240,7 +233,7 @@ fn restore_without_disk_space_is_refused_or_undone() {
         case.pg.drop_database(&copies).unwrap();
     }
     // What was dropped is gone from the disk at the next checkpoint.
-    wait::until("the end of the tablespace", SOON, || {
+    wait::until("the end of the tablespace", wait::HANG, || {
         case.pg.sql("postgres", "CHECKPOINT").ok()?;
         case.pg.sql("postgres", &format!("DROP TABLESPACE {space}")).ok()
     })

@@ -7,12 +7,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use svc_tests::kills::{self, Moment};
-use svc_tests::os;
-use svc_tests::pg_case::Case;
-use svc_tests::postgres::literal;
-use svc_tests::random::{self, Random};
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::witness::Witness;
+use svc_tests::pg_case::prelude::*;
 
 /// Every file below a folder, but the locks, which stay.
 fn files(folder: &Path) -> Vec<String> {
@@ -28,14 +23,6 @@ fn records(case: &Case) -> Vec<String> {
 }
 
 const NONE: [&str; 0] = [];
-
-fn verify(dump: &Path) -> Ran {
-    Tool::new("svc-pgdump").arg("verify").arg(dump).run()
-}
-
-fn by_run(case: &Case, step: &[&str], round: usize) -> Ran {
-    case.tool().args(step).args(["--run", &run_id(round)]).run().ok()
-}
 
 /// Lets a day pass for the files that a killed call has left half written; younger ones may be those of a running call.
 fn grow_old(case: &Case) {
@@ -172,7 +159,7 @@ fn killed_clone_is_finished_by_same_command() {
         assert_eq!(ran.result()["verified"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["clone"]["name"].as_str().unwrap(), "{when}");
         old_or_new(when);
-        by_run(&case, &["discard"], round);
+        case.by_run(&["discard"], &run_id(round)).ok();
         assert_eq!((case.copies().as_str(), records(&case).len()), ("", 0), "{when}");
     };
     let command = &|round| case.tool().args(["clone", "--run-id", &run_id(round)]);
@@ -188,7 +175,7 @@ fn killed_stage_is_finished_by_same_command() {
     let done = &|round: usize, ran: &Ran, when: &str| {
         assert_eq!(ran.result()["verified"], true, "{when}");
         assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
-        by_run(&case, &["discard"], round);
+        case.by_run(&["discard"], &run_id(round)).ok();
         witness.assert_unchanged(when);
         assert_eq!(records(&case), NONE, "{when}");
     };
@@ -197,7 +184,7 @@ fn killed_stage_is_finished_by_same_command() {
     // A run of another name clears away what a killed one left, whatever the server was at.
     if kills::possible("a staging of another run after a killed one") {
         let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
-        case.tool().args(["discard", "--run", "20300102t000000z-all"]).run().ok();
+        case.by_run(&["discard"], "20300102t000000z-all").ok();
         for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::with_seed(11))) {
             let [killed, next] = ["killed", "next"].map(|name| format!("20300103t{round:06}z-{name}"));
             kills::kill_at(stage(&killed), &moment);
@@ -210,7 +197,7 @@ fn killed_stage_is_finished_by_same_command() {
                 "{moment:?}"
             );
             for run in [next, killed] {
-                let discarded = case.tool().args(["discard", "--run", &run]).run();
+                let discarded = case.by_run(&["discard"], &run);
                 assert!([0, 4].contains(&discarded.status), "{moment:?}\n{discarded}");
             }
             witness.assert_unchanged(&format!("after {moment:?}"));
@@ -237,7 +224,7 @@ fn killed_swap_or_discard_is_finished_by_same_command() {
         let live = case.oid(&case.database);
         assert!([&old, &new].contains(&&live), "{when}: {live} is live");
         assert_eq!(case.copies().lines().count(), 1, "{when}");
-        assert_eq!(case.sql("SELECT count(*) FROM notes"), if live == old { "100" } else { "200" }, "{when}");
+        assert_eq!(case.notes(), if live == old { "100" } else { "200" }, "{when}");
     };
     let swapped = |_: usize, ran: &Ran, when: &str| {
         assert_eq!((ran.result()["swapped"].as_bool(), case.oid(&case.database)), (Some(true), new.clone()), "{when}");
@@ -283,14 +270,14 @@ fn killed_restore_is_finished_by_same_run() {
     let command = &|round: usize| case.tool().args(["--run-id", &run_id(round)]).arg(&dump);
     let old_or_new = &|when: &str| {
         noticed(&case);
-        let rows = case.sql("SELECT count(*) FROM notes");
+        let rows = case.notes();
         assert_eq!(rows, if case.oid(&case.database) == old { "100" } else { "200" }, "{when}");
     };
     let done = &|round: usize, ran: &Ran, when: &str| {
         assert_eq!(ran.result()["swap"]["swapped"], true, "{when}");
         assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
-        by_run(&case, &["swap", "--back"], round);
-        by_run(&case, &["discard"], round);
+        case.by_run(&["swap", "--back"], &run_id(round)).ok();
+        case.by_run(&["discard"], &run_id(round)).ok();
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
         assert_eq!(records(&case), NONE, "{when}");
     };
@@ -308,7 +295,7 @@ fn killed_in_place_restore_is_finished_by_same_command() {
     let old_or_new = &|when: &str| {
         noticed(&case);
         if case.connection_limit() == "-1" {
-            let rows = case.sql("SELECT count(*) FROM notes");
+            let rows = case.notes();
             assert!(["100", "200"].contains(&rows.as_str()), "{when}: {rows} rows, and it is open");
         } else {
             // Closed, or gone for the moment: what the dump does not tell is recorded.

@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use svc_tests::content::{difference, of_copy, postgres_bytes};
-use svc_tests::host::{Host, OwnPostgres};
-use svc_tests::pg_case::Case;
-use svc_tests::postgres::{ADMINISTRATOR, Postgres};
+use svc_tests::content::{of_copy, postgres_bytes};
+use svc_tests::pg_case::prelude::*;
+use svc_tests::postgres::Postgres;
 use svc_tests::programs::{self, Programs};
-use svc_tests::skip;
 
 /// One of every kind of object.
 const KINDS: [&str; 2] = [include_str!("../pgrestore/every_kind.sql"), include_str!("../pgrestore/more_kinds.sql")];
@@ -44,28 +42,20 @@ impl Site {
         let Self { version, case, before, document, .. } = self;
         case.sql("SET client_min_messages = warning; DROP SCHEMA more CASCADE; ALTER TABLE nothing ADD COLUMN new int");
         let upgraded = case.bytes();
-        let ran = case.tool().args(["--jobs", "2", "--from"]).arg(document).run().ok().changed();
-        same(before, &case.bytes(), &format!("server {version}"));
+        let jobs = if version % 2 == 0 { "1" } else { "7" };
+        let ran = case.from(&["--jobs", jobs], document).ok().changed();
+        same(before, &case.bytes(), &format!("server {version}, {jobs} jobs"));
         let restored = case.keep("restored.json", &ran);
-        case.tool().args(["swap", "--from"]).arg(&restored).run().ok().changed();
+        case.from(&["swap"], &restored).ok().changed();
         same(&upgraded, &case.bytes(), &format!("server {version}, swapped back"));
-        case.tool().args(["discard", "--from"]).arg(&restored).run().ok().changed();
+        case.from(&["discard"], &restored).ok().changed();
     }
 
     /// A clone is the same; servers before 15 make one of files without being told.
     fn is_cloned(&self) {
         let case = &self.case;
         let ran = case.tool().arg("clone").run().ok().changed();
-        let clone = self.read(&ran.result()["clone"], &case.pg);
-        same(&self.before, &clone, &format!("server {}, clone", self.version));
-    }
-
-    /// What a copy holds as the clients of `pg` dump it; the copy goes.
-    fn read(&self, copy: &serde_json::Value, pg: &Postgres) -> Vec<u8> {
-        let name = copy["name"].as_str().unwrap();
-        let bytes = of_copy(pg, name, || postgres_bytes(pg, name)).unwrap();
-        self.case.pg.drop_database(name).unwrap();
-        bytes
+        same(&self.before, &case.take(&ran.result()["clone"], &case.pg), &format!("server {}, clone", self.version));
     }
 
     /// A trigger for the start of a session (there are some from 17 on) does not see those of the restore.
@@ -77,7 +67,7 @@ impl Site {
              CREATE EVENT TRIGGER only_live ON login EXECUTE FUNCTION only_live(); ALTER EVENT TRIGGER only_live ENABLE ALWAYS",
         );
         let before = case.bytes();
-        case.tool().args(["--drop-old", "--from"]).arg(case.backup()).run().ok().changed();
+        case.from(&["--drop-old"], &case.backup()).ok().changed();
         same(&before, &case.bytes(), "a login trigger");
         assert_eq!(case.admin("SELECT count(*) FROM pg_db_role_setting"), "0");
     }
@@ -109,19 +99,17 @@ impl Site {
         own.args(["--output", "ours.sql", "--force"]).run().ok();
         let run = format!("20300101t000000z-{client}");
         let ran = case.tool().args(["stage", "--run-id", &run]).arg(&dump).run().ok().changed();
-        let after = without_numbers(&self.read(&ran.result()["staged"], &newer));
+        let after = without_numbers(&case.take(&ran.result()["staged"], &newer));
         same(&without_numbers(&before), &after, &format!("server {version}, client {client}"));
     }
 
     /// A dump of another server: one of an older one is taken, one of a newer one refused before anything.
     fn takes_from_server(&self, other: &Self) {
-        let tool = || self.case.tool().args(["stage", "--other-server", "--from"]).arg(&other.document);
+        let ran = self.case.from(&["stage", "--other-server"], &other.document);
         if other.version > self.version {
-            let refused = tool().run().refused("version_unsupported");
-            let message = refused.doc()["error"]["message"].as_str().unwrap();
-            assert!(message.contains(&format!("version {}", other.version)), "{message}");
+            ran.refused("version_unsupported").error_has(&[&format!("version {}", other.version)]);
         } else {
-            let ran = tool().args(["--run-id", &format!("20300101t000000z-of-{}", other.version)]).run().ok().changed();
+            let ran = ran.ok().changed();
             assert_eq!(ran.result()["verified"], true);
             let name = ran.result()["staged"]["name"].as_str().unwrap();
             if let Some(before) = &other.by_newest {
@@ -152,11 +140,6 @@ fn by_newest(pg: &Postgres, name: &str) -> Option<Vec<u8>> {
     let output = pg_dump.args(["--restrict-key=svc", "--data-only"]).arg(format!("--dbname={name}")).output().unwrap();
     assert!(output.status.success() && output.stdout.len() > 1000, "{}", text(&output.stderr));
     Some(without_version(&output.stdout))
-}
-
-#[track_caller]
-fn same(before: &[u8], after: &[u8], what: &str) {
-    assert!(before == after, "{what}:\n{}", difference(&text(before), &text(after)));
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use svc_tests::page::{self, Example};
-use svc_tests::pg_case::{Case, PASSWORD};
+use svc_tests::pg_case::prelude::*;
 use svc_tests::tool::search_path;
 
 const PAGES: [&str; 2] = ["svc-pgdump/README.md", "svc-pgrestore/README.md"];
@@ -30,7 +30,7 @@ fn every_command_of_both_pages_works_in_the_order_of_the_page() {
         let commands = page::recipe(page, recipe).unwrap().replace("/var/backups/svc", backups).replace("svc_db", database);
         page::bash(&commands, &env, dir).unwrap_or_else(|error| panic!("{page}: {error:#}"));
     }
-    assert_eq!((case.copies(), case.sql("SELECT count(*) FROM notes").as_str()), (String::new(), "200"));
+    assert_eq!((case.copies(), case.notes().as_str()), (String::new(), "200"));
 
     let dump = fs::read_to_string(folder.join(format!("{database}.backup.sql"))).unwrap();
     let rows = dump.find("COPY public.items").unwrap() + 200;

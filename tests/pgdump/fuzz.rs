@@ -5,7 +5,6 @@ use std::process::Stdio;
 
 use svc_pgdump::check::Examiner;
 use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
-use svc_pgdump::check::tokens;
 use svc_tests::host::Host;
 use svc_tests::postgres::Postgres;
 use svc_tests::programs;
@@ -72,23 +71,6 @@ fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
     let got: Vec<&str> = out.lines().filter(|line| line.starts_with("got to ")).collect();
     let wanted: Vec<String> = (1..=count).map(|number| format!("got to {number}")).collect();
     assert!(got == wanted, "the statements are not the same: {}", seen());
-}
-
-#[test]
-fn damaged_dump_of_any_bytes_is_read_to_its_end() {
-    for seed in 1..=rounds("damaged dumps, read to their end", 4000, 600_000) as u64 {
-        let mut random = Random::with_seed(seed);
-        let mut bytes = b"--\n-- PostgreSQL database dump\n--\n\nCOPY t (a) FROM stdin;\n1\n\\.\n".to_vec();
-        bytes.extend((0..24).flat_map(|_| random.choice(SCRAPS).unwrap().bytes()));
-        for _ in 0..random.usize(..8) {
-            let at = random.usize(..bytes.len());
-            bytes[at] = random.usize(..256) as u8;
-        }
-        let mut examiner = Examiner::default();
-        bytes.chunks(1 + random.usize(..40)).for_each(|piece| examiner.feed(piece, &mut |_| ()));
-        assert_eq!(examiner.finish(String::new()).size_bytes, bytes.len() as u64, "seed {seed}");
-        drop(tokens::tokens(&String::from_utf8_lossy(&bytes)));
-    }
 }
 
 #[test]

@@ -4,73 +4,47 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::Signal;
-use serde_json::Value;
-use svc_tests::content::{difference, of_copy, postgres_dump};
-use svc_tests::pg_case::{Case, SOON};
-use svc_tests::postgres::{identifier, literal};
+use svc_tests::content::postgres_bytes;
+use svc_tests::pg_case::prelude::*;
 use svc_tests::terminal::on_terminal;
-use svc_tests::tool::{Ran, Spawned};
-use svc_tests::witness::Witness;
-use svc_tests::{os, rounds, wait};
-
-/// One of every kind of object.
-const KINDS: [&str; 2] = [include_str!("every_kind.sql"), include_str!("more_kinds.sql")];
 
 /// What is before the first rows of a filled case's dump, and before its first index.
 const ROWS: &str = "\n\nCOPY public.items";
 const INDEX: &str = "--\n-- Name: notes_item; Type: INDEX";
 
 /// Stages the dump with further arguments, and gives what the copy is in the words of pg_dump.
-fn staged(case: &Case, dump: &Path, more: &[&str]) -> String {
+fn staged(case: &Case, dump: &Path, more: &[&str]) -> Vec<u8> {
     let ran = case.tool().arg("stage").args(more).arg(dump).run().ok().changed();
-    let name = ran.result()["staged"]["name"].as_str().unwrap();
-    let text = of_copy(&case.pg, name, || postgres_dump(&case.pg, name)).unwrap();
-    case.pg.drop_database(name).unwrap();
-    text
+    case.take(&ran.result()["staged"], &case.pg)
 }
 
 /// What psql makes of a dump, in the words of pg_dump; none where it refuses it.
-fn by_psql(case: &Case, dump: &Path) -> Option<String> {
+fn by_psql(case: &Case, dump: &Path) -> Option<Vec<u8>> {
     let name = format!("{}_psql", case.database);
     case.pg.create_database(&name, &case.owner).unwrap();
     let mut psql = case.pg.administrator("psql");
     psql.args(["-XAtq", "-v", "ON_ERROR_STOP=1", "-d", &name, "-f", "-"]).stdin(fs::File::open(dump).unwrap());
     let loaded = psql.output().unwrap().status.success();
-    let text = loaded.then(|| postgres_dump(&case.pg, &name).unwrap());
+    let bytes = loaded.then(|| postgres_bytes(&case.pg, &name).unwrap());
     case.pg.drop_database(&name).unwrap();
-    text
-}
-
-#[test]
-fn every_kind_of_object_comes_back_the_same() {
-    let case = Case::new("pgl_kinds");
-    KINDS.iter().for_each(|script| case.script(script));
-    let before = case.text();
-    let dump = case.dump();
-    for jobs in ["1", "7"] {
-        let run = format!("20300101t000000z-{jobs}");
-        let after = staged(&case, &dump, &["--jobs", jobs, "--run-id", &run]);
-        assert!(after == before, "{jobs} jobs:\n{}", difference(&before, &after));
-    }
+    bytes
 }
 
 #[test]
 fn dump_with_inserts_clean_or_latin1_is_loaded() {
     let (case, dump) = Case::filled("pgl_others");
     case.sql("COMMENT ON TABLE notes IS 'quoted or not'; COMMENT ON SCHEMA public IS 'ours'");
-    let before = case.text();
+    let before = case.bytes();
     let ran = case.tool().args(["stage", "--dry-run", "--jobs", "3"]).arg(&dump).run().ok();
     assert_eq!(ran.result()["jobs_count"], 3);
     let all = [&["--inserts"][..], &["--clean", "--if-exists"], &["--encoding=LATIN1"], &["--quote-all-identifiers"]];
     for (round, options) in all.into_iter().enumerate() {
         let run = format!("20300101t000000z-others-{round}");
-        assert_eq!(staged(&case, &case.dump_by(options), &["--run-id", &run]), before, "{options:?}");
+        same(&before, &staged(&case, &case.dump_by(options), &["--run-id", &run]), &format!("{options:?}"));
     }
     // Longer than what is taken apart of a statement, and all in one.
     let long = case.dump_with(&dump, &format!("COMMENT ON TABLE public.notes IS '{}';", "x".repeat(20_000_000)));
     case.tool().args(["stage", "--run-id", "20300101t000000z-long"]).arg(&long).run().ok().changed();
-    assert_eq!(case.tool().args(["stage", "--jobs", "0"]).arg(&dump).run().status, 2);
 }
 
 /// Statements that psql, or one version of it, reads otherwise than a careless reader: a command to psql stands in what looks like a
@@ -133,26 +107,13 @@ fn no_dump_runs_a_command_on_this_host() {
     }
 }
 
-/// Restores the dump if it is one, and gives how that ended. Nothing of the dump may run on this host.
-fn restored_and_not_run(case: &Case, dump: &Path, marker: &Path, what: &str) -> Ran {
-    let ran = case.tool().arg("stage").arg(dump).run();
-    assert!(!marker.exists(), "{what}: {ran}");
-    if let Some(name) = ran.result()["staged"]["name"].as_str().filter(|_| ran.status == 0) {
-        let text = of_copy(&case.pg, name, || postgres_dump(&case.pg, name)).unwrap();
-        assert_eq!(text, case.text(), "{what}");
-        case.pg.drop_database(name).unwrap();
-    }
-    assert_eq!(case.copies(), "", "{what}");
-    ran
-}
-
+/// Wherever a text of the server's owner comes into a dump, pg_dump quotes it, and it comes back as it is.
 #[test]
-fn dump_of_hostile_server_runs_no_command() {
+fn quoted_command_is_restored_as_text() {
     let case = Case::new("pgl_hostile");
     let marker = case.path("marker");
     fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let run = format!("\\! : > {}", marker.display());
-    // Wherever a text of the server's owner comes into a dump, pg_dump quotes it, and it comes back as it is.
     let text = literal(&format!("-- x\r{run}\n{run}\n\\.\n{run}\r\n"));
     let body = format!("$f$ SELECT 1 -- x\n{run}\n -- \r{run}\n$f$");
     let name = identifier(&format!("x\n{run}"));
@@ -163,26 +124,9 @@ fn dump_of_hostile_server_runs_no_command() {
          CREATE FUNCTION f() RETURNS int LANGUAGE sql AS {body}; COMMENT ON FUNCTION f() IS {text}; \
          CREATE FUNCTION g() RETURNS int LANGUAGE plpgsql AS {text}"
     ));
-    case.dumper().args(["--as", "postgres", "--output", "quoted.sql"]).run().ok();
-    restored_and_not_run(&case, &case.path("quoted.sql"), &marker, "quoted").ok();
-    // A view's definition is what the server says: here, one that ends the statement, and continues with a trap.
-    case.sql("DROP VIEW v; CREATE VIEW v AS SELECT 1 AS a; ALTER FUNCTION pg_catalog.pg_get_viewdef(oid) RENAME TO true_viewdef");
-    let mut dumps = 0;
-    for (what, trap) in traps().into_iter().filter(|(_, trap)| !trap.contains('\0')) {
-        let definition = literal(&format!("SELECT 1 AS a;\n{}", trap.replace("RUN", &run)));
-        case.sql(&format!(
-            "CREATE OR REPLACE FUNCTION pg_catalog.pg_get_viewdef(oid) RETURNS text LANGUAGE sql AS $sly_def$ SELECT {definition}::text $sly_def$"
-        ));
-        let ran = case.dumper().args(["--as", "postgres", "--force", "--output", "sly.sql"]).run();
-        assert!(!marker.exists(), "{what}: {ran}");
-        dumps += usize::from(ran.status == 0);
-        // One that svc-pgdump does not publish is tried as pg_dump itself writes it.
-        let dump = if ran.status == 0 { case.path("sly.sql") } else { case.dump() };
-        assert!(fs::read_to_string(&dump).unwrap().contains(marker.to_str().unwrap()) || !trap.contains("RUN"), "{what}");
-        let ran = restored_and_not_run(&case, &dump, &marker, what);
-        assert_ne!(ran.status, 0, "{what}: {ran}");
-    }
-    assert!(dumps > 0, "svc-pgdump published none of them");
+    case.backup();
+    same(&case.bytes(), &staged(&case, &case.path("backup.sql"), &[]), "quoted");
+    assert!(!marker.exists());
 }
 
 #[test]
@@ -204,8 +148,7 @@ fn names_that_psql_takes_for_the_start_of_a_body_are_no_trap() {
     // psql 15 takes everything behind this for one statement, and then cannot read the rows.
     let case = Case::new("pgl_begin");
     case.sql("CREATE FUNCTION public.begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE t AS SELECT 1 AS a");
-    let before = case.text();
-    assert_eq!(staged(&case, &case.dump(), &[]), before);
+    same(&case.bytes(), &staged(&case, &case.dump(), &[]), "a function called begin");
 }
 
 #[test]
@@ -213,11 +156,11 @@ fn dump_may_have_crlf_but_no_byte_order_mark() {
     let (case, dump) = Case::filled("pgl_crlf");
     let text = fs::read_to_string(&dump).unwrap();
     let marked = case.write("marked.sql", format!("\u{feff}{text}"));
-    let before = case.text();
     case.tool().arg("stage").arg(&marked).run().fails(7, "dump_invalid").unchanged();
     let crlf = case.write("crlf.sql", text.replace('\n', "\r\n"));
     let rows = |text: &str| text[text.find("\nCOPY public.items").unwrap()..text.rfind("\n\\.\n").unwrap()].to_owned();
-    assert_eq!(rows(&staged(&case, &crlf, &["--run-id", "20300101t000000z-crlf"])), rows(&before));
+    let staged = String::from_utf8(staged(&case, &crlf, &[])).unwrap();
+    assert_eq!(rows(&staged), rows(&case.text()));
 }
 
 /// A dump that builds two indexes in parallel. The first takes an hour, for which nobody waits; so does the second by `slow`, and by
@@ -240,12 +183,12 @@ fn builds(case: &Case, dump: &Path, second: &str) -> PathBuf {
 fn building(case: &Case, dump: &Path) -> Spawned {
     let spawned = case.tool().args(["stage", "--jobs", "2"]).arg(builds(case, dump, "slow")).spawn();
     let sleepers = case.sleeping_loads();
-    wait::until("the slow builds", SOON, || (case.sessions(&sleepers) == 2).then_some(())).unwrap();
+    wait::until("the slow builds", wait::HANG, || (case.sessions(&sleepers) == 2).then_some(())).unwrap();
     spawned
 }
 
 #[test]
-fn signal_or_timeout_ends_all_sessions_of_stage() {
+fn signal_timeout_or_failure_ends_all_sessions_of_stage() {
     let (case, dump) = Case::filled("pgl_term");
     let witness = Witness::of(&case);
     let nothing_left = |what: &str| {
@@ -260,26 +203,17 @@ fn signal_or_timeout_ends_all_sessions_of_stage() {
     let slow = builds(&case, &dump, "slow");
     case.tool().args(["stage", "--jobs", "2", "--timeout", "3s"]).arg(slow).run().fails(6, "timeout").unchanged();
     nothing_left("the time limit");
-}
-
-#[test]
-fn one_that_fails_does_not_wait_for_the_others() {
-    let (case, dump) = Case::filled("pgl_first");
+    // One that fails does not wait for the others.
     let failing = builds(&case, &dump, "fails");
     let ran = case.tool().args(["stage", "--jobs", "2"]).arg(failing).run().fails(1, "server_refused").unchanged();
     let ran = ran.error_has(&["could not be loaded"]);
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
-    assert_eq!(case.copies(), "");
-}
-
-#[test]
-fn stage_fails_unchanged_if_server_ends_session() {
-    let (case, dump) = Case::filled("pgl_lost");
+    nothing_left("a build that fails");
     let spawned = building(&case, &dump);
     case.end(&format!("{} AND query LIKE '%slow_1%'", case.sleeping_loads()));
     let ran = spawned.wait().fails(5, "postgres_unreachable").unchanged();
     assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("line "), "{ran}");
-    assert_eq!(case.copies(), "");
+    nothing_left("a session that the server ends");
 }
 
 #[test]
@@ -299,11 +233,9 @@ fn load_jobs_leave_reserved_connections_free() {
 #[test]
 fn fewer_connections_than_wanted_are_enough() {
     let (case, dump) = Case::filled("pgl_few");
-    let before = case.text();
     let admin = case.role("adm", &format!("CREATEDB CONNECTION LIMIT 3 IN ROLE {}", case.owner));
-    case.by(&admin, case.tool().args(["stage", "--jobs", "8"])).arg(dump).run().ok();
-    let staged = case.copies();
-    assert_eq!(of_copy(&case.pg, &staged, || postgres_dump(&case.pg, &staged)).unwrap(), before);
+    let ran = case.by(&admin, case.tool().args(["stage", "--jobs", "8"])).arg(dump).run().ok();
+    same(&case.bytes(), &case.take(&ran.result()["staged"], &case.pg), "three connections");
 }
 
 #[test]
@@ -321,11 +253,9 @@ fn dump_with_flipped_bit_fails_or_loads_as_by_psql() {
         let path = case.write("damaged.sql", damaged);
         let ran = case.tool().args(["stage", "--run-id", &format!("20300101t000000z-flip-{round}")]).arg(&path).run();
         if ran.status == 0 {
-            let name = ran.result()["staged"]["name"].as_str().unwrap();
-            let staged = of_copy(&case.pg, name, || postgres_dump(&case.pg, name)).unwrap();
-            case.pg.drop_database(name).unwrap();
+            let staged = case.take(&ran.result()["staged"], &case.pg);
             let said = by_psql(&case, &path).unwrap_or_else(|| panic!("flipped at {at}: psql refuses it\n{ran}"));
-            assert!(staged == said, "flipped at {at}:\n{}", difference(&said, &staged));
+            same(&said, &staged, &format!("flipped at {at}"));
             restored += 1;
         } else {
             assert!([1, 3, 4, 7].contains(&ran.status), "flipped at {at}: {ran}");
@@ -379,8 +309,5 @@ fn thousands_of_tables_come_back() {
             part
         ));
     }
-    let before = case.text();
-    let dump = case.dump();
-    let after = staged(&case, &dump, &[]);
-    assert!(after == before, "{}", difference(&before, &after));
+    same(&case.bytes(), &staged(&case, &case.dump(), &[]), "5,000 tables");
 }

@@ -4,30 +4,15 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
 use svc_tests::content::postgres_dump;
-use svc_tests::pg_case::{Case, PASSWORD, SOON};
-use svc_tests::postgres::{identifier, literal};
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
-use svc_tests::witness::Witness;
+use svc_tests::pg_case::prelude::*;
 
 fn name_of(value: &Value) -> &str {
     value["name"].as_str().unwrap()
 }
 
-/// A step that continues from a document.
-fn from(case: &Case, step: &[&str], document: &Path) -> Ran {
-    case.tool().args(step).arg("--from").arg(document).run()
-}
-
 fn stage(case: &Case, dump: &Path) -> Ran {
     case.tool().arg("stage").arg(dump).run().ok().changed()
-}
-
-fn notes(case: &Case) -> String {
-    case.sql("SELECT count(*) FROM notes")
 }
 
 #[test]
@@ -36,10 +21,18 @@ fn restore_under_owner_keeps_previous_database() {
     let before = case.text();
     case.sql("ALTER TABLE items ADD COLUMN extra int; DELETE FROM notes; DROP VIEW named");
     case.admin(&format!("ALTER DATABASE {} SET work_mem = '9MB'", case.database));
-    let upgraded = case.text();
-    // Without a record of the database's properties, those of the live one are taken.
-    let ran = case.tool().arg(dump).run().ok().changed().warns("not_restored");
-    assert_eq!((case.text(), case.sql("SHOW work_mem").as_str()), (before, "9MB"));
+    let (upgraded, oid) = (case.text(), case.oid(&case.database));
+    let restore = || case.tool().arg(&dump);
+    let plan = restore().arg("--dry-run").run().ok().unchanged().result()["plan"].to_string();
+    for part in ["CREATE DATABASE", "GRANT ALL PRIVILEGES", "2 COPY", "RENAME TO", "COMMIT"] {
+        assert!(plan.contains(part), "{part} is not in {plan}");
+    }
+    assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", oid));
+    assert!(!case.path("state").exists(), "a dry run has left a trace of itself");
+    restore().args(["--port", "1"]).run().fails(5, "postgres_unreachable").unchanged();
+    // It needs no other program. Without a record of the database's properties, those of the live one are taken.
+    let ran = restore().env("PATH", case.dir.path()).run().ok().changed().warns("not_restored");
+    assert_eq!((case.text(), case.sql("SHOW work_mem").as_str()), (before.clone(), "9MB"));
     let result = ran.result();
     assert_eq!(result["stage"]["properties_from"], "live");
     assert_eq!((&result["stage"]["verified"], &result["stage"]["verification"]["rows_count"]), (&json!(true), &json!(700)));
@@ -50,6 +43,10 @@ fn restore_under_owner_keeps_previous_database() {
     let owner = "SELECT datdba::regrole FROM pg_database WHERE datname = current_database()";
     assert_eq!(case.sql(owner), case.owner);
     assert_eq!(case.sql("SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'public'"), "t", "no statistics for the planner");
+    // And where there is none any more.
+    case.pg.drop_database(&case.database).unwrap();
+    let ran = restore().run().ok().changed().warns("not_restored");
+    assert_eq!((case.text(), &ran.result()["swap"]["previous"]), (before, &Value::Null));
 }
 
 #[test]
@@ -59,7 +56,7 @@ fn rights_of_a_role_that_is_gone_are_left_out_with_a_warning() {
     case.admin(&format!("CREATE ROLE {gone}; ALTER ROLE {gone} IN DATABASE {} SET work_mem = '5MB'", case.database));
     let document = case.backup();
     case.admin(&format!("DROP ROLE {gone}"));
-    from(&case, &[], &document).review("not_restored").warns_of("not_restored", &gone);
+    case.from(&[], &document).review("not_restored").warns_of("not_restored", &gone);
 }
 
 #[test]
@@ -71,27 +68,13 @@ fn dump_or_properties_changed_since_document_are_refused() {
         let text = fs::read_to_string(case.path(file)).unwrap();
         case.write(file, text.replace(old, new));
         for how in ["stage", "--in-place", "--drop-old"] {
-            from(&case, &[how], &document).fails(7, "dump_invalid").unchanged();
+            case.from(&[how], &document).fails(7, "dump_invalid").unchanged();
         }
         case.write(file, text);
     }
     fs::remove_file(case.path("backup.sql")).unwrap();
-    from(&case, &[], &document).fails(4, "file_not_found").unchanged();
+    case.from(&[], &document).fails(4, "file_not_found").unchanged();
     witness.assert_unchanged("after dumps of other documents");
-}
-
-#[test]
-fn dump_moved_with_its_document_is_found() {
-    let (case, _) = Case::filled("pgr_moved");
-    let before = case.text();
-    case.backup();
-    fs::create_dir(case.path("moved")).unwrap();
-    for name in ["pgdump.json", "backup.sql", "backup.sql.properties.json"] {
-        fs::rename(case.path(name), case.path("moved").join(name)).unwrap();
-    }
-    case.sql("DELETE FROM notes");
-    let ran = from(&case, &[], &case.path("moved/pgdump.json")).ok();
-    assert_eq!((&ran.result()["stage"]["properties_from"], case.text()), (&json!("recorded"), before));
 }
 
 #[test]
@@ -128,7 +111,7 @@ fn restore_ends_reconnecting_sessions_of_database_only() {
             case.admin(&end);
             clients.iter().all(|client| client.is_finished()).then_some(())
         };
-        (ran, wait::until("the end of the clients", SOON, gone))
+        (ran, wait::until("the end of the clients", wait::HANG, gone))
     });
     gone.unwrap();
     ran.ok();
@@ -154,7 +137,7 @@ fn term_during_the_swap_lets_it_finish() {
 fn swap_of_partial_stage_is_refused_with_stage_hint() {
     let (case, dump) = Case::filled("pgr_part");
     let run = "20300101t000000z-part";
-    let spawned = case.sleeping_stage(&dump, &["--run-id", run]);
+    let spawned = case.sleeping(case.tool().args(["stage", "--run-id", run]), &dump);
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
     let before = case.oid(&case.database);
@@ -167,23 +150,8 @@ fn swap_of_partial_stage_is_refused_with_stage_hint() {
     let shell = Tool::program("/bin/sh").args(["-c", typed]).env("PGPORT", case.pg.port.to_string());
     let staged = shell.run().ok().changed().warns("run_recovered");
     assert_eq!((&staged.result()["database"], &staged.result()["owner"]), (&json!(case.database), &json!(case.owner)));
-    case.tool().args(["discard", "--run", staged.id()]).run().ok().changed();
+    case.by_run(&["discard"], staged.id()).ok().changed();
     assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
-}
-
-#[test]
-fn repeated_stage_succeeds_only_until_copy_is_live() {
-    let (case, dump) = Case::filled("pgr_again");
-    let run = "20300101t000000z-again";
-    let before = case.oid(&case.database);
-    let stage = || case.tool().args(["stage", "--run-id", run]).arg(&dump).run();
-    let swap = |more: &[&str]| case.tool().args(["swap", "--run", run]).args(more).run().ok().changed();
-    let (first, second) = (stage().ok().changed(), stage().ok().unchanged());
-    assert_eq!((&first.result()["staged"], &json!(true)), (&second.result()["staged"], &second.result()["verified"]));
-    swap(&[]);
-    stage().refused("name_in_use");
-    swap(&["--back"]);
-    assert_eq!(case.oid(&case.database), before);
 }
 
 #[test]
@@ -224,19 +192,23 @@ fn swap_back_and_forward_by_document_or_run() {
     let ran = stage(&case, &dump);
     let (run, copy) = (ran.id(), name_of(&ran.result()["staged"]));
     assert_eq!(case.text(), upgraded, "staging touched the live database");
+    let again = || case.tool().args(["stage", "--run-id", run]).arg(&dump).run();
+    let second = again().ok().unchanged();
+    assert_eq!((&second.result()["staged"], &second.result()["verified"]), (&ran.result()["staged"], &json!(true)));
     let staged = case.keep("staged.json", &ran);
-    let swap = |document: &Path| from(&case, &["swap"], document).ok();
+    let swap = |document: &Path| case.from(&["swap"], document).ok();
     let by_run = |more: &[&str]| case.tool().args(["swap", "--run", run]).args(more).run().ok();
 
     let swapped = case.keep("swapped.json", &swap(&staged).changed());
     let kept = format!("{}_before_{run}", case.database);
-    assert_eq!((notes(&case).as_str(), case.copies()), ("200", kept.clone()));
+    assert_eq!((case.notes().as_str(), case.copies()), ("200", kept.clone()));
     swap(&staged).unchanged();
+    again().refused("name_in_use");
     let back = case.keep("back.json", &swap(&swapped).changed());
     assert_eq!((case.text(), case.copies().as_str()), (upgraded.clone(), copy));
     swap(&swapped).unchanged();
     swap(&back).changed();
-    assert_eq!(notes(&case), "200");
+    assert_eq!(case.notes(), "200");
 
     let back = by_run(&["--back", "--run-id", "20300101t000000z-other"]).changed();
     assert_eq!((&back.result()["back"], &back.result()["run"], case.text()), (&json!(true), &json!(run), upgraded.clone()));
@@ -246,7 +218,7 @@ fn swap_back_and_forward_by_document_or_run() {
     assert_eq!(case.text(), upgraded);
     swap(&staged).changed();
     by_run(&[]).unchanged();
-    assert_eq!(notes(&case), "200");
+    assert_eq!(case.notes(), "200");
 }
 
 #[test]
@@ -254,7 +226,7 @@ fn swaps_go_back_in_reverse_order_only() {
     let (case, dump) = Case::filled("pgr_order");
     let before = case.oid(&case.database);
     let [first, second] = ["first", "second"].map(|name| format!("20300101t000000z-{name}"));
-    let step = |step: &[&str], run: &str| case.tool().args(step).args(["--run", run]).run();
+    let step = |step: &[&str], run: &str| case.by_run(step, run);
     for run in [&first, &second] {
         case.tool().args(["--run-id", run]).arg(&dump).run().ok().changed();
     }
@@ -266,7 +238,7 @@ fn swaps_go_back_in_reverse_order_only() {
     assert_eq!(case.oid(&case.database), before);
     // Where what the first has made live is dropped, no name is crossed.
     step(&["swap"], &first).ok().unchanged();
-    from(&case, &["swap"], &case.keep("back.json", &step(&["swap", "--back"], &first).ok().unchanged())).ok().changed();
+    case.from(&["swap"], &case.keep("back.json", &step(&["swap", "--back"], &first).ok().unchanged())).ok().changed();
     case.tool().arg("--in-place").arg(&dump).run().ok().changed();
     step(&["swap", "--back"], &first).ok().changed();
     assert_eq!(case.oid(&case.database), before);
@@ -291,7 +263,7 @@ fn template_is_refused_where_it_would_be_dropped() {
     }
     witness.assert_unchanged("after restores that would drop a template");
     let ran = stage(&case, &dump);
-    let step = |step: &[&str]| case.tool().args(step).args(["--run", ran.id()]).run();
+    let step = |step: &[&str]| case.by_run(step, ran.id());
     refused(step(&["swap", "--drop-old"]), &case.database);
     let swapped = step(&["swap"]).ok().changed();
     let previous = name_of(&swapped.result()["previous"]);
@@ -307,8 +279,8 @@ fn swap_warns_of_a_live_database_that_was_closed() {
     let (case, _) = Case::filled("pgr_noconn");
     let document = case.backup();
     case.admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", case.database));
-    from(&case, &[], &document).ok().changed().warns_of("not_restored", "ALLOW_CONNECTIONS false");
-    assert_eq!(notes(&case), "200");
+    case.from(&[], &document).ok().changed().warns_of("not_restored", "ALLOW_CONNECTIONS false");
+    assert_eq!(case.notes(), "200");
 }
 
 #[test]
@@ -322,12 +294,12 @@ fn failed_swap_document_is_reversed_only_with_back() {
         case.write("not-ok.json", document.to_string())
     };
     let restored = not_ok(&case.tool().arg(&dump).run().ok().changed());
-    from(&case, &["swap"], &restored).ok().unchanged();
-    assert_eq!(notes(&case), "200");
-    let back = from(&case, &["swap", "--back"], &restored).ok().changed();
+    case.from(&["swap"], &restored).ok().unchanged();
+    assert_eq!(case.notes(), "200");
+    let back = case.from(&["swap", "--back"], &restored).ok().changed();
     // A way back that was cut is finished too, with --back or without.
     for more in [&["swap"][..], &["swap", "--back"]] {
-        from(&case, more, &not_ok(&back)).ok().unchanged();
+        case.from(more, &not_ok(&back)).ok().unchanged();
         assert_eq!(case.text(), upgraded);
     }
 }
@@ -339,30 +311,35 @@ fn document_of_other_server_needs_other_server_option() {
     let of_other =
         |document: &Path| case.write("other.json", fs::read_to_string(document).unwrap().replace(&own, "7000000000000000001"));
     let refused = |step: &str, document: &Path| {
-        let ran = from(&case, &[step], document).refused("other_server");
+        let ran = case.from(&[step], document).refused("other_server");
         assert!(ran.hint().contains("--other-server"), "{ran}");
     };
     let dumped = of_other(&case.backup());
     refused("stage", &dumped);
-    let staged = from(&case, &["stage", "--other-server"], &dumped).ok().changed();
+    let staged = case.from(&["stage", "--other-server"], &dumped).ok().changed();
     let staged = of_other(&case.keep("staged.json", &staged));
     refused("swap", &staged);
     refused("discard", &staged);
-    let swapped = from(&case, &["swap", "--other-server"], &staged).ok().changed();
+    let swapped = case.from(&["swap", "--other-server"], &staged).ok().changed();
     assert_eq!(swapped.result()["system_identifier"], own.as_str());
-    from(&case, &["discard", "--other-server"], &staged).ok().unchanged();
+    case.from(&["discard", "--other-server"], &staged).ok().unchanged();
     assert_eq!(case.oid(&case.database), swapped.result()["incoming"]["oid"].to_string(), "it is live now, and stays");
 }
 
 #[test]
-fn one_run_is_about_one_database() {
+fn one_run_is_about_one_database_and_alone_there() {
     let (case, dump) = Case::filled("pgr_one");
+    let spawned = case.sleeping(case.tool().arg("stage"), &dump);
+    case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
+    case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
+    spawned.signal(Signal::SIGTERM);
+    spawned.wait();
     let (run, other) = ("20300101t000000z-one", format!("{}_two", case.database));
     case.tool().args(["stage", "--run-id", run]).arg(&dump).run().ok();
     case.tool().args(["stage", "--run-id", run, "--dbname", &other]).arg(&dump).run().refused("name_in_use");
     case.tool().args(["--in-place", "--run-id", run]).arg(&dump).run().refused("name_in_use");
-    case.tool().args(["swap", "--run", run, "--dbname", &other]).run().fails(2, "options_invalid").unchanged();
-    case.tool().args(["swap", "--run", "20300101t000000z-none"]).run().fails(4, "swap_not_found").unchanged();
+    case.by_run(&["swap", "--dbname", &other], run).fails(2, "options_invalid").unchanged();
+    case.by_run(&["swap"], "20300101t000000z-none").fails(4, "swap_not_found").unchanged();
 }
 
 #[test]
@@ -370,7 +347,7 @@ fn drop_old_spares_other_database_of_same_name() {
     let (case, dump) = Case::filled("pgr_dropother");
     let ran = stage(&case, &dump);
     let staged = case.keep("staged.json", &ran);
-    let swapped = from(&case, &["swap"], &staged).ok().changed();
+    let swapped = case.from(&["swap"], &staged).ok().changed();
     let kept = name_of(&swapped.result()["previous"]);
     // Somebody dropped it and has given the name to a database of his own.
     case.pg.drop_database(kept).unwrap();
@@ -383,13 +360,6 @@ fn drop_old_spares_other_database_of_same_name() {
     }
 }
 
-/// A session of the owner's, from the network.
-fn owner_gets_into(case: &Case, database: &str) -> Result<(), String> {
-    let mut config = postgres::Config::new();
-    config.host("127.0.0.1").port(case.pg.port).user(&case.owner).password(PASSWORD).dbname(database);
-    config.connect(postgres::NoTls).map(drop).map_err(|error| error.as_db_error().unwrap().message().to_owned())
-}
-
 #[test]
 fn staged_or_cloned_database_is_closed_until_swap() {
     let (case, _) = Case::filled("pgr_closed");
@@ -397,7 +367,7 @@ fn staged_or_cloned_database_is_closed_until_swap() {
     let document = case.backup();
     let maker = case.role("maker", &format!("CREATEDB IN ROLE {}", case.owner));
     case.admin(&format!("ALTER ROLE {maker} PASSWORD 'tell nobody'"));
-    svc_tests::os::file(&case.path("password"), "tell nobody\n", 0o600, None).unwrap();
+    os::file(&case.path("password"), "tell nobody\n", 0o600, None).unwrap();
     let superuser = || case.tool();
     let by_maker = || {
         let tool = case.tool().env("SVC_PG_ADMIN_USER", &maker).env("SVC_PG_ADMIN_PASSWORD_FILE", case.path("password"));
@@ -411,21 +381,12 @@ fn staged_or_cloned_database_is_closed_until_swap() {
     ] {
         let ran = made.run().ok().changed();
         let copy = case.copies();
-        let refused = owner_gets_into(&case, &copy).unwrap_err();
+        let refused = case.owners_session(&copy).err().unwrap().as_db_error().unwrap().message().to_owned();
         assert!(refused.contains("is not currently accepting connections"), "{what}: {refused}");
         let swapped = swaps().args(["swap", "--drop-old", "--run", ran.id()]).run().ok().changed();
-        assert_eq!((owner_gets_into(&case, &case.database), case.connection_limit().as_str()), (Ok(()), "17"), "{what}");
+        assert!(case.owners_session(&case.database).is_ok() && case.connection_limit() == "17", "{what}");
         assert!(!format!("{ran}{swapped}").contains("tell nobody"), "{what}: it shows the password");
     }
-}
-
-#[test]
-fn missing_live_database_is_restored_with_warning() {
-    let (case, dump) = Case::filled("pgr_missing");
-    let before = case.text();
-    case.pg.drop_database(&case.database).unwrap();
-    let ran = case.tool().arg(&dump).run().ok().changed().warns("not_restored");
-    assert_eq!((case.text(), &ran.result()["swap"]["previous"]), (before, &Value::Null));
 }
 
 #[test]
@@ -446,7 +407,7 @@ fn in_place_restore_drops_database_before_load() {
     assert_eq!((case.text(), &ran.result()["stage"]["verified"]), (before, &json!(true)));
     assert!(case.oid(&case.database) != oid && case.copies().is_empty(), "{ran}");
     assert_eq!(case.connection_limit(), "-1", "the database was left closed");
-    from(&case, &["swap"], &case.keep("placed.json", &ran)).refused("not_swappable");
+    case.from(&["swap"], &case.keep("placed.json", &ran)).refused("not_swappable");
     case.sql(&format!("SET ROLE {}; CREATE TABLE public.migrated (n int)", case.owner));
 }
 
@@ -463,7 +424,7 @@ fn failed_in_place_load_is_fixed_by_command_of_hint() {
     assert!(typed.contains("--state-dir '/"), "{typed}");
     let ran = Tool::program("/bin/sh").args(["-c", typed]).run().ok().changed().warns("not_restored");
     assert_eq!((&ran.result()["database"], &ran.result()["stage"]["owner"]), (&json!(case.database), &json!(case.owner)));
-    assert_eq!(notes(&case), "200");
+    assert_eq!(case.notes(), "200");
 }
 
 #[test]
@@ -520,7 +481,7 @@ fn properties_of_dropped_database_survive_failed_restore() {
     let bad = case.backup();
     let (properties, kept) = (case.path("backup.sql.properties.json"), case.path("backup.sql.saved.properties.json"));
     fs::remove_file(&properties).unwrap();
-    let place = |document: &Path| from(&case, &["--in-place"], document);
+    let place = |document: &Path| case.from(&["--in-place"], document);
     // The same command again fails in the same way, and has lost no record.
     for _ in 0..2 {
         let ran = place(&bad).fails(1, "server_refused").error_has(&["could not be loaded"]).changed().warns("not_restored");
@@ -556,7 +517,7 @@ const REJECTED: &str = r#""settings": [{"role": null, "name": "no_such_setting",
 fn in_place_restore_that_cannot_drop_saves_no_properties() {
     let (case, dump) = Case::filled("pgr_account");
     case.backup();
-    let spawned = case.sleeping_stage(&dump, &[]);
+    let spawned = case.sleeping(case.tool().arg("stage"), &dump);
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
     assert_ne!(case.copies(), "");
@@ -580,39 +541,6 @@ fn in_place_restore_that_cannot_drop_saves_no_properties() {
 }
 
 #[test]
-fn dry_run_prints_plan_without_change() {
-    let (case, dump) = Case::filled("pgr_dry");
-    let before = case.oid(&case.database);
-    let ran = case.tool().arg("--dry-run").arg(&dump).run().ok().unchanged();
-    let plan = ran.result()["plan"].to_string();
-    for part in ["CREATE DATABASE", "GRANT ALL PRIVILEGES", "2 COPY", "RENAME TO", "COMMIT"] {
-        assert!(plan.contains(part), "{part} is not in {plan}");
-    }
-    case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
-    assert_eq!((case.copies().as_str(), case.oid(&case.database)), ("", before));
-    // Neither leaves a trace of itself, a state folder for example.
-    assert!(!case.path("state").exists());
-}
-
-#[test]
-fn restore_needs_server_but_no_other_program() {
-    let (case, dump) = Case::filled("pgr_away");
-    case.tool().args(["--port", "1"]).arg(&dump).run().fails(5, "postgres_unreachable").unchanged();
-    case.tool().arg("stage").env("PATH", case.dir.path()).arg(&dump).run().ok();
-}
-
-#[test]
-fn two_at_once_on_one_database_exclude_each_other() {
-    let (case, dump) = Case::filled("pgr_lock");
-    let spawned = case.sleeping_stage(&dump, &[]);
-    case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
-    case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok().unchanged();
-    spawned.signal(Signal::SIGTERM);
-    spawned.wait();
-    stage(&case, &dump);
-}
-
-#[test]
 fn names_with_odd_characters_are_quoted_everywhere() {
     let mut case = Case::new("pgr odd \"x\" 'y' \\ ü %");
     case.sql("CREATE TABLE \"a \"\"b; c\" (\"d'e\" int); INSERT INTO \"a \"\"b; c\" VALUES (1), (2)");
@@ -621,7 +549,7 @@ fn names_with_odd_characters_are_quoted_everywhere() {
     case.sql("DELETE FROM \"a \"\"b; c\"");
     let ran = case.tool().arg(&dump).run().ok().changed();
     assert_eq!((case.text(), &ran.result()["stage"]["verification"]["rows_count"]), (before.clone(), &json!(2)));
-    from(&case, &["discard"], &case.keep("restored.json", &ran)).ok().changed();
+    case.from(&["discard"], &case.keep("restored.json", &ran)).ok().changed();
     assert_eq!(case.copies(), "");
     // A name as long as names may be: ours are cut and marked, and still fit.
     let long = format!("pgr_long_{}_{}", std::process::id(), "x".repeat(40));
@@ -632,7 +560,7 @@ fn names_with_odd_characters_are_quoted_everywhere() {
     assert_eq!((case.text(), case.copies().as_str()), (before, ""));
     assert_eq!(ran.result()["swap"]["previous_dropped"], true, "{ran}");
     // Nothing is kept, so there is no way back.
-    from(&case, &["swap"], &case.keep("restored.json", &ran)).fails(4, "swap_not_found").unchanged();
+    case.from(&["swap"], &case.keep("restored.json", &ran)).fails(4, "swap_not_found").unchanged();
 }
 
 /// What the warning says that the dump lacks.

@@ -293,10 +293,10 @@ fn settings_that_were_guessed_are_read_by_whom_the_file_was() {
     let bare = Bare::default();
     let settings = bare.path("environment");
     fs::write(&settings, "# ours\n").unwrap();
-    fs::set_permissions(&settings, fs::Permissions::from_mode(0o600)).unwrap();
+    os::chmod(&settings, 0o600);
     let guess = bare.tool("svc-run", &["guess", "--write"]).talks().env("SVC_ENVIRONMENT_FILE", &settings);
     assert_eq!(guess.run().status, 0);
-    let mode = fs::metadata(&settings).unwrap().permissions().mode() & 0o777;
+    let mode = os::mode(&settings);
     assert!(mode == 0o600 && fs::read_to_string(&settings).unwrap().contains("#SVC_NAME="), "{mode:o}");
 }
 

@@ -8,7 +8,7 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
     let a = sandbox.index("a", json!({"settings": {"number_of_replicas": 1}, "aliases": {&alias: {"is_write_index": true, "filter": {"term": {"k": 1}}}}}));
     sandbox.fill(&a, 0, 10);
     let b = sandbox.simple("b", 5);
-    sandbox.ask("PUT", &format!("/{b}/_settings"), Some(json!({"index.blocks.write": true})));
+    sandbox.block(&b, "write", true);
     [a, b]
 }
 
@@ -36,7 +36,7 @@ fn clone_is_swapped_in_then_back_then_discarded() {
     assert_eq!(sandbox.ask("GET", &everybodys, None)["count"], 15, "invisible to wildcards");
 
     sandbox.fill(&a, 5, 30);
-    sandbox.ask("DELETE", &format!("/{b}"), None);
+    sandbox.delete(&b);
     sandbox.simple("c", 3);
     let upgraded = sandbox.content();
     let unused = || sandbox.from(&["swap", "--exact", "--unused", "--dry-run"], &clone);
@@ -70,7 +70,7 @@ fn copy_of_index_that_vanished_stays_until_discarded() {
         let at = if n == 4 { format!("/{b}/_clone/") } else { "/_refresh".to_owned() };
         let gate = sandbox.gate().close_before(&at, 1);
         let held = gate.hold(tool());
-        sandbox.ask("DELETE", &format!("/{a}"), None);
+        sandbox.delete(&a);
         if n == 3 {
             sandbox.simple("a", 1);
         }
@@ -97,18 +97,17 @@ fn copy_of_index_that_vanished_stays_until_discarded() {
         sandbox.run(&["discard", "--run", &run]).ok().changed();
         assert_eq!(sandbox.copies(), [""; 0], "{step}");
         if n == 3 {
-            sandbox.ask("DELETE", &format!("/{a}"), None);
+            sandbox.delete(&a);
         }
         sandbox.simple("a", 3);
     }
 }
 
 #[test]
-fn copy_that_no_node_takes_is_undone_at_once() {
-    let (sandbox, docs, created) = Sandbox::saved("unplaced");
-    let staged = sandbox.from(&["stage"], &created).ok();
-    let nobody = json!({"index.routing.allocation.require._name": "nobody"});
-    sandbox.ask("PUT", &format!("/{docs}/_settings"), Some(nobody));
+fn copy_that_no_node_takes_is_undone_before_exchange_and_awaited_after() {
+    let (sandbox, docs, created, staged) = Sandbox::staged("unplaced");
+    let require = |node: Value| json!({"index.routing.allocation.require._name": node});
+    sandbox.set(&docs, require(json!("nobody")));
     let of_nobody = sandbox.create("s2");
     let (content, copies) = (sandbox.content(), sandbox.copies());
     for (step, document) in [("clone", None), ("swap", Some(&staged)), ("restore", Some(&created)), ("stage", Some(&of_nobody))] {
@@ -117,20 +116,14 @@ fn copy_that_no_node_takes_is_undone_at_once() {
         failed.error_has(&["No node takes the shards of", &docs, "nobody"]);
         assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{step}");
     }
-}
-
-/// What was live is not there any more, so the swap waits, but says why.
-#[test]
-fn clone_that_no_node_takes_after_exchange_is_told_and_awaited() {
-    let (sandbox, docs, created) = Sandbox::saved("awaited");
-    let staged = sandbox.from(&["stage"], &created).ok();
-    let require = |node: Value| Some(json!({"index.routing.allocation.require._name": node}));
-    sandbox.ask("PUT", &format!("/{}/_settings", sandbox.copies()[0]), require(json!("nobody")));
+    // What was live is not there any more, so the swap waits, but says why.
+    sandbox.set(&docs, require(Value::Null));
+    sandbox.set(&copies[0], require(json!("nobody")));
     let gate = sandbox.gate();
     let swap = sandbox.resuming(&["swap"], &staged).via(&gate).spawn();
     let is_asked = || gate.asked().iter().any(|line| line.contains("/_cluster/allocation/explain"));
     wait::until("the server to be asked why", wait::HANG, || is_asked().then_some(())).unwrap();
-    sandbox.ask("PUT", &format!("/{docs}/_settings"), require(Value::Null));
+    sandbox.set(&docs, require(Value::Null));
     swap.wait().ok().changed().warns_of("indices_red", "nobody");
     assert_eq!(sandbox.count(&docs), 10);
 }
@@ -199,7 +192,7 @@ fn interrupted_clone_blocks_swap_and_create() {
     assert_eq!(sandbox.copies().len(), 2);
     let dry = clone().arg("--dry-run").run().ok().unchanged();
     assert_eq!(dry.planned().len(), 1 + 4, "{dry}");
-    let gate = sandbox.gate().refusing(&format!("POST /{a}/_clone/"), 1, (403, "security_exception", "no permissions"));
+    let gate = sandbox.gate().refusing(&format!("POST /{a}/_clone/"), 1, DENIED);
     clone().via(&gate).run().fails(1, "permission_denied").changed();
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     // A connection that breaks at a clone, whether the server made it or not: what is missing is asked for again.
@@ -236,7 +229,7 @@ fn clone_of_closed_red_or_missing_index_is_refused() {
     let closed = sandbox.simple("closed", 3);
     sandbox.ask("POST", &format!("/{closed}/_close"), None);
     sandbox.run(&["clone"]).refused("index_blocked").error_has(&[&closed]);
-    sandbox.ask("DELETE", &format!("/{closed}"), None);
+    sandbox.delete(&closed);
     let red = sandbox.red("red");
     sandbox.run(&["clone"]).refused("indices_red");
     sandbox.run(&["clone", "--indices", &format!("*,-{red}")]).ok().changed();
@@ -276,16 +269,16 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     let gone = sandbox.simple("gone", 1);
     sandbox.create("both");
     sandbox.run(&["stage", "both", "--run-id", &run_id(64)]).ok();
-    sandbox.ask("DELETE", &format!("/{gone}"), None);
+    sandbox.delete(&gone);
     assert_eq!(told(&sandbox).into_iter().filter(|(_, run)| *run == run_id(64)).count(), 2);
     sandbox.simple("gone", 1);
     sandbox.run(&["discard", "--run", &run_id(64)]).ok().changed();
-    sandbox.ask("DELETE", &format!("/{gone}"), None);
+    sandbox.delete(&gone);
     // What is a previous one, cloned or staged is not removed where it may be all that there is.
     sandbox.run(&["clone", "--run-id", &run_id(62)]).ok().changed();
     sandbox.from(&["stage", "--run-id", &run_id(63)], &created).ok();
     lose_records();
-    sandbox.ask("DELETE", &format!("/{live}"), None);
+    sandbox.delete(&live);
     for n in 61..=63 {
         sandbox.run(&["discard", "--run", &run_id(n)]).refused("not_swappable");
     }

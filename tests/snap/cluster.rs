@@ -31,7 +31,9 @@ fn node_killed_during_snapshot_makes_it_invalid() {
         let sandbox = sandbox.registered(&[("max_snapshot_bytes_per_sec", "150kb")]);
         let index = spread(&sandbox, "docs");
         let node = format!("svc-{victim}");
-        let shard = (0..3).find(|&shard| cluster.place(1, &index, shard).unwrap() == node.as_str()).expect("one on each node");
+        let shards = sandbox.ask("GET", &format!("/_cat/shards/{index}?format=json"), None);
+        let there = shards.as_array().unwrap().iter().find(|one| one["node"] == node.as_str()).expect("one on each node");
+        let shard: u64 = there["shard"].as_str().unwrap().parse().unwrap();
         assert_eq!(cluster.manager(asked).unwrap(), "svc-1");
         let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
         let path = format!("/_snapshot/{}/s/_status", sandbox.prefix);
@@ -66,14 +68,6 @@ fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> 
     times
 }
 
-struct Stopping<'a>(&'a AtomicBool);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 #[test]
 fn stage_with_stopped_node_completes_or_leaves_nothing() {
     let share = Share::new().unwrap();
@@ -83,7 +77,7 @@ fn stage_with_stopped_node_completes_or_leaves_nothing() {
         let cluster = share.take().unwrap();
         let sandbox = Sandbox::on(cluster.node(1).clone(), name).registered(&[]);
         let index = spread(&sandbox, "docs");
-        let set = |settings: Value| sandbox.ask("PUT", &format!("/{index}/_settings"), Some(settings));
+        let set = |settings: Value| sandbox.set(&index, settings);
         let anywhere = json!({"index.routing.allocation.total_shards_per_node": null});
         if moves {
             set(anywhere.clone());
@@ -147,7 +141,7 @@ fn restore_with_stopped_node_is_finished_by_same_command() {
     let index = spread(&sandbox, "docs");
     let alias = sandbox.name("all");
     let replicas = json!({"index.routing.allocation.total_shards_per_node": null, "index.number_of_replicas": 1});
-    sandbox.ask("PUT", &format!("/{index}/_settings"), Some(replicas));
+    sandbox.set(&index, replicas);
     let green = || sandbox.ask("GET", "/_cluster/health?wait_for_status=green&timeout=120s", None);
     green();
     let created = sandbox.create("s");

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use svc_tests::prelude::*;
-use svc_tests::secured::{ADMIN, DAY, LEAST, NOBODY, PASSWORD, RATED, Secured};
+use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, RATED, Secured};
 use svc_tests::tool::bin_dir;
 
 /// The tool on a secured server, with a repository and a state of the test's own.
@@ -260,7 +260,7 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
     strangers.issue("strange", "svc", "DNS:strange.test").unwrap();
     let shown = |pem: &str, key: &str| without(&["list"]).args(["--client-cert", pem, "--client-key", key]).run();
     silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("access_denied");
-    authority.sign("client", "expired", "DNS:client.test", -DAY).unwrap();
+    authority.sign("client", "expired", "DNS:client.test", -1).unwrap();
     let key = authority.path("client.key");
     silent(shown(&authority.path("expired.pem"), &key)).refused("access_denied");
     // The key may stand in the file of the certificate.
@@ -284,7 +284,7 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
     let restored = by_token(&["restore", "--from", "-"]).stdin(created.text()).run().ok().changed();
     assert_eq!((&restored.result()["indices"][0]["method"], client.count("search-a")), (&json!("direct"), 1), "{restored}");
 
-    authority.sign("server", "old", "IP:127.0.0.1", -DAY).unwrap();
+    authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
     server.lay("old.pem", "server.pem").unwrap();
     // The server looks at its certificates now and then.
     wait::until("the expired certificate", wait::HANG, || {
@@ -313,53 +313,6 @@ fn opensearch_security_accepts_password_or_certificate() {
     server.authority.issue("nobody", NOBODY, "DNS:nobody.test").unwrap();
     silent(client.certified("nobody", &["health"]).run()).refused("permission_denied");
     client.spares(".opendistro_security");
-}
-
-/// The plugin does not start with a certificate that has expired, so that it has to expire while it runs.
-#[test]
-#[ignore = "minutes: a certificate of OpenSearch expires while it runs"]
-fn opensearch_certificate_expired_at_runtime_is_refused() {
-    let host = Host::shared().unwrap();
-    let server = Secured::opensearch(&host).unwrap();
-    // Long enough for a start on a busy machine.
-    server.authority.sign("server", "short", "IP:127.0.0.1", 300).unwrap();
-    server.lay("short.pem", "server.pem").unwrap();
-    server.start(&host.systemd).unwrap();
-    let client = Client::new(&server, false);
-    let location = server.repo_root.join("backup").display().to_string();
-    client.known(&["register", "--location", &location]).run().ok().changed();
-    let expired = || Some(client.known(&["list"]).run()).filter(|ran| ran.status != 0);
-    silent(wait::until("the end of the certificate", wait::HANG, expired).unwrap()).refused("not_trusted");
-    silent(client.known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("not_trusted");
-}
-
-fn secret(dir: &tempfile::TempDir, name: &str, text: &str) -> String {
-    let path = dir.path().join(name);
-    os::file(&path, text, 0o600, None).unwrap();
-    path.display().to_string()
-}
-
-/// A stand-in for a server that knows an API key: a key is made by a module that the small distribution of Elasticsearch lacks,
-/// and OpenSearch knows none.
-#[test]
-fn api_key_is_sent_from_its_file() {
-    // What Elasticsearch 8.19 says to a key that it does not know.
-    const UNKNOWN: &str = r#"{"error":{"root_cause":[],"type":"security_exception","reason":"unable to authenticate with provided credentials","additional_unsuccessful_credentials":"API key: unable to find apikey with id id"},"status":401}"#;
-    svc_tests::skip(
-        "an API key of a real server: the distribution of Elasticsearch that can be had lacks the module that makes them, and OpenSearch knows none; a stand-in takes it",
-    );
-    let sandbox = Sandbox::new("key");
-    let server = Gate::before(&sandbox.search.url, |request| {
-        let known = request
-            .lines()
-            .any(|line| line.to_lowercase().starts_with("authorization: apikey") && line.ends_with(" aWQ6czNjcmV0LWtleQ=="));
-        if known { Ok(request.to_owned()) } else { Err(http("401 Unauthorized", "application/json", UNKNOWN)) }
-    });
-    let dir = tempfile::tempdir().unwrap();
-    let (pair, wrong) = (secret(&dir, "pair", "id:s3cret-key\n"), secret(&dir, "wrong", "id:another-s3cret\n"));
-    let list = || sandbox.tool(&["list"]).via(&server);
-    silent(list().args(["--api-key-file", &pair]).run()).ok();
-    silent(list().env("SVC_SEARCH_API_KEY_FILE", &wrong).run()).refused("access_denied");
 }
 
 #[test]
@@ -396,8 +349,8 @@ fn unexpected_responses_and_redirects_end_with_error() {
     const BAD_GATEWAY: &str = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n<hr><center>nginx/1.22.1</center>\r\n</body>\r\n</html>\r\n";
     const WELCOME: &str = "<!DOCTYPE html>\n<html>\n<head>\n<title>Welcome to nginx!</title>\n</head></html>\n";
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "odd");
-    let dir = tempfile::tempdir().unwrap();
-    let bearer = secret(&dir, "bearer", "s3cret-token\n");
+    let bearer = sandbox.state.path().join("bearer");
+    os::file(&bearer, "s3cret-token\n", 0o600, None).unwrap();
     let target = Gate::saying(http("200 OK", "text/html", WELCOME));
     let redirect = format!("HTTP/1.1 301 Moved Permanently\r\nlocation: {}/\r\ncontent-length: 0\r\n\r\n", target.url());
     let json = "application/json";
@@ -417,7 +370,7 @@ fn unexpected_responses_and_redirects_end_with_error() {
         ("\u{1}\u{2}\u{3}\u{4}\0\0\0garbage".to_owned(), 3, "search_unreachable"),
     ] {
         let server = Gate::saying(answer.clone());
-        let ran = sandbox.tool(&["create", "s"]).via(&server).args(["--bearer-file", &bearer]).run();
+        let ran = sandbox.tool(&["create", "s"]).via(&server).arg("--bearer-file").arg(&bearer).run();
         silent(ran).fails(status, code).unchanged();
         assert!(server.asked().iter().all(|request| !request.starts_with("PUT")), "{answer}");
     }
@@ -545,25 +498,5 @@ fn url_with_wrong_path_is_refused() {
     for path in ["nowhere", "nowhere/at/all", "_cat", "_cluster/health", &index] {
         let url = format!("{}/{path}", sandbox.search.url);
         sandbox.tool(&["list", "--url", &url]).run().refused("search_unreachable").error_has(&[&url, "a path"]);
-    }
-}
-
-#[test]
-fn insecure_setting_accepts_only_values_of_its_page() {
-    let list = |value: &str| {
-        Tool::new("svc-snap").args(["list", "--url", "https://127.0.0.1:1"]).env("SVC_SEARCH_INSECURE", value).run()
-    };
-    let page = fs::read_to_string(svc_tests::tool::root().join("svc-snap/README.md")).unwrap();
-    let row = page.lines().find(|line| line.contains("`SVC_SEARCH_INSECURE`")).unwrap();
-    for (values, insecure) in [(["yes", "true", "on", "1"], true), (["no", "false", "off", "0"], false)] {
-        for value in values {
-            assert!(row.contains(&format!("`{value}`")), "{row}");
-            let ran = list(value).fails(5, "search_unreachable");
-            assert_eq!(!ran.doc()["warnings"].as_array().unwrap().is_empty(), insecure, "{value}\n{ran}");
-        }
-    }
-    for value in ["perhaps", "2"] {
-        let ran = list(value);
-        assert!(ran.status == 2 && ran.stderr.contains("SVC_SEARCH_INSECURE"), "{ran}");
     }
 }

@@ -23,16 +23,6 @@ fn every_cut(requests: usize) -> impl Iterator<Item = (usize, Side)> {
     (1..=requests).flat_map(|number| [(number, Side::Before), (number, Side::After)])
 }
 
-fn run_of(staged: &Ran) -> &str {
-    staged.result()["run"].as_str().unwrap()
-}
-
-fn staged_docs(name: &str) -> (Sandbox, String, Ran, Ran) {
-    let (sandbox, live, created) = Sandbox::saved(name);
-    let staged = sandbox.from(&["stage"], &created).ok();
-    (sandbox, live, created, staged)
-}
-
 /// Six small indices whose names end so, a snapshot of them, and what they held then; they hold more since.
 fn six(sandbox: &Sandbox, end: &str) -> (Ran, BTreeMap<String, (Index, Value)>) {
     let names: Vec<String> = (0..6).map(|n| sandbox.simple(&format!("i{n}{end}"), 5)).collect();
@@ -113,7 +103,7 @@ fn swap_survives_broken_connection_at_any_request() {
 
 #[test]
 fn late_exchange_completes_swap_or_changes_nothing() {
-    let (sandbox, live, _, staged) = staged_docs("late");
+    let (sandbox, live, _, staged) = Sandbox::staged("late");
     let (content, copies) = (sandbox.content(), sandbox.copies());
     let is_exchange = |line: &str| line == "POST /_aliases";
     let lost = || {
@@ -123,7 +113,7 @@ fn late_exchange_completes_swap_or_changes_nothing() {
     };
     // Undone, it finds none of its copies.
     let gate = lost();
-    let refusal = json!({"error": {"type": "illegal_argument_exception", "reason": "a mishap", "root_cause": []}, "status": 400});
+    let refusal = json!({"error": {"type": MISHAP.1, "reason": MISHAP.2, "root_cause": []}, "status": MISHAP.0});
     gate.rule(is_exchange, Act::Answer(http("400 Bad Request", "application/json", &refusal.to_string()), false), 1, 1000);
     sandbox.resuming(&["swap"], &staged).via(&gate).run().fails(1, "server_refused").unchanged();
     let (status, answer) = sandbox.search.request("POST", "/_aliases", gate.bodies("/_aliases").first()).unwrap();
@@ -141,14 +131,14 @@ fn late_exchange_completes_swap_or_changes_nothing() {
 
 #[test]
 fn write_before_swap_is_finished_survives_swap_back() {
-    let (sandbox, live, created, staged) = staged_docs("written");
+    let (sandbox, live, created, staged) = Sandbox::staged("written");
     sandbox.ask("PUT", &format!("/{live}/_alias/{}", sandbox.name("alias")), None);
     let upgraded = sandbox.content();
     let requests = requests_of_a_swap(&sandbox, &created);
     sandbox.gate().close_at(requests, Side::Before).kill(sandbox.resuming(&["swap"], &staged));
     let write = format!("/{live}/_doc/new?refresh=true");
     assert_eq!(sandbox.search.request("PUT", &write, Some(&json!({"n": 1}))).unwrap().0, 201);
-    let back = sandbox.run(&["swap", "--run", run_of(&staged), "--back"]).ok().changed();
+    let back = sandbox.run(&["swap", "--run", staged.id(), "--back"]).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
     let replaced = back.result()["indices"][0]["previous"].as_str().map(|replaced| sandbox.count(replaced));
     assert_eq!(replaced, Some(11), "{back}");
@@ -241,7 +231,7 @@ fn swap_back_survives_index_removed_by_client() {
     let before = |n: usize, index: &str| format!("svc-before-{}-{index}", run_id(n));
     // Before the exchange: the clone of it may be all that is left.
     begin(1, "POST /_aliases", Side::Before);
-    sandbox.ask("DELETE", &format!("/{a}"), None);
+    sandbox.delete(&a);
     let last = back(1).review("not_removed").changed().warns_of("not_removed", &before(1, &a));
     last.warns_of("not_removed", &format!("svc-snap discard --run {}", run_id(1)));
     assert_eq!((sandbox.count(&before(1, &a)), sandbox.count(&b), sandbox.blocks(&b)), (5, 7, Vec::new()));
@@ -276,14 +266,14 @@ fn swap_back_survives_index_removed_by_client() {
 
 #[test]
 fn failed_swap_back_names_resume_command() {
-    let (sandbox, live, _, staged) = staged_docs("fail-back");
+    let (sandbox, live, _, staged) = Sandbox::staged("fail-back");
     sandbox.gate().close_on("/_clone/", Side::After).kill(sandbox.resuming(&["swap"], &staged));
-    let run = run_of(&staged);
+    let run = staged.id();
     let back = ["swap", "--run", run, "--back"];
     let plan = sandbox.tool(&back).args(["--dry-run"]).run().ok().unchanged();
     let methods: Vec<_> = plan.result()["plan"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
     assert_eq!(methods, ["DELETE", "PUT"], "{plan}");
-    let gate = sandbox.gate().refusing(&format!("PUT /{live}/_settings"), 1, (403, "security_exception", "no permissions"));
+    let gate = sandbox.gate().refusing(&format!("PUT /{live}/_settings"), 1, DENIED);
     sandbox.tool(&back).via(&gate).run().changed().error_has(&[&format!("svc-snap swap --run {run}")]);
     sandbox.run(&["discard", "--run", run]).refused("swap_unfinished");
     let done = sandbox.run(&back).ok().changed();
@@ -294,11 +284,11 @@ fn failed_swap_back_names_resume_command() {
 
 #[test]
 fn index_created_by_client_during_swap_is_kept() {
-    let (sandbox, live, _, staged) = staged_docs("conflicting");
+    let (sandbox, live, _, staged) = Sandbox::staged("conflicting");
     // Killed at the exchange; and again when what the client has made is copied, and nobody hears that it was removed.
     let kill = || sandbox.gate().close_on("POST /_aliases", Side::After).kill(sandbox.resuming(&["swap"], &staged));
     kill();
-    let command = format!("svc-snap swap --run {} finishes it", run_of(&staged));
+    let command = format!("svc-snap swap --run {} finishes it", staged.id());
     sandbox.run(&["health"]).ok().warns_of("swap_unfinished", &command);
     sandbox.ask("PUT", &format!("/{live}/_doc/late?refresh=true"), Some(json!({"from": "a client"})));
     kill();
@@ -377,7 +367,7 @@ fn swap_timed_out_before_exchange_is_undone() {
     let finished = sandbox.from(&["swap"], &cut).ok().changed();
     assert_eq!(sandbox.content(), before);
     sandbox.from(&["swap"], &cut).ok().unchanged();
-    sandbox.run(&["swap", "--run", run_of(&staged)]).ok().unchanged();
+    sandbox.run(&["swap", "--run", staged.id()]).ok().unchanged();
     let back = sandbox.from(&["swap"], &finished).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
     sandbox.from(&["swap"], &cut).refused("name_in_use");
@@ -387,16 +377,24 @@ fn swap_timed_out_before_exchange_is_undone() {
 }
 
 #[test]
+fn server_away_after_exchange_is_waited_for() {
+    let (sandbox, live, _, staged) = Sandbox::staged("away");
+    let gate = sandbox.gate();
+    gate.rule(|line| line == "POST /_aliases", Act::Cut(At::Request(0), End::Close), 1, 12);
+    sandbox.resuming(&["swap"], &staged).via(&gate).run().ok().changed();
+    assert_eq!((sandbox.count(&live), gate.acts().len()), (10, 12));
+}
+
+#[test]
 fn swap_failed_after_exchange_is_finished_by_document() {
     let sandbox = Sandbox::new("behind");
     let (created, before) = six(&sandbox, "");
     let upgraded = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
-    let last = format!("POST /svc-staged-{}-{}/_clone/", run_of(&staged), sandbox.name("i5"));
-    let gate = sandbox.gate().refusing(&last, 1000, (403, "security_exception", "no permissions"));
+    let last = format!("POST /svc-staged-{}-{}/_clone/", staged.id(), sandbox.name("i5"));
+    let gate = sandbox.gate().refusing(&last, 1000, DENIED);
     let cut = sandbox.resuming(&["swap"], &staged).via(&gate).run().changed();
     assert_eq!((&cut.doc()["ok"], cut.states()), (&json!(false), vec!["absent".to_owned(); 6]), "{cut}");
-    sandbox.from(&["swap", "--exact"], &cut).fails(2, "options_invalid").unchanged();
     sandbox.from(&["stage", "--run-id", &run_id(9)], &created).refused("swap_unfinished");
     sandbox.from(&["discard"], &cut).refused("swap_unfinished");
     sandbox.from(&["swap"], &cut).ok().changed();
@@ -410,11 +408,10 @@ fn swap_failed_after_exchange_is_finished_by_document() {
 
 #[test]
 fn server_away_before_undo_is_waited_for() {
-    let (sandbox, live, _, staged) = staged_docs("away-undo");
+    let (sandbox, live, _, staged) = Sandbox::staged("away-undo");
     let (content, copies) = (sandbox.content(), sandbox.copies());
     for tool in [sandbox.resuming(&["swap"], &staged), sandbox.tool(&["clone"])] {
-        let mishap = (400, "illegal_argument_exception", "a mishap");
-        let gate = sandbox.gate().refusing(&format!("POST /{live}/_clone/"), 1, mishap);
+        let gate = sandbox.gate().refusing(&format!("POST /{live}/_clone/"), 1, MISHAP);
         let has_failed = AtomicBool::new(false);
         let is_away = move |line: &str| has_failed.fetch_or(line.contains("/_clone/"), Ordering::SeqCst);
         gate.rule(is_away, Act::Cut(At::Request(0), End::Close), 0, 12);
@@ -447,18 +444,9 @@ fn server_restart_during_swap_is_undone_or_finished() {
         } else {
             sandbox.from(&["swap"], &ran.ok().changed()).ok();
         }
-        sandbox.run(&["discard", "--run", run_of(&staged)]).ok().changed();
+        sandbox.run(&["discard", "--run", staged.id()]).ok().changed();
         assert_eq!((sandbox.count(&live), sandbox.blocks(&live)), (15, Vec::new()), "{at} {side:?}");
     }
-}
-
-#[test]
-fn server_away_after_exchange_is_waited_for() {
-    let (sandbox, live, _, staged) = staged_docs("away");
-    let gate = sandbox.gate();
-    gate.rule(|line| line == "POST /_aliases", Act::Cut(At::Request(0), End::Close), 1, 12);
-    sandbox.resuming(&["swap"], &staged).via(&gate).run().ok().changed();
-    assert_eq!((sandbox.count(&live), gate.acts().len()), (10, 12));
 }
 
 #[test]

@@ -210,8 +210,7 @@ fn unanswered_create_is_given_up_if_name_is_taken() {
     let bench = Bench::small("taken");
     bench.hurt(Act::Hold, 1);
     let create = bench.taking("s");
-    let path = format!("/_snapshot/{}/s?wait_for_completion=true", bench.sandbox.prefix);
-    bench.sandbox.ask("PUT", &path, Some(json!({"indices": bench.sandbox.name("docs")})));
+    bench.sandbox.taken("s", json!({"indices": bench.sandbox.name("docs")}));
     create.wait().refused("name_in_use");
 }
 
@@ -283,7 +282,7 @@ fn index_deleted_before_snapshot_makes_it_invalid() {
     let small = bench.sandbox.simple("small", 1);
     bench.hurt(Act::Hold, 1);
     let create = bench.taking("s");
-    bench.sandbox.ask("DELETE", &format!("/{small}"), None);
+    bench.sandbox.delete(&small);
     bench.gate.open();
     create.wait().fails(7, "snapshot_invalid").changed().error_has(&[&small]);
     let truth = bench.truth("s");

@@ -4,13 +4,11 @@
 use std::collections::BTreeMap;
 
 use svc_tests::prelude::*;
-use tempfile::TempDir;
 
 const RUN: &str = "20261120t020003z-two-hosts";
 
 struct Hosts {
     sandbox: Sandbox,
-    second: TempDir,
 }
 
 type Content = BTreeMap<String, (Index, Value)>;
@@ -18,7 +16,7 @@ type Content = BTreeMap<String, (Index, Value)>;
 impl Hosts {
     /// With two indices under one alias, of which the backup of the first host holds ten documents each.
     fn new(name: &str) -> (Self, Ran) {
-        let this = Self { sandbox: Sandbox::new(name), second: tempfile::tempdir().unwrap() };
+        let this = Self { sandbox: Sandbox::new(name) };
         for suffix in ["a", "b"] {
             let index = this.sandbox.simple(suffix, 10);
             this.sandbox.ask("PUT", &format!("/{index}/_alias/{}", this.sandbox.name("all")), None);
@@ -28,7 +26,7 @@ impl Hosts {
     }
 
     fn on(&self, host: usize, tool: Tool) -> Tool {
-        if host == 0 { tool } else { tool.env("SVC_STATE_DIR", self.second.path()) }
+        if host == 0 { tool } else { self.sandbox.elsewhere(tool) }
     }
 
     fn tool(&self, host: usize, step: &str, run: &str, document: &Ran) -> Tool {
@@ -159,7 +157,7 @@ fn simultaneous_hosts_end_with_old_or_new_content() {
 
 fn clear(hosts: &Hosts) {
     for copy in hosts.sandbox.copies() {
-        hosts.sandbox.ask("DELETE", &format!("/{copy}"), None);
+        hosts.sandbox.delete(&copy);
     }
 }
 

@@ -103,23 +103,11 @@ impl Site {
 fn is_there(key: &str) -> bool {
     let chosen = std::env::var("SVC_TEST_SEARCH").unwrap_or_default();
     if !chosen.trim().is_empty() && !chosen.split_whitespace().any(|one| one == key) {
+        svc_tests::skip(&format!("{key}: it is not among {chosen}"));
         return false;
     }
     let had = distribution(key).unwrap().fetch();
     had.map_err(|error| svc_tests::skip(&format!("{key}: it cannot be had: {error:#}"))).is_ok()
-}
-
-/// The longest stretch of a product's lines that are there and follow each other: what a line skips, no server of its
-/// product takes. The pairs that are left out are named.
-fn neighbours(keys: &[&'static str]) -> Vec<&'static str> {
-    let there: Vec<&str> = keys.iter().copied().filter(|key| is_there(key)).collect();
-    for pair in keys.windows(2) {
-        if let Some(missing) = pair.iter().find(|key| !there.contains(*key)) {
-            svc_tests::skip(&format!("{} to {}: {missing} is not there", pair[0], pair[1]));
-        }
-    }
-    let stretches = keys.split(|key| !there.contains(key));
-    stretches.rev().max_by_key(|stretch| stretch.len()).unwrap_or_default().to_vec()
 }
 
 fn document(dir: &Path, name: &str) -> Value {
@@ -168,7 +156,7 @@ fn moves(old: &Site, new: &Site) {
     let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("not_checked");
     assert_eq!(named.result()["indices"][0]["docs_expected"], Value::Null, "{named}");
     assert_eq!(new.documents(), before);
-    new.tool(&["discard", "--run", named.result()["run"].as_str().unwrap()]).ok();
+    new.tool(&["discard", "--run", named.id()]).ok();
 }
 
 /// What an older server says of a folder in which the newer one has written after it.
@@ -200,7 +188,7 @@ fn back(old: &Site, new: &Site) {
     }
     let name = own[0]["name"].as_str().unwrap();
     let staged = old.tool(&["stage", name, "--repository", "mixed"]).ok();
-    old.tool(&["discard", "--run", staged.result()["run"].as_str().unwrap()]).ok();
+    old.tool(&["discard", "--run", staged.id()]).ok();
 }
 
 /// An index that was made two major versions before does not come along, not even from the version between.
@@ -236,7 +224,7 @@ fn in_place(old: &mut Site, newer: &str) {
     let from = text(&dir.path().join("snapshot.json"));
     // The document of before is right: the same cluster, the same repository.
     let staged = up.tool(&["stage", "--from", &from]).ok();
-    up.tool(&["discard", "--run", staged.result()["run"].as_str().unwrap()]).ok();
+    up.tool(&["discard", "--run", staged.id()]).ok();
     up.tool(&["create", "again", "--repository", "my_backup"]).refused("repository_shared").error_has(&["read-only"]);
     up.host.systemd.stop(&up.search.unit).unwrap();
 
@@ -284,9 +272,10 @@ fn cross(opensearch: &Site, elasticsearch: &Site) {
     }
 }
 
-/// From line to line; gives the last but one, with its snapshots. What costs a start of its own is tried with one pair.
-fn chain(keys: &[&'static str]) -> Option<Site> {
-    let keys = neighbours(keys);
+/// From line to line, as far as they are there: what a line skips, no server of its product takes. Gives the last but one, with its
+/// snapshots. What costs a start of its own is tried with one pair.
+fn chain(keys: [&str; 3]) -> Option<Site> {
+    let keys: Vec<_> = keys.into_iter().skip_while(|key| !is_there(key)).take_while(|key| is_there(key)).collect();
     let (first, rest) = keys.split_first()?;
     let mut old = Site::prepared(first, &Settings::default());
     old.search.start(&old.host.systemd).unwrap();
@@ -322,8 +311,8 @@ fn chain(keys: &[&'static str]) -> Option<Site> {
 #[ignore = "minutes: starts all six servers"]
 fn snapshots_move_between_major_versions() {
     let (opensearch, elasticsearch) = thread::scope(|scope| {
-        let opensearch = scope.spawn(|| chain(&["opensearch-1", "opensearch-2", "opensearch-3"]));
-        let elasticsearch = chain(&["elasticsearch-7", "elasticsearch-8", "elasticsearch-9"]);
+        let opensearch = scope.spawn(|| chain(["opensearch-1", "opensearch-2", "opensearch-3"]));
+        let elasticsearch = chain(["elasticsearch-7", "elasticsearch-8", "elasticsearch-9"]);
         (opensearch.join().unwrap(), elasticsearch)
     });
     if let Some((opensearch, elasticsearch)) = opensearch.zip(elasticsearch) {

@@ -10,13 +10,9 @@ use svc_tests::prelude::*;
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
 const RESTORE: &str = "indices.recovery.max_bytes_per_sec";
 
-fn settings(sandbox: &Sandbox) -> Value {
-    sandbox.ask("GET", &format!("/_snapshot/{}", sandbox.prefix), None)[&sandbox.prefix]["settings"].clone()
-}
-
 /// The throttle of the repository's snapshots, and whether a run has recorded that it has changed it.
 fn throttle(sandbox: &Sandbox) -> (Value, bool) {
-    let all = settings(sandbox);
+    let all = sandbox.repository();
     (all[SNAPSHOT].clone(), all["svc_tools_rate"].is_string())
 }
 
@@ -44,12 +40,6 @@ fn is_put_back(ran: &Ran, was: Option<&str>) {
     assert_eq!((&rate(ran)["was"], &rate(ran)["put_back"]), (&json!(was), &json!(true)), "{ran}");
 }
 
-fn elsewhere(sandbox: &Sandbox, args: &[&str]) -> (tempfile::TempDir, Tool) {
-    let state = tempfile::tempdir().unwrap();
-    let tool = sandbox.tool(args).env("SVC_STATE_DIR", state.path());
-    (state, tool)
-}
-
 /// What a run on another host has recorded of the throttle that it has taken off.
 fn of_another_host() -> String {
     json!({"run": "20261120t020003z-far", "process": 1, "host": "far", "locks": "", "was": "7mb", "set": "0"}).to_string()
@@ -60,19 +50,19 @@ fn rate_limit_of_create_is_put_back_afterwards() {
     for set in [None, Some("400kb")] {
         let sandbox = Sandbox::new("off").registered(&set.map(|value| (SNAPSHOT, value)).into_iter().collect::<Vec<_>>());
         sandbox.simple("docs", 3);
-        let before = settings(&sandbox);
+        let before = sandbox.repository();
         let dry = sandbox.run(&["create", "s0", "--rate-limit", "none", "--dry-run"]).ok().unchanged();
         let plan = dry.result()["plan"].as_array().unwrap();
         assert_eq!(plan.len(), 3, "{dry}");
         assert_eq!((&plan[0]["body"]["settings"][SNAPSHOT], &plan[2]["body"]["settings"]), (&json!("0"), &before), "{dry}");
         assert!(plan[0]["body"]["settings"]["svc_tools_rate"].is_string() && plan[1]["path"].as_str().unwrap().contains("/s0?"));
-        assert_eq!(settings(&sandbox), before);
+        assert_eq!(sandbox.repository(), before);
 
         let created = sandbox.run(&["create", "s1", "--rate-limit", "none"]).ok().changed();
         assert_eq!(rate(&created), json!({"asked": "none", "setting": SNAPSHOT, "was": set, "set": "0", "put_back": true}));
-        assert_eq!(settings(&sandbox), before);
+        assert_eq!(sandbox.repository(), before);
         let by_variable = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_RATE_LIMIT", "500mb").run().ok();
-        assert_eq!((&rate(&by_variable)["set"], settings(&sandbox)), (&json!("500mb"), before.clone()));
+        assert_eq!((&rate(&by_variable)["set"], sandbox.repository()), (&json!("500mb"), before.clone()));
         let left = sandbox.run(&["create", "s3"]).ok();
         assert_eq!((rate(&left), left.planned().len()), (Value::Null, 1));
     }
@@ -82,17 +72,17 @@ fn rate_limit_of_create_is_put_back_afterwards() {
 fn rate_is_put_back_after_interrupted_or_failed_create() {
     let sandbox = Sandbox::new("out");
     sandbox.noise("docs", 15);
-    let before = settings(&sandbox);
+    let before = sandbox.repository();
     let spawned = sandbox.tool(&["create", "s1", "--rate-limit", "200kb"]).spawn();
     changed(&sandbox, "s1");
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
-    assert_eq!((&rate(&term)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{term}");
+    assert_eq!((&rate(&term)["put_back"], sandbox.repository()), (&json!(true), before.clone()), "{term}");
 
     let lost = sandbox.red("lost");
     let failed = sandbox.run(&["create", "s2", "--rate-limit", "none"]).fails(7, "indices_red").unchanged();
-    assert_eq!((&rate(&failed)["put_back"], settings(&sandbox)), (&json!(true), before.clone()), "{failed}");
-    sandbox.ask("DELETE", &format!("/{lost}"), None);
+    assert_eq!((&rate(&failed)["put_back"], sandbox.repository()), (&json!(true), before.clone()), "{failed}");
+    sandbox.delete(&lost);
 
     // It takes longer than the limit, and no server changes a repository while a snapshot runs there.
     let late = sandbox
@@ -101,24 +91,24 @@ fn rate_is_put_back_after_interrupted_or_failed_create() {
         .warns_of("setting_not_changed", "could not be put back");
     assert_eq!(rate(&late)["put_back"], false);
     sandbox.run(&["wait", "s3"]).ok();
-    assert_eq!(settings(&sandbox), before);
+    assert_eq!(sandbox.repository(), before);
 }
 
 #[test]
 fn throttle_left_by_killed_create_is_put_back() {
     let sandbox = Sandbox::new("kill").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.noise("docs", 20);
-    let before = settings(&sandbox);
+    let before = sandbox.repository();
     let create = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
     changed(&sandbox, "s1");
     create.signal(Signal::SIGKILL);
     create.wait();
     sandbox.run(&["health"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
-    let (_state, other) = elsewhere(&sandbox, &["delete", "s1", "--cancel", "--dry-run"]);
+    let other = sandbox.elsewhere(sandbox.tool(&["delete", "s1", "--cancel", "--dry-run"]));
     let foreign = other.run().ok().warns_of("setting_not_changed", "has changed");
     assert_eq!(foreign.planned().len(), 1, "another host cannot tell that it is dead\n{foreign}");
     let deleted = sandbox.run(&["delete", "s1", "--cancel"]).ok().warns("run_recovered");
-    assert_eq!((deleted.planned().len(), settings(&sandbox)), (2, before), "{deleted}");
+    assert_eq!((deleted.planned().len(), sandbox.repository()), (2, before), "{deleted}");
 
     // A call with a rate of its own does both.
     let sandbox = left_by_a_dead_run(sandbox);
@@ -162,27 +152,26 @@ fn concurrent_run_leaves_rate_of_first_unchanged() {
     sandbox.noise("docs", 20);
     sandbox.simple("few", 3);
     let location = sandbox.location();
-    let before = settings(&sandbox);
+    let before = sandbox.repository();
     // It outlasts all the others.
     let first = sandbox.tool(&["create", "first", "--rate-limit", "64kb"]).spawn();
     changed(&sandbox, "first");
-    let meanwhile = settings(&sandbox);
+    let meanwhile = sandbox.repository();
     sandbox.run(&["create", "second", "--rate-limit", "none"]).fails(8, "locked").unchanged();
-    let (_state, second) = elsewhere(&sandbox, &["create", "second", "--indices", "*-few", "--rate-limit", "none"]);
-    let second = second.spawn();
+    let second = sandbox.tool(&["create", "second", "--indices", "*-few", "--rate-limit", "none"]);
+    let second = sandbox.elsewhere(second).spawn();
     sandbox.appears("second");
-    assert_eq!(settings(&sandbox), meanwhile);
+    assert_eq!(sandbox.repository(), meanwhile);
 
     // Elasticsearch answers that only when the snapshots have ended.
     if sandbox.search.product == Product::OpenSearch {
         let args = ["register", "--location", location.to_str().unwrap(), "--setting", "max_snapshot_bytes_per_sec=9mb"];
-        let (_state, register) = elsewhere(&sandbox, &args);
-        register.args(["--timeout", "3s"]).run().fails(5, "server_busy").unchanged();
+        sandbox.elsewhere(sandbox.tool(&args)).args(["--timeout", "3s"]).run().fails(5, "server_busy").unchanged();
     }
     first.signal(Signal::SIGTERM);
     left_as_it_is(second.wait());
     let ended = first.wait().fails(143, "interrupted");
-    assert_eq!((&rate(&ended)["put_back"], settings(&sandbox)), (&json!(true), before), "{ended}");
+    assert_eq!((&rate(&ended)["put_back"], sandbox.repository()), (&json!(true), before), "{ended}");
 }
 
 #[test]
@@ -190,10 +179,10 @@ fn rate_record_of_other_host_is_left_unchanged() {
     let sandbox = Sandbox::new("note");
     sandbox.simple("docs", 3);
     let sandbox = sandbox.registered(&[(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())]);
-    let with_note = settings(&sandbox);
+    let with_note = sandbox.repository();
     let created = left_as_it_is(sandbox.run(&["create", "s1", "--rate-limit", "50mb"]));
     let created = created.warns_of("setting_not_changed", "has changed");
-    assert_eq!((&rate(&created)["was"], settings(&sandbox)), (&json!("7mb"), with_note));
+    assert_eq!((&rate(&created)["was"], sandbox.repository()), (&json!("7mb"), with_note));
     let health = sandbox.run(&["health"]).ok().unchanged().warns_of("setting_not_changed", "20261120t020003z-far");
     let mut warnings = health.doc()["warnings"].as_array().unwrap().iter();
     let text = warnings.find(|one| one["code"] == "setting_not_changed").unwrap()["message"].as_str().unwrap();
@@ -208,12 +197,12 @@ fn rate_is_unchanged_while_other_snapshot_runs() {
     let sandbox = Sandbox::new("beside").registered(&[(SNAPSHOT, "400kb")]);
     sandbox.noise("docs", 20);
     sandbox.simple("few", 3);
-    let before = settings(&sandbox);
+    let before = sandbox.repository();
     let body = json!({"indices": sandbox.name("docs")});
     sandbox.ask("PUT", &format!("/_snapshot/{}/slow", sandbox.prefix), Some(body));
     sandbox.appears("slow");
     left_as_it_is(sandbox.run(&["create", "s1", "--indices", "*-few", "--rate-limit", "none"]));
-    assert_eq!(settings(&sandbox), before);
+    assert_eq!(sandbox.repository(), before);
     let unwaited = sandbox.run(&["create", "s2", "--indices", "*-few", "--rate-limit", "none", "--no-wait"]);
     assert_eq!(left_as_it_is(unwaited).doc()["warnings"].as_array().unwrap().len(), 1);
     sandbox.run(&["wait", "s2"]).ok();
@@ -223,7 +212,7 @@ fn rate_is_unchanged_while_other_snapshot_runs() {
 fn rate_is_put_back_if_create_ends_while_setting_it() {
     let sandbox = Sandbox::new("half").registered(&[(SNAPSHOT, "3mb")]);
     sandbox.simple("docs", 3);
-    let before = settings(&sandbox);
+    let before = sandbox.repository();
     let off = format!("PUT /_snapshot/{}", sandbox.prefix);
     // Nobody answers the request that takes the throttle off; others pass.
     let gate = |act: Act| {
@@ -240,7 +229,7 @@ fn rate_is_put_back_if_create_ends_while_setting_it() {
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["set"], &rate(&term)["put_back"]), (&json!("0"), &json!(true)), "{term}");
-    assert_eq!((settings(&sandbox), sandbox.snapshots().len()), (before.clone(), 0));
+    assert_eq!((sandbox.repository(), sandbox.snapshots().len()), (before.clone(), 0));
 
     // The server does it only when the call has ended: the next one puts it back.
     let late = gate(Act::Hold);
@@ -251,7 +240,7 @@ fn rate_is_put_back_if_create_ends_while_setting_it() {
     late.open();
     is_off();
     is_put_back(&sandbox.run(&["create", "s2", "--rate-limit", "none"]).ok().warns("run_recovered"), Some("3mb"));
-    assert_eq!(settings(&sandbox), before);
+    assert_eq!(sandbox.repository(), before);
 }
 
 #[test]
@@ -262,7 +251,7 @@ fn concurrent_repository_change_is_not_overwritten() {
     // Somebody rewrites the repository while a create is held.
     let create = |name: &str, gate: Gate, rewrite: &[(&str, &str)]| {
         let held = gate.hold(sandbox.tool(&["create", name, "--rate-limit", "none"]));
-        let mut all = settings(&sandbox);
+        let mut all = sandbox.repository();
         rewrite.iter().for_each(|(name, value)| all[name] = json!(value));
         let body = json!({"type": "fs", "settings": all});
         // A server may still be at the end of the snapshot, and then it changes nothing.
@@ -272,7 +261,7 @@ fn concurrent_repository_change_is_not_overwritten() {
         gate.open();
         held.wait().ok().changed()
     };
-    let chunk = || settings(&sandbox)["chunk_size"].clone();
+    let chunk = || sandbox.repository()["chunk_size"].clone();
     // Between the plan and the throttle.
     let planned = sandbox.gate().close_before("_refresh", 1);
     is_put_back(&create("s1", planned, &[("chunk_size", "10mb"), (SNAPSHOT, "9mb")]), Some("9mb"));
@@ -305,7 +294,7 @@ fn repository_with_secrets_keeps_its_throttle() {
     ] {
         let record = [(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())];
         sandbox = sandbox.registered(&[&secrets[..], if recorded { &record } else { &[] }].concat());
-        let before = settings(&sandbox);
+        let before = sandbox.repository();
         let name = format!("s-{recorded}");
         for args in
             [&["create", &name, "--rate-limit", "none", "--dry-run"][..], &["create", &name, "--rate-limit", "none"], &["health"]]
@@ -316,7 +305,7 @@ fn repository_with_secrets_keeps_its_throttle() {
             let (left, others): (Vec<_>, Vec<_>) = warnings.partition(|one| one["message"].to_string().contains("Left as it is"));
             assert_eq!((!others.is_empty(), !left.is_empty()), (recorded, args.len() > 1), "{ran}");
         }
-        assert_eq!(settings(&sandbox), before);
+        assert_eq!(sandbox.repository(), before);
     }
 }
 
@@ -335,30 +324,29 @@ fn wait_puts_rate_back_unless_repository_is_locked() {
     sandbox.simple("docs", 3);
     sandbox.create("good");
     sandbox.red("lost");
-    let partial = json!({"indices": format!("{}-*", sandbox.prefix), "partial": true});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/part?wait_for_completion=true", sandbox.prefix), Some(partial));
+    sandbox.taken("part", json!({"indices": format!("{}-*", sandbox.prefix), "partial": true}));
 
     let sandbox = left_by_a_dead_run(sandbox);
-    let left = settings(&sandbox);
+    let left = sandbox.repository();
     // It ends before it has seen anything.
     let gate = sandbox.gate().close_before("", 1);
     let silent = gate.hold(sandbox.tool(&["wait", "good"]));
     silent.signal(Signal::SIGTERM);
     silent.wait().fails(143, "interrupted").unchanged();
-    assert_eq!(settings(&sandbox), left);
+    assert_eq!(sandbox.repository(), left);
     // Another run is in progress in the repository.
     let cluster = sandbox.run(&["show", "good"]).ok().result()["cluster_uuid"].as_str().unwrap().to_owned();
     let lock = File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
     lock.lock().unwrap();
     sandbox.run(&["wait", "good"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
-    assert_eq!(settings(&sandbox), left);
+    assert_eq!(sandbox.repository(), left);
     lock.unlock().unwrap();
 
     sandbox.run(&["wait", "part"]).fails(7, "snapshot_invalid").changed().warns("run_recovered");
     assert_eq!(throttle(&sandbox), (json!("7mb"), false));
     let sandbox = left_by_a_dead_run(sandbox);
     sandbox.run(&["wait", "good"]).ok().changed().warns("run_recovered");
-    assert_eq!(settings(&sandbox)[SNAPSHOT], "7mb");
+    assert_eq!(sandbox.repository()[SNAPSHOT], "7mb");
 }
 
 #[test]
@@ -462,7 +450,7 @@ fn cluster_restore_throttle_is_put_back_after_any_exit() {
     sandbox.from(&["discard"], &scoped).ok();
 
     // A persistent setting is put back; a transient one takes precedence over it, and is left alone.
-    sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {RESTORE: "20mb"}})));
+    sandbox.set_cluster(RESTORE, json!("20mb"));
     is_put_back(&from(&["restore", "--rate-limit", "none"]).run().ok(), Some("20mb"));
     assert_eq!(cluster(&sandbox), json!({"persistent": "20mb", "transient": null, "recorded": false}));
     sandbox.ask("PUT", "/_cluster/settings", Some(json!({"transient": {RESTORE: "30mb"}})));
@@ -479,8 +467,8 @@ fn cluster_restore_throttle_is_put_back_after_any_exit() {
 
     let run = "20261120t020003z-killed";
     let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]));
-    let (other, beside) = (tempfile::tempdir().unwrap(), "20261120t020003z-beside");
-    let second = from(&["stage", "--rate-limit", "none", "--run-id", beside]).env("SVC_STATE_DIR", other.path()).spawn();
+    let beside = "20261120t020003z-beside";
+    let second = sandbox.elsewhere(from(&["stage", "--rate-limit", "none", "--run-id", beside])).spawn();
     let copied = || sandbox.copies().iter().any(|name| name.contains(beside)).then_some(());
     wait::until("the copy of the second run", wait::HANG, copied).unwrap();
     assert_eq!(cluster(&sandbox)["persistent"], "200kb");

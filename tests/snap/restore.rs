@@ -4,19 +4,12 @@ use std::time::Duration;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::prelude::*;
-use svc_tests::random::{self, Random};
 
 const MB: u64 = 1 << 20;
-const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
-const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
 
 fn reason(ran: &Ran, name: &str) -> Value {
     let skipped = ran.result()["skipped"].as_array().unwrap().iter().find(|one| one["name"] == name);
     skipped.unwrap_or_else(|| panic!("{name} is not skipped\n{ran}"))["reason"].clone()
-}
-
-fn uuid(sandbox: &Sandbox, index: &str) -> Value {
-    sandbox.ask("GET", &format!("/{index}/_settings?flat_settings=true"), None)[index]["settings"]["index.uuid"].clone()
 }
 
 #[test]
@@ -31,11 +24,10 @@ fn restore_keeps_other_and_security_indices_unchanged() {
         sandbox.fill(name, 0, 7);
     }
     // Somebody's snapshot that holds all of them, in the repository that is restored from.
-    let body = json!({"indices": format!("{ours},{}", others.join(",")), "include_global_state": false});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/s1?wait_for_completion=true", sandbox.prefix), Some(body));
+    sandbox.taken("s1", json!({"indices": format!("{ours},{}", others.join(",")), "include_global_state": false}));
     let before = sandbox.content();
     others.iter().for_each(|name| sandbox.fill(name, 7, 9));
-    let theirs = || others.each_ref().map(|name| (content::documents(&sandbox.search.url, name).unwrap(), uuid(&sandbox, name)));
+    let theirs = || others.each_ref().map(|name| (content::documents(&sandbox.search.url, name).unwrap(), sandbox.uuid(name)));
     let untouched = theirs();
     let scope = format!("{}-*,{}", sandbox.prefix, others[1]);
     let restore = |args: &[&str]| sandbox.tool(args).arg("s1").env("SVC_INDICES", &scope).run();
@@ -65,7 +57,7 @@ fn killed_direct_restore_is_finished_by_same_command() {
     let created = sandbox.create("s1");
     let cuts = [(1, Side::Before), (1, Side::After), (2, Side::Before), (2, Side::After), (5, Side::After)];
     for (n, (number, side)) in cuts.into_iter().enumerate() {
-        sandbox.ask("DELETE", &format!("/{lost}"), None);
+        sandbox.delete(&lost);
         sandbox.fill(&live, 5, 9);
         let run = run_id(n);
         let restore = || sandbox.resuming(&["restore", "--run-id", &run], &created);
@@ -83,7 +75,7 @@ fn swap_opens_no_direct_index_outside_its_scope() {
     let sandbox = Sandbox::new("direct-scope");
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.delete(&docs);
     let run = run_id(1);
     sandbox.gate().close_on("/_settings", Side::Before).kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
     sandbox.tool(&["swap", "--run", &run]).env("SVC_INDICES", "other-*").run().refused("options_invalid").unchanged();
@@ -96,7 +88,7 @@ fn swap_opens_no_direct_index_outside_its_scope() {
 fn held_direct(sandbox: &Sandbox) -> (String, Gate, Spawned) {
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.delete(&docs);
     let gate = sandbox.gate().close_on("/_restore", Side::After);
     let tool = gate.hold(sandbox.resuming(&["restore"], &created));
     sandbox.ask("GET", &format!("/_cluster/health/{docs}?wait_for_status=green&timeout=60s"), None);
@@ -124,7 +116,7 @@ fn interrupted_direct_restore_removes_only_its_index() {
         let sandbox = Sandbox::new(if is_clients { "ended-client" } else { "ended" });
         let (docs, gate, tool) = held_direct(&sandbox);
         if is_clients {
-            sandbox.ask("DELETE", &format!("/{docs}"), None);
+            sandbox.delete(&docs);
             sandbox.simple("docs", 1);
         }
         tool.signal(Signal::SIGTERM);
@@ -146,11 +138,11 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
     let _disk = SmallDisk::at(&own.data_dir, 300).unwrap();
     own.start(&host.systemd).unwrap();
     let sandbox = Sandbox::on(own.server.clone(), "room").registered(&[]);
-    let limits = |settings: Value| drop(sandbox.ask("PUT", "/_cluster/settings", Some(json!({ "persistent": settings }))));
     let watermarks = |low: u64, high: u64| {
         let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
         let free = |bytes: u64| json!(format!("{bytes}b"));
-        limits(json!({name("low"): free(low), name("high"): free(high), name("flood_stage"): free(1)}));
+        let all = json!({name("low"): free(low), name("high"): free(high), name("flood_stage"): free(1)});
+        sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": all})));
     };
     watermarks(1, 1);
     let docs = sandbox.noise("docs", 60);
@@ -225,10 +217,7 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
     }
     watermarks(1, 1);
 
-    let health = sandbox.ask("GET", "/_cluster/health", None);
-    let shards: u64 =
-        ["active_shards", "initializing_shards", "unassigned_shards"].map(|key| health[key].as_u64().unwrap()).iter().sum();
-    limits(json!({"cluster.max_shards_per_node": shards}));
+    sandbox.set_cluster("cluster.max_shards_per_node", json!(sandbox.shards()));
     all_refused();
     would_fit();
 }
@@ -247,58 +236,19 @@ fn default_pattern_excludes_geoip_index() {
     // By its name, or it is the server's own and stays out of a snapshot.
     let with = tool(&["create", "with"]).run().ok();
     let without = sandbox.create("without");
-    let made = uuid(&sandbox, GEOIP);
+    let made = sandbox.uuid(GEOIP);
     for (document, holds_it) in [(&with, true), (&without, false)] {
         assert_eq!(document.result()["snapshot"]["indices"].as_array().unwrap().contains(&json!(GEOIP)), holds_it);
         let restore = sandbox.resuming(&["restore", "--exact"], document).env("SVC_INDICES", &scope);
         let restored = restore.run().ok().changed();
         assert_eq!(restored.result()["indices"].as_array().unwrap().len(), 1, "{restored}");
         assert!(!holds_it || reason(&restored, GEOIP) == "not_asked_for", "{restored}");
-        assert_eq!((uuid(&sandbox, GEOIP), sandbox.count(GEOIP)), (made.clone(), 3));
+        assert_eq!((sandbox.uuid(GEOIP), sandbox.count(GEOIP)), (made.clone(), 3));
         sandbox.from(&["discard"], &restored).ok();
     }
     assert_eq!(sandbox.count(&docs), 3);
     sandbox.remove_state();
     tool(&["restore", "with", "--indices", GEOIP]).run().warns("not_checked");
-    assert_ne!(uuid(&sandbox, GEOIP), made, "by its name it is restored");
+    assert_ne!(sandbox.uuid(GEOIP), made, "by its name it is restored");
     sandbox.ask("DELETE", &format!("/{GEOIP}"), None);
-}
-
-/// Many cuts at places that nobody chose.
-#[test]
-#[ignore = "minutes: 50 swaps, each cut up to six times"]
-fn randomly_cut_swap_loses_no_document() {
-    let sandbox = Sandbox::new("random");
-    let mut random = Random::with_seed(random::seed());
-    let alias = sandbox.name("alias");
-    let indices = ["a", "b", "c"].map(|suffix| {
-        let aliases = json!({&alias: {"is_write_index": suffix == "a"}});
-        sandbox.index(suffix, json!({"settings": {"number_of_replicas": 0}, "aliases": aliases}))
-    });
-    indices.iter().for_each(|index| sandbox.fill(index, 0, 20));
-    let before = sandbox.content();
-    let created = sandbox.create("s1");
-    indices.iter().for_each(|index| sandbox.fill(index, 10, 40));
-    let upgraded = sandbox.content();
-    for round in 0..50 {
-        let run = run_id(round);
-        let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
-        let mut cuts = Vec::new();
-        // Forward and back, each cut up to three times.
-        for back in [false, true] {
-            let swap = || sandbox.resuming(&["swap"], &staged).args(back.then_some("--back"));
-            for _ in 0..=random.usize(..3) {
-                let side = random.choice([Side::Before, Side::After]).unwrap();
-                let gate = sandbox.gate().close_at(random.usize(..18) + 1, side);
-                let gate = if random.usize(..3) == 0 { gate.hanging_up() } else { gate };
-                gate.kill_or_end(swap());
-                cuts.push((back, gate.changes().len(), side));
-            }
-            swap().run().ok();
-            assert_eq!(&sandbox.content(), if back { &upgraded } else { &before }, "round {round}: {cuts:?}");
-        }
-        sandbox.run(&["discard", "--run", &run]).ok();
-        sandbox.from(&["discard"], &staged).ok();
-        assert!(sandbox.copies().is_empty(), "round {round}: {cuts:?}");
-    }
 }

@@ -2,10 +2,6 @@
 
 use svc_tests::prelude::*;
 
-const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
-const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
-const DENIED: (u16, &str, &str) = (403, "security_exception", "no permissions");
-
 fn state<'a>(ran: &'a Ran, index: &str) -> &'a str {
     let all = ran.result()["indices"].as_array().unwrap();
     all.iter().find(|one| one["index"] == index).unwrap()["state"].as_str().unwrap()
@@ -42,13 +38,19 @@ fn changed_staged_copy_is_not_swapped() {
 }
 
 #[test]
-fn closed_index_conflicts_with_in_place_restore() {
+fn in_place_restore_of_live_or_closed_index_needs_on_conflict() {
     let (sandbox, docs, created) = Sandbox::saved("closed");
+    let refused = || sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use").error_has(&[&docs]);
+    refused();
+    assert_eq!(sandbox.count(&docs), 15);
     sandbox.ask("POST", &format!("/{docs}/_close"), None);
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
-    refused.error_has(&[&docs]);
+    refused();
     assert!(is_closed(&sandbox, &docs));
-    sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).ok().warns("not_verified");
+    let restored = sandbox.from(&CLOSE, &created).ok().changed().warns("not_verified");
+    assert_eq!((state(&restored, &docs), sandbox.count(&docs)), ("restored", 10));
+    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found");
+    sandbox.delete(&docs);
+    sandbox.run(&["restore", "--in-place", "s1"]).ok();
     assert_eq!(sandbox.count(&docs), 10);
 }
 
@@ -161,7 +163,7 @@ fn restore_that_cannot_undo_names_remaining_copies() {
     let sandbox = Sandbox::new("left");
     let (docs, gone) = (sandbox.simple("docs", 10), sandbox.simple("gone", 10));
     let created = sandbox.create("s1");
-    sandbox.ask("DELETE", &format!("/{gone}"), None);
+    sandbox.delete(&gone);
     let mut document = created.doc().clone();
     let captured = document["result"]["captured"].as_array_mut().unwrap().iter_mut().find(|one| one["name"] == docs.as_str());
     captured.unwrap()["docs_count"] = json!(11);
@@ -190,7 +192,7 @@ fn discard_removes_index_left_by_killed_restore() {
     let lost = sandbox.noise("lost", 10);
     sandbox.ask("PUT", &format!("/{lost}/_alias/{}", sandbox.name("alias")), None);
     let created = sandbox.create("s1");
-    sandbox.ask("DELETE", &format!("/{lost}"), None);
+    sandbox.delete(&lost);
     let run = "20261120t080001z-test";
     let restore = sandbox.resuming(&["restore", "--run-id", run], &created).spawn();
     let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
@@ -232,8 +234,7 @@ fn needed_disk_space_comes_from_server_or_capture() {
     // A server that says it of some indices only.
     if says {
         let gate = sandbox.gate().answering(&status, 9, 200, &json!({"snapshots": [{"indices": {}}]}));
-        let elsewhere = tempfile::tempdir().unwrap();
-        let dry = sandbox.tool(&["stage", "--dry-run", "s1"]).env("SVC_STATE_DIR", elsewhere.path()).via(&gate);
+        let dry = sandbox.elsewhere(sandbox.tool(&["stage", "--dry-run", "s1"])).via(&gate);
         let dry = dry.run().ok().warns("not_checked");
         assert_eq!((&dry.result()["disk_space"]["needed_bytes"], is_asked(&gate)), (&Value::Null, true), "{dry}");
     }
@@ -271,29 +272,6 @@ fn restore_by_name_uses_capture_of_this_host() {
         assert_eq!((&ran.result()["indices"][0]["docs_expected"], &ran.doc()["warnings"]), (&json!(10), &json!([])), "{ran}");
     }
     assert_eq!(sandbox.content(), before);
-}
-
-#[test]
-fn dry_run_prints_requests_without_changes() {
-    let (sandbox, _, created) = Sandbox::saved("dry");
-    let content = sandbox.content();
-    let dry = sandbox.from(&["restore", "--dry-run"], &created).ok().unchanged();
-    assert_eq!(dry.planned().len(), 7, "{dry}");
-    let dry = sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged();
-    sandbox.from(&["swap"], &dry).fails(2, "from_invalid").unchanged();
-    let gate = sandbox.gate();
-    let staged = sandbox.resuming(&["stage"], &created).via(&gate).run().ok();
-    assert_eq!(dry.planned().len(), gate.sent().len(), "the plan is what is done");
-    sandbox.from(&["discard", "--dry-run"], &staged).ok().unchanged();
-    assert_eq!((sandbox.content(), sandbox.copies().len()), (content, 1));
-}
-
-#[test]
-fn drop_old_leaves_nothing_to_swap_back() {
-    let (sandbox, live, created) = Sandbox::saved("drop");
-    let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
-    assert_eq!(sandbox.names(), [live]);
-    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
 }
 
 #[test]

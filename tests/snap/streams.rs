@@ -3,9 +3,17 @@
 use svc_tests::prelude::*;
 use svc_tests::sandbox::unallocatable;
 
+/// Makes the index template of a data stream; its first document makes the stream.
+fn template(sandbox: &Sandbox, name: &str, data_stream: Value) {
+    let template = json!({"index_patterns": [name], "data_stream": data_stream, "priority": 500,
+        "template": {"settings": {"number_of_replicas": 1}}});
+    sandbox.ask("PUT", &format!("/_index_template/{}", name.trim_start_matches('.')), Some(template));
+}
+
 /// Makes a data stream of two indices with 5 and 3 documents, and gives its name.
 fn stream(sandbox: &Sandbox, suffix: &str) -> String {
-    let name = sandbox.stream_template(suffix, 1);
+    let name = sandbox.name(suffix);
+    template(sandbox, &name, json!({}));
     // The first document makes it, where `_data_stream` is not served too.
     sandbox.fill_stream(&name, 0, 5);
     sandbox.ask("POST", &format!("/{name}/_rollover"), None);
@@ -186,9 +194,7 @@ fn a_stream_comes_back_with_its_aliases(first: &Search) {
 
 /// Makes a data stream of that name, on a server that is thrown away: not every one lets a data stream be removed.
 fn stream_named(sandbox: &Sandbox, name: &'static str, data_stream: Value) -> &'static str {
-    let template = json!({"index_patterns": [name], "data_stream": data_stream, "priority": 500,
-        "template": {"settings": {"number_of_replicas": 0}}});
-    sandbox.ask("PUT", &format!("/_index_template/t-{}", name.replace('.', "")), Some(template));
+    template(sandbox, name, data_stream);
     sandbox.fill_stream(name, 0, 5);
     name
 }
@@ -232,10 +238,8 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
     assert_skipped(&created);
     assert_eq!(created.result()["wanted"], json!([docs]));
     // Somebody else's snapshot holds all of it.
-    let body = json!({"indices": format!("{docs},{all}"), "include_global_state": false});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/all?wait_for_completion=true", sandbox.prefix), Some(body));
-    let settings = format!("/{first}/_settings?flat_settings=true");
-    let uuid = || sandbox.ask("GET", &settings, None)[first]["settings"]["index.uuid"].clone();
+    sandbox.taken("all", json!({"indices": format!("{docs},{all}"), "include_global_state": false}));
+    let uuid = || sandbox.uuid(first);
     let before = uuid();
     for (number, args) in
         [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["clone"]].iter().enumerate()

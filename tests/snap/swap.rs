@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use svc_tests::prelude::*;
 
-const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
-
 /// Indices of every kind: settings that are set to their defaults too, an analyzer and a sort order, nested documents, shared and
 /// moved write aliases, filters, routing, hidden ones, replicas that cannot be placed. Gives their names.
 fn all_kinds(sandbox: &Sandbox) -> Vec<String> {
@@ -126,7 +124,7 @@ fn exact_swap_keeps_surplus_index_as_previous() {
     // What it has staged is live, and the way back is the swap's.
     sandbox.from(&["discard"], &staged).ok().unchanged();
     assert_eq!(sandbox.copies().len(), 2);
-    let run = staged.result()["run"].as_str().unwrap();
+    let run = staged.id();
     sandbox.run(&["swap", "--run", run]).ok().unchanged();
     sandbox.run(&["swap", "--run", run, "--back"]).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
@@ -137,41 +135,13 @@ fn exact_swap_keeps_surplus_index_as_previous() {
 }
 
 #[test]
-fn in_place_restore_of_live_index_needs_on_conflict() {
-    let sandbox = Sandbox::new("place");
-    let (a, b) = (sandbox.simple("a", 10), sandbox.simple("b", 10));
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&a, 5, 20);
-    sandbox.ask("DELETE", &format!("/{b}/_doc/1?refresh=true"), None);
-    let live = sandbox.content();
-    sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use").error_has(&[&a, &b]);
-    assert_eq!(sandbox.content(), live);
-    for how in ["close", "delete"] {
-        sandbox.fill(&a, 5, 20);
-        let restore = ["restore", "--in-place", "--on-conflict", how];
-        sandbox.resuming(&restore, &created).arg("--dry-run").run().ok().unchanged();
-        let restored = sandbox.from(&restore, &created).ok().changed().warns("not_verified");
-        assert_eq!(restored.result()["indices"][0]["state"], "restored");
-        assert_eq!(sandbox.content(), before, "{how}");
-        sandbox.from(&["swap"], &restored).fails(4, "swap_not_found");
-    }
-    assert!(sandbox.copies().is_empty());
-    for name in [&a, &b] {
-        sandbox.ask("DELETE", &format!("/{name}"), None);
-    }
-    sandbox.run(&["restore", "--in-place", "s1"]).ok();
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
 fn missing_index_is_restored_directly_with_aliases() {
     let sandbox = Sandbox::new("lost");
     let indices = all_kinds(&sandbox);
     let before = sandbox.content();
     sandbox.create("s1");
     sandbox.remove_state();
-    indices.iter().for_each(|index| drop(sandbox.ask("DELETE", &format!("/{index}"), None)));
+    indices.iter().for_each(|index| sandbox.delete(index));
     let restored = sandbox.run(&["restore", "s1"]).ok().changed();
     assert_eq!(sandbox.content(), before);
     let indices = restored.result()["indices"].as_array().unwrap();
@@ -212,7 +182,7 @@ fn closed_index_state_is_restored_by_swap() {
     sandbox.from(&["swap"], &back).ok();
     assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open, 10));
     // Where it is not live any more, too.
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.delete(&docs);
     sandbox.from(&["restore"], &of_closed).ok().changed();
     assert_eq!(shown(&sandbox, indices), closed);
 }
@@ -308,7 +278,7 @@ fn ism_policy_is_attached_again_or_warned_about() {
         "failed_indices": [{"index_name": &docs, "index_uuid": "u", "reason": why}]});
     for (answer, is_added, is_live) in [(&added, true, true), (&failed, false, true), (&added, true, false)] {
         if !is_live {
-            sandbox.ask("DELETE", &format!("/{docs}"), None);
+            sandbox.delete(&docs);
         }
         let gate = gate(Value::Null).answering(add, 1, 200, answer);
         let restored = through(&gate, restore());
@@ -340,7 +310,7 @@ fn verified_write_block_is_restored() {
     sandbox.from(&["swap"], &again).ok();
     assert_eq!(sandbox.settings(&docs), before);
     // Where it is not live any more, too.
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.delete(&docs);
     sandbox.from(&["restore"], &created).ok().changed();
     assert_eq!(sandbox.settings(&docs), before);
 }

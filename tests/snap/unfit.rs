@@ -6,19 +6,6 @@ use std::fs;
 use svc_tests::damage;
 use svc_tests::prelude::*;
 
-const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
-const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
-const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
-
-fn set(sandbox: &Sandbox, name: &str, value: Value) {
-    sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {name: value}})));
-}
-
-fn shards(sandbox: &Sandbox) -> u64 {
-    let health = sandbox.ask("GET", "/_cluster/health", None);
-    ["active_shards", "initializing_shards", "unassigned_shards"].map(|key| health[key].as_u64().unwrap()).iter().sum()
-}
-
 #[test]
 fn count_differing_from_capture_is_never_made_live() {
     let sandbox = Sandbox::new("count");
@@ -36,7 +23,7 @@ fn count_differing_from_capture_is_never_made_live() {
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
     }
     // Direct: there is nothing live that it could spoil.
-    sandbox.ask("DELETE", &format!("/{a}"), None);
+    sandbox.delete(&a);
     let others = sandbox.content();
     sandbox.from_text(&["restore"], &forged.to_string()).fails(7, "content_differs");
     assert_eq!((sandbox.copies(), &sandbox.content()[&b]), (Vec::new(), &others[&b]));
@@ -78,8 +65,7 @@ fn stage_names_copies_that_another_client_removed_or_closed() {
 
 #[test]
 fn missing_invalid_or_out_of_scope_input_is_refused() {
-    let (sandbox, live, created) = Sandbox::saved("bad");
-    let staged = sandbox.from(&["stage"], &created).ok();
+    let (sandbox, live, _, staged) = Sandbox::staged("bad");
     let content = sandbox.content();
     sandbox.run(&["restore", "s1", "--indices", "nowhere"]).fails(4, "data_not_found").unchanged();
     sandbox.tool(&["restore", "s1", "--indices", &live]).env("SVC_INDICES", "other-*").run().refused("options_invalid");
@@ -111,8 +97,7 @@ fn missing_invalid_or_out_of_scope_input_is_refused() {
 /// By every step that continues from one.
 #[test]
 fn document_invalid_or_of_other_cluster_is_refused() {
-    let (sandbox, _, created) = Sandbox::saved("from");
-    let staged = sandbox.from(&["stage"], &created).ok();
+    let (sandbox, _, created, staged) = Sandbox::staged("from");
     let content = sandbox.content();
     let listed = sandbox.run(&["list"]);
     let error = json!({"code": "out_of_space", "message": "Full.", "hint": "Make room.", "retryable": false, "causes": []});
@@ -151,12 +136,13 @@ fn document_invalid_or_of_other_cluster_is_refused() {
 #[test]
 fn red_live_index_is_replaced_only_with_drop_old() {
     let (sandbox, live, created) = Sandbox::saved("red");
-    sandbox.ask("DELETE", &format!("/{live}"), None);
+    sandbox.delete(&live);
     sandbox.red("docs");
     sandbox.from(&["restore"], &created).refused("indices_red");
     assert!(sandbox.copies().is_empty());
-    sandbox.from(&["restore", "--drop-old"], &created).ok();
-    assert_eq!(sandbox.count(&live), 10);
+    let restored = sandbox.from(&["restore", "--drop-old"], &created).ok();
+    assert_eq!((sandbox.count(&live), sandbox.names()), (10, vec![live]));
+    sandbox.from(&["swap"], &restored).fails(4, "swap_not_found").unchanged();
 }
 
 #[track_caller]
@@ -209,9 +195,8 @@ fn blocked_index_or_copy_is_named_before_any_change() {
 }
 
 #[test]
-fn swap_is_refused_if_write_block_is_removed() {
-    let (sandbox, docs, created) = Sandbox::saved("unblocked");
-    let staged = sandbox.from(&["stage"], &created).ok();
+fn swap_is_refused_if_client_changes_live_index_or_copy() {
+    let (sandbox, docs, _, staged) = Sandbox::staged("unsound");
     let (content, copies) = (sandbox.content(), sandbox.copies());
     // It counts what was staged, and then what it has cloned.
     let gate = sandbox.gate().close_before("POST /_msearch", 2);
@@ -219,7 +204,19 @@ fn swap_is_refused_if_write_block_is_removed() {
     sandbox.block(&docs, "write", false);
     gate.open();
     held.wait().refused("name_in_use").unchanged().error_has(&["took the write block off"]);
-    assert_eq!((sandbox.content(), sandbox.copies()), (content, copies));
+    assert_eq!((sandbox.content(), &sandbox.copies()), (content, &copies));
+
+    let surplus = format!("/{}/_doc/surplus?refresh=true", copies[0]);
+    sandbox.block(&copies[0], "write", false);
+    sandbox.ask("PUT", &surplus, Some(json!({"n": 1})));
+    for args in [&["swap"][..], &["swap", "--drop-old"]] {
+        sandbox.from(args, &staged).refused("not_verified").unchanged();
+        assert_eq!(sandbox.count(&docs), 15, "{args:?}");
+    }
+    sandbox.ask("DELETE", &surplus, None);
+    sandbox.block(&copies[0], "write", true);
+    sandbox.from(&["swap", "--drop-old"], &staged).ok().changed();
+    assert_eq!(sandbox.count(&docs), 10);
 }
 
 #[test]
@@ -241,15 +238,14 @@ fn metadata_that_are_blocked_are_named_by_every_step_and_a_snapshot_leaves_no_su
     }
     sandbox.run(&["create", "s1", "--indices", &other]).ok();
     names_the_block(sandbox.run(&["restore", "s1"]), &docs, "metadata");
-    let body = json!({"indices": format!("{}-*", sandbox.prefix), "include_global_state": false});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/s2?wait_for_completion=true", sandbox.prefix), Some(body));
+    sandbox.taken("s2", json!({"indices": format!("{}-*", sandbox.prefix), "include_global_state": false}));
     sandbox.block(&docs, "metadata", false);
     // To list the names is what the block forbids.
     let staged = sandbox.run(&["stage", "s2"]).ok();
     assert_eq!(sandbox.copies().len(), 2);
     sandbox.from(&["swap"], &staged).ok();
     assert_eq!(sandbox.content(), content);
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.delete(&docs);
     for args in [&["restore"][..], &CLOSE] {
         sandbox.tool(args).arg("s2").run().ok();
         assert_eq!(sandbox.content(), content, "{args:?}");
@@ -276,7 +272,7 @@ fn alias_named_like_existing_index_is_refused() {
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     }
     // And where the index itself is not live any more.
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
+    sandbox.delete(&docs);
     let content = sandbox.content();
     refused(sandbox.from(&["restore"], &created));
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
@@ -309,7 +305,7 @@ fn swap_of_many_indices_is_undone_if_one_fails() {
     let swapped = sandbox.from(&["swap"], &staged).ok().changed();
     assert!(indices.iter().all(|index| sandbox.count(index) == 3));
     assert_eq!((swapped.states(), sandbox.copies().len()), (vec!["new".to_owned(); indices.len()], indices.len()));
-    sandbox.run(&["swap", "--run", staged.result()["run"].as_str().unwrap(), "--back"]).ok().changed();
+    sandbox.run(&["swap", "--run", staged.id(), "--back"]).ok().changed();
     assert_eq!(sandbox.content(), content);
 }
 
@@ -319,25 +315,25 @@ fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_c
     sandbox.fill(&docs, 0, 3);
     let created = sandbox.create("s1");
     // What becomes live has two replicas, which count although no node takes them.
-    sandbox.ask("PUT", &format!("/{docs}/_settings"), Some(json!({"index.number_of_replicas": 0})));
+    sandbox.set(&docs, json!({"index.number_of_replicas": 0}));
     sandbox.fill(&docs, 3, 5);
     let staged = sandbox.from(&["stage"], &created).ok();
-    let (content, copies, used) = (sandbox.content(), sandbox.copies(), shards(&sandbox));
+    let (content, copies, used) = (sandbox.content(), sandbox.copies(), sandbox.shards());
     // The clone of what is live, in whose place the new one comes, with its replicas.
     for free in [0, 2] {
-        set(&sandbox, "cluster.max_shards_per_node", json!(used + free));
+        sandbox.set_cluster("cluster.max_shards_per_node", json!(used + free));
         for args in [&["swap", "--dry-run"][..], &["swap"]] {
             sandbox.from(args, &staged).refused("out_of_space").unchanged();
             assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()));
         }
     }
-    set(&sandbox, "cluster.max_shards_per_node", json!(used + 3));
+    sandbox.set_cluster("cluster.max_shards_per_node", json!(used + 3));
     // What is staged already is not counted as if it were still to come.
-    let run = staged.result()["run"].as_str().unwrap();
+    let run = staged.id();
     sandbox.from(&["restore", "--dry-run", "--run-id", run], &created).ok().unchanged();
     sandbox.from(&["swap"], &staged).ok().changed();
     assert_eq!(sandbox.count(&docs), 3);
-    set(&sandbox, "cluster.max_shards_per_node", Value::Null);
+    sandbox.set_cluster("cluster.max_shards_per_node", Value::Null);
 }
 
 /// Errors of the page's list that no other test provokes.
@@ -346,14 +342,13 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
     let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 1}}));
     sandbox.fill(&docs, 0, 2);
     let created = sandbox.create("s");
-    sandbox.simple("other", 1);
     let location = sandbox.location().display().to_string();
 
     // A disk that is full, or an operator, makes a cluster read-only.
     for block in ["cluster.blocks.read_only", "cluster.blocks.read_only_allow_delete"] {
-        set(&sandbox, block, json!(true));
+        sandbox.set_cluster(block, json!(true));
         let blocked = [sandbox.from(&["stage"], &created), sandbox.run(&["register", "--location", &location, "--readonly"])];
-        set(&sandbox, block, Value::Null);
+        sandbox.set_cluster(block, Value::Null);
         for ran in blocked {
             let refused = ran.refused("index_blocked");
             assert!(
@@ -364,23 +359,15 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
     }
 
     // The replicas that come along nobody counts but the server.
-    sandbox.ask("DELETE", &format!("/{docs}"), None);
-    set(&sandbox, "cluster.max_shards_per_node", json!(shards(&sandbox) + 1));
+    sandbox.delete(&docs);
+    sandbox.set_cluster("cluster.max_shards_per_node", json!(sandbox.shards() + 1));
     let full = sandbox.from(&["restore", "--in-place"], &created);
-    set(&sandbox, "cluster.max_shards_per_node", Value::Null);
+    sandbox.set_cluster("cluster.max_shards_per_node", Value::Null);
     full.refused("out_of_space");
 
     // A closed index is taken over only where it has as many shards.
     sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
     sandbox.from(&CLOSE, &created).fails(1, "server_refused").error_has(&["with [2] shards"]);
-
-    // Two repositories that do not know of each other, in one folder.
-    let second = sandbox.name("second");
-    let fs = json!({"type": "fs", "settings": {"location": location}});
-    sandbox.ask("PUT", &format!("/_snapshot/{second}"), Some(fs));
-    sandbox.run(&["create", "by-the-second", "--repository", &second]).ok();
-    sandbox.run(&["delete", "s"]).fails(7, "repository_shared").unchanged();
-    assert_eq!(sandbox.run(&["list"]).status, 7);
 
     let url = ["--repository", "from-afar", "--type", "url", "--readonly", "--setting", "url=http://127.0.0.1:1/"];
     let registered = sandbox.tool(&["register"]).args(url).run();
@@ -391,7 +378,6 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
     } else {
         registered.refused("repository_unusable");
     }
-    sandbox.ask("DELETE", &format!("/_snapshot/{second}"), None);
 }
 
 #[test]
@@ -401,15 +387,9 @@ fn stage_that_no_node_allocates_leaves_nothing() {
     let sandbox = Sandbox::on(own.server.clone(), "nowhere").registered(&[]);
     let docs = sandbox.simple("docs", 10);
     let created = sandbox.create("s1");
-    // The server gives up at once, or lets the shards wait for ever.
-    let forbidden = ("enable", json!("none"), 7, "indices_red", "no allocations are allowed");
-    let throttled = ("node_initial_primaries_recoveries", json!(0), 6, "timeout", "recoveries");
-    for (name, value, status, code, why) in [forbidden, throttled] {
-        let name = format!("cluster.routing.allocation.{name}");
-        set(&sandbox, &name, value);
-        let ended = sandbox.from(&["stage"], &created);
-        set(&sandbox, &name, Value::Null);
-        ended.fails(status, code).unchanged().error_has(&["No node takes the shards of", &docs, why]);
-        assert_eq!(sandbox.names(), [docs.as_str()]);
-    }
+    // The server lets the shards wait for ever. (snap/clone.rs has one that gives up at once.)
+    sandbox.set_cluster("cluster.routing.allocation.node_initial_primaries_recoveries", json!(0));
+    let ended = sandbox.from(&["stage"], &created).fails(6, "timeout").unchanged();
+    ended.error_has(&["No node takes the shards of", &docs, "recoveries"]);
+    assert_eq!(sandbox.names(), [docs.as_str()]);
 }

@@ -18,14 +18,6 @@ struct Clients {
     accepted: Mutex<Vec<String>>,
 }
 
-struct Stopping<'a>(&'a Clients);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Ordering::SeqCst);
-    }
-}
-
 impl Clients {
     fn is_continued(&self) -> bool {
         !self.stop.load(Ordering::SeqCst)
@@ -99,7 +91,7 @@ fn writes_through_alias_continue_during_stage() {
     let created = sandbox.create("s1");
     let clients = Clients::default();
     thread::scope(|scope| {
-        let _stopping = Stopping(&clients);
+        let _stopping = Stopping(&clients.stop);
         scope.spawn(|| clients.write_each(&sandbox.search.url, &alias));
         wait::until("the first write", wait::HANG, || (clients.accepted() > 0).then_some(())).unwrap();
         let (staged, times) = counted(&sandbox, &alias, 46, &clients, sandbox.resuming(&["stage"], &created));
@@ -139,7 +131,7 @@ fn bulk_writers_by_name_and_by_alias_lose_nothing_that_was_accepted_and_leave_no
         let (clients, run) = (Clients::default(), run_id(round));
         let restored = thread::scope(|scope| {
             let (url, clients, indices, alias) = (&sandbox.search.url, &clients, &indices, &alias);
-            let _stopping = Stopping(clients);
+            let _stopping = Stopping(&clients.stop);
             scope.spawn(move || clients.write_in_bulk(url, indices, "n"));
             scope.spawn(move || clients.write_in_bulk(url, std::slice::from_ref(alias), "a"));
             scope.spawn(move || clients.read(url, alias));
@@ -179,12 +171,12 @@ fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_
     // It is put back too by another host that finishes the swap.
     let elsewhere = tempfile::tempdir().unwrap();
     for (was, state) in [(Value::Null, &sandbox.state), (json!("+sb*,-x*"), &sandbox.state), (Value::Null, &elsewhere)] {
-        sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {"action.auto_create_index": &was}})));
+        sandbox.set_cluster("action.auto_create_index", json!(&was));
         let setting = || sandbox.ask("GET", "/_cluster/settings?flat_settings=true", None)["persistent"].clone();
         let before = setting();
         sandbox.fill(&docs, 5, 9);
         let staged = tool(&["stage", "s1"]).run().ok();
-        let run = staged.result()["run"].as_str().unwrap();
+        let run = staged.id();
         // Its clone behind the exchange.
         sandbox.gate().close_on("POST /svc-staged-", Side::Before).kill(tool(&["swap", "--run", run]));
         let excluded = format!("-{docs},{}", was.as_str().unwrap_or("+sb*,+x*"));

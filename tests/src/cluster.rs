@@ -1,11 +1,9 @@
 //! A cluster of three nodes on loopback, with one folder of repositories that all of them share.
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::host::{Host, OwnSearch, texts};
@@ -96,10 +94,6 @@ impl Cluster {
         &self.nodes[number - 1]
     }
 
-    pub fn repo_root(&self) -> PathBuf {
-        self.nodes[0].repo_root.clone()
-    }
-
     pub fn kill(&self, number: usize) -> Result<()> {
         self.systemd.kill(&self.node(number).unit)
     }
@@ -108,38 +102,18 @@ impl Cluster {
         self.systemd.stop(&self.node(number).unit)
     }
 
-    /// Starts what does not run, puts back what a test that failed may have left set, and waits until all three are one cluster
-    /// and no shard is on its way.
+    /// Starts what does not run, and waits until all three are one cluster and no shard is on its way.
     pub fn ensure_complete(&self) -> Result<()> {
         let down: Vec<_> = self.nodes.iter().filter(|node| !self.systemd.is_active(&node.unit)).collect();
         // At once: a node needs others for a manager.
         down.iter().try_for_each(|node| self.systemd.control(&["start", "--no-block", &node.unit]))?;
         down.iter().try_for_each(|node| node.start(&self.systemd))?;
-        self.reset()?;
         let health = wait::until("three nodes in one cluster", wait::HANG, || {
             let path = "/_cluster/health?wait_for_nodes=3&wait_for_no_relocating_shards=true&wait_for_no_initializing_shards=true&timeout=10s";
             self.node(1).ask("GET", path, None).ok()
         })?;
         ensure!(health["number_of_nodes"] == 3, "{health}");
         self.elect_first()
-    }
-
-    /// Takes off what holds for the whole cluster: the throttles, without which shards are soon where they belong, and voting
-    /// exclusions.
-    fn reset(&self) -> Result<()> {
-        let none = json!({"indices.recovery.*": null, "cluster.routing.*": null});
-        let settings = json!({"persistent": none, "transient": none});
-        // The node that was started answers before it has found the others.
-        wait::until("a manager that resets the cluster's settings", wait::HANG, || {
-            let put = self.node(1).ask("PUT", "/_cluster/settings", Some(&settings)).ok()?;
-            self.include().ok()?;
-            Some(put)
-        })?;
-        Ok(())
-    }
-
-    fn include(&self) -> Result<()> {
-        self.node(1).ask("DELETE", &format!("{EXCLUSIONS}?wait_for_removal=false"), None).map(drop)
     }
 
     pub fn manager(&self, number: usize) -> Result<String> {
@@ -157,16 +131,7 @@ impl Cluster {
         self.node(1).ask("POST", &format!("{EXCLUSIONS}?node_names=svc-2,svc-3"), None)?;
         let elected =
             wait::until("the election of the first node", wait::HANG, || (self.manager(1).ok()? == "svc-1").then_some(()));
-        self.include()?;
+        self.node(1).ask("DELETE", &format!("{EXCLUSIONS}?wait_for_removal=false"), None)?;
         elected
-    }
-
-    /// On which node a primary shard is or comes to be, in the words of `_cat/shards`; `null` where it is nowhere.
-    pub fn place(&self, number: usize, index: &str, shard: usize) -> Result<Value> {
-        let all = self.node(number).ask("GET", &format!("/_cat/shards/{index}?format=json"), None)?;
-        let shards = all.as_array().context("no list")?;
-        let wanted = shard.to_string();
-        let found = shards.iter().find(|one| one["shard"] == wanted.as_str() && one["prirep"] == "p");
-        Ok(found.map(|one| one["node"].clone()).unwrap_or_default())
     }
 }

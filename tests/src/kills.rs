@@ -74,26 +74,3 @@ pub fn sample(what: &str, all: Vec<Moment>, count: usize, random: &mut Random) -
     }
     (0..count).map(|part| all[part * size / count + random.usize(..(size / count).max(1))].clone()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shell_is_killed_at_chosen_system_call_only() {
-        if !possible("a shell") {
-            return;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let shell = || {
-            Tool::program("/bin/sh").args(["-c", "echo a; /bin/echo from a child; echo b; mkdir made; echo c"]).dir(folder.path())
-        };
-        let (ran, all) = moments(shell(), folder.path());
-        assert_eq!((ran.status, ran.stdout.as_str()), (0, "a\nfrom a child\nb\nc\n"));
-        assert_eq!(all.iter().filter(|moment| moment.call == "write").count(), 3, "{all:?}");
-        fs::remove_dir(folder.path().join("made")).unwrap();
-        let ran = kill_at(shell(), &Moment { call: "write".to_owned(), number: 2 });
-        assert_eq!((ran.status, ran.stdout.as_str()), (137, "a\nfrom a child\n"));
-        assert!(!folder.path().join("made").exists());
-    }
-}

@@ -3,21 +3,35 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use std::{fs, process};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::content::{postgres_bytes, postgres_dump};
+use crate::content::{difference, of_copy, postgres_bytes, postgres_dump};
 use crate::host::Host;
 use crate::os;
 use crate::postgres::{Postgres, identifier, literal};
+use crate::proxy::Proxy;
 use crate::tool::{Ran, Spawned, Tool, search_path};
 use crate::wait;
 
-pub const SOON: Duration = crate::wait::HANG;
+/// What nearly every test of `svc-pgdump` and `svc-pgrestore` uses.
+pub mod prelude {
+    pub use nix::sys::signal::Signal;
+    pub use serde_json::{Value, json};
+
+    pub use super::{Case, PASSWORD, same, verify};
+    pub use crate::host::{Host, OwnPostgres};
+    pub use crate::postgres::{ADMINISTRATOR, GERMAN, identifier, literal};
+    pub use crate::random::{self, Random};
+    pub use crate::tool::{Ran, Spawned, Tool};
+    pub use crate::witness::Witness;
+    pub use crate::{os, rounds, skip, wait};
+}
+
 pub const PASSWORD: &str = "secret";
 /// The rights to one function are one row of the server's: of two tests that change them at once, one would fail.
 const ALONE: &str = "SELECT pg_advisory_xact_lock(1);";
@@ -155,6 +169,16 @@ impl Case {
         self.keep("pgdump.json", &own.args(["--as", "postgres", "--force", "--output", "backup.sql"]).run().ok())
     }
 
+    /// A step of a run.
+    pub fn by_run(&self, step: &[&str], run: &str) -> Ran {
+        self.tool().args(step).args(["--run", run]).run()
+    }
+
+    /// A step that continues from a document.
+    pub fn from(&self, step: &[&str], document: &Path) -> Ran {
+        self.tool().args(step).arg("--from").arg(document).run()
+    }
+
     /// A role with a password and such rights, which goes with the case; the tools run as it by [`Case::by`].
     pub fn role(&self, suffix: &str, rights: &str) -> String {
         let role = format!("{}_{suffix}", self.database);
@@ -171,6 +195,16 @@ impl Case {
         tool.args(["--host", "127.0.0.1", "--username", role, "--password-file"]).arg(self.path("password"))
     }
 
+    /// What a network between the tools and the server may do to them.
+    pub fn proxy(&self) -> Proxy {
+        Proxy::to(&format!("127.0.0.1:{}", self.pg.port)).unwrap()
+    }
+
+    /// The tool as a role on its way through such a network.
+    pub fn through(&self, proxy: &Proxy, role: &str, tool: Tool) -> Tool {
+        self.by(role, tool).args(["--port", &proxy.port().to_string()])
+    }
+
     /// Our own databases beside this one.
     pub fn copies(&self) -> String {
         self.pg.databases(&format!("{}_", self.database)).unwrap().join("\n")
@@ -184,6 +218,19 @@ impl Case {
         self.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&self.database)))
     }
 
+    /// What one of our own databases holds, of which a document speaks so, in the words of such clients; the database goes.
+    pub fn take(&self, copy: &Value, clients: &Postgres) -> Vec<u8> {
+        let name = copy["name"].as_str().unwrap();
+        let bytes = of_copy(clients, name, || postgres_bytes(clients, name)).unwrap();
+        self.pg.drop_database(name).unwrap();
+        bytes
+    }
+
+    /// How many rows there are in the smaller of its tables: 200 in the dump.
+    pub fn notes(&self) -> String {
+        self.sql("SELECT count(*) FROM notes")
+    }
+
     pub fn keep(&self, name: &str, ran: &Ran) -> PathBuf {
         self.write(name, ran.text())
     }
@@ -194,11 +241,11 @@ impl Case {
     }
 
     pub fn wait_for(&self, what: &str, condition: &str) {
-        wait::until(what, SOON, || (self.sessions(condition) > 0).then_some(())).unwrap();
+        wait::until(what, wait::HANG, || (self.sessions(condition) > 0).then_some(())).unwrap();
     }
 
     pub fn wait_for_end(&self, what: &str, condition: &str) {
-        wait::until(what, SOON, || (self.sessions(condition) == 0).then_some(())).unwrap();
+        wait::until(what, wait::HANG, || (self.sessions(condition) == 0).then_some(())).unwrap();
     }
 
     pub fn end(&self, condition: &str) {
@@ -211,9 +258,8 @@ impl Case {
     }
 
     /// Starts a staging whose load sleeps at its end.
-    pub fn sleeping_stage(&self, dump: &Path, more: &[&str]) -> Spawned {
-        let slow = self.dump_with(dump, "SELECT pg_catalog.pg_sleep(600);");
-        let spawned = self.tool().arg("stage").args(more).arg(slow).spawn();
+    pub fn sleeping(&self, stage: Tool, dump: &Path) -> Spawned {
+        let spawned = stage.arg(self.dump_with(dump, "SELECT pg_catalog.pg_sleep(600);")).spawn();
         self.wait_for("the sleeping load", &self.sleeping_loads());
         spawned
     }
@@ -244,6 +290,13 @@ impl Case {
         let stopped = Stopped(pids.lines().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect());
         stopped.0.iter().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
         stopped
+    }
+
+    /// A session of the owner's, from the network.
+    pub fn owners_session(&self, database: &str) -> Result<postgres::Client, postgres::Error> {
+        let mut config = postgres::Config::new();
+        config.host("127.0.0.1").port(self.pg.port).user(&self.owner).password(PASSWORD).dbname(database);
+        config.connect(postgres::NoTls)
     }
 
     pub fn session(&self, database: &str, sql: &str) -> Child {
@@ -284,6 +337,16 @@ impl Drop for Held<'_> {
         let _ = self.psql.kill();
         let _ = self.psql.wait();
     }
+}
+
+#[track_caller]
+pub fn same(before: &[u8], after: &[u8], what: &str) {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    assert!(before == after, "{what}:\n{}", difference(&text(before), &text(after)));
+}
+
+pub fn verify(dump: &Path) -> Ran {
+    Tool::new("svc-pgdump").arg("verify").arg(dump).run()
 }
 
 fn own_name(name: &str) -> String {

@@ -2,19 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fs, process};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
-use crate::host::Host;
+use crate::host::{Host, texts};
 use crate::http;
 use crate::proxy::Gate;
 use crate::random::Random;
 use crate::search::Search;
 use crate::tool::{Ran, Spawned, Tool};
 use crate::wait;
+
+/// A restore of what is live, in place.
+pub const CLOSE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "close"];
+pub const DELETE: [&str; 4] = ["restore", "--in-place", "--on-conflict", "delete"];
+/// What a server says to somebody who may not, and to a request that fails for a reason of its own.
+pub const DENIED: (u16, &str, &str) = (403, "security_exception", "no permissions");
+pub const MISHAP: (u16, &str, &str) = (400, "illegal_argument_exception", "a mishap");
 
 /// The `n`th run of a test that tells several apart.
 pub fn run_id(n: usize) -> String {
@@ -77,12 +85,21 @@ impl Sandbox {
     }
 
     pub fn tool(&self, args: &[&str]) -> Tool {
-        Tool::new("svc-snap")
-            .env("SVC_SEARCH_URL", &self.search.url)
-            .env("SVC_REPOSITORY", &self.prefix)
-            .env("SVC_INDICES", format!("{}-*", self.prefix))
-            .env("SVC_STATE_DIR", self.state.path())
-            .args(args)
+        Tool::new("svc-snap").envs(self.env()).args(args)
+    }
+
+    pub fn env(&self) -> Vec<(String, String)> {
+        texts(&[
+            ("SVC_SEARCH_URL", self.search.url.clone()),
+            ("SVC_REPOSITORY", self.prefix.clone()),
+            ("SVC_INDICES", format!("{}-*", self.prefix)),
+            ("SVC_STATE_DIR", self.state.path().display().to_string()),
+        ])
+    }
+
+    /// The tool on another host, which has a state of its own.
+    pub fn elsewhere(&self, tool: Tool) -> Tool {
+        tool.env("SVC_STATE_DIR", self.state.path().join("elsewhere"))
     }
 
     pub fn run(&self, args: &[&str]) -> Ran {
@@ -133,18 +150,43 @@ impl Sandbox {
         name
     }
 
+    /// Takes a snapshot as somebody else does, with such a request.
+    pub fn taken(&self, name: &str, body: Value) -> Value {
+        self.ask("PUT", &format!("/_snapshot/{}/{name}?wait_for_completion=true", self.prefix), Some(body))
+    }
+
+    /// Sets an index's settings.
+    pub fn set(&self, index: &str, settings: Value) {
+        self.ask("PUT", &format!("/{index}/_settings"), Some(settings));
+    }
+
+    /// Sets a persistent setting of the cluster.
+    pub fn set_cluster(&self, name: &str, value: Value) {
+        self.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {name: value}})));
+    }
+
+    pub fn delete(&self, index: &str) {
+        self.ask("DELETE", &format!("/{index}"), None);
+    }
+
+    /// How many shards count against the limit of the cluster.
+    pub fn shards(&self) -> u64 {
+        let health = self.ask("GET", "/_cluster/health", None);
+        ["active_shards", "initializing_shards", "unassigned_shards"].map(|key| health[key].as_u64().unwrap()).iter().sum()
+    }
+
+    pub fn uuid(&self, index: &str) -> Value {
+        self.ask("GET", &format!("/{index}/_settings?flat_settings=true"), None)[index]["settings"]["index.uuid"].clone()
+    }
+
+    /// The settings of the repository.
+    pub fn repository(&self) -> Value {
+        self.ask("GET", &format!("/_snapshot/{}", self.prefix), None)[&self.prefix]["settings"].clone()
+    }
+
     /// Makes an index without replicas that is the write index of an alias, and gives its name.
     pub fn written_through(&self, alias: &str, suffix: &str) -> String {
         self.index(suffix, json!({"settings": {"number_of_replicas": 0}, "aliases": {alias: {"is_write_index": true}}}))
-    }
-
-    /// Makes the index template of a data stream, and gives the stream's name; its first document makes the stream.
-    pub fn stream_template(&self, suffix: &str, replicas: u32) -> String {
-        let name = self.name(suffix);
-        let template = json!({"index_patterns": [name], "data_stream": {}, "priority": 500,
-            "template": {"settings": {"number_of_replicas": replicas}}});
-        self.ask("PUT", &format!("/_index_template/{name}"), Some(template));
-        name
     }
 
     pub fn fill_stream(&self, stream: &str, from: usize, to: usize) {
@@ -211,7 +253,7 @@ impl Sandbox {
     /// Puts a block on an index (`on`), such as `read_only`, or takes it off.
     pub fn block(&self, index: &str, block: &str, on: bool) {
         let value = if on { json!(true) } else { Value::Null };
-        self.ask("PUT", &format!("/{index}/_settings"), Some(json!({format!("index.blocks.{block}"): value})));
+        self.set(index, json!({format!("index.blocks.{block}"): value}));
     }
 
     /// The blocks that an index has, in the order of their names.
@@ -294,6 +336,13 @@ impl Sandbox {
         (sandbox, docs, created)
     }
 
+    /// The same, with what is staged of it, which is the last of the four.
+    pub fn staged(name: &str) -> (Self, String, Ran, Ran) {
+        let (sandbox, docs, created) = Self::saved(name);
+        let staged = sandbox.from(&["stage"], &created).ok();
+        (sandbox, docs, created, staged)
+    }
+
     pub fn gate(&self) -> Gate {
         Gate::to(&self.search.url).expect("a port is free")
     }
@@ -301,6 +350,15 @@ impl Sandbox {
     /// A step that continues from the document of another.
     pub fn resuming(&self, args: &[&str], document: &Ran) -> Tool {
         self.tool(args).args(["--from", "-"]).stdin(document.text())
+    }
+}
+
+/// Tells threads to end, in whichever way their test ends: else its scope would wait for them.
+pub struct Stopping<'a>(pub &'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 

@@ -30,7 +30,6 @@ pub const RATED: &str = "svc-rated";
 pub const NOBODY: &str = "nobody";
 /// The name in the client certificate of [`LEAST`].
 const CLIENT: &str = "svc";
-pub const DAY: i64 = 24 * 3600;
 /// The plugin that is OpenSearch's security.
 const PLUGIN: &str = "org.opensearch.plugin:opensearch-security:2.19.3.0:zip";
 
@@ -66,14 +65,14 @@ impl Authority {
     /// A key (`<name>.key`) and a certificate (`<name>.pem`) for a subject; `san` is what `subjectAltName` says.
     pub fn issue(&self, name: &str, subject: &str, san: &str) -> Result<()> {
         self.openssl(&format!("req -newkey rsa:2048 -nodes -subj /CN={subject} -keyout {name}.key -out {name}.csr"))?;
-        self.sign(name, name, san, 2 * DAY)
+        self.sign(name, name, san, 2)
     }
 
-    /// A further certificate (`<as_name>.pem`) for the key of that name, valid for so many seconds from now; a negative number is one
-    /// that has expired so many seconds ago.
-    pub fn sign(&self, name: &str, as_name: &str, san: &str, seconds: i64) -> Result<()> {
-        let time = |from_now| (Timestamp::now() + SignedDuration::from_secs(from_now)).strftime("%Y%m%d%H%M%SZ").to_string();
-        let (start, end) = (time(-30 * DAY), time(seconds));
+    /// A further certificate (`<as_name>.pem`) for the key of that name, valid for so many days from now; a negative number is one
+    /// that has expired so many days ago.
+    pub fn sign(&self, name: &str, as_name: &str, san: &str, days: i64) -> Result<()> {
+        let time = |days| (Timestamp::now() + SignedDuration::from_hours(24 * days)).strftime("%Y%m%d%H%M%SZ").to_string();
+        let (start, end) = (time(-30), time(days));
         let config = format!(
             "[ca]\ndefault_ca = here\n[here]\ndatabase = index.txt\nnew_certs_dir = .\nrand_serial = yes\ncertificate = ca.pem\n\
              private_key = ca.key\ndefault_md = sha256\npolicy = any\nx509_extensions = leaf\n[any]\ncommonName = supplied\n\

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use postgres::{Client, Config, NoTls};
+use postgres::Client;
 
 use crate::pg_case::Case;
 
@@ -25,7 +25,7 @@ pub struct Witness<'a> {
 
 impl<'a> Witness<'a> {
     pub fn of(case: &'a Case) -> Self {
-        let mut session = connect(case);
+        let mut session = case.owners_session(&case.database).unwrap();
         let before = answers(&mut session);
         Self { case, session: RefCell::new(session), before }
     }
@@ -41,14 +41,8 @@ impl<'a> Witness<'a> {
 
     #[track_caller]
     pub fn is_let_in(&self, when: &str) {
-        assert_eq!(answers(&mut connect(self.case)), self.before, "a new session, {when}");
+        assert_eq!(answers(&mut self.case.owners_session(&self.case.database).unwrap()), self.before, "a new session, {when}");
     }
-}
-
-fn connect(case: &Case) -> Client {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(case.pg.port).user(&case.owner).password("secret").dbname(&case.database);
-    config.connect(NoTls).unwrap()
 }
 
 fn answers(session: &mut Client) -> Vec<String> {
