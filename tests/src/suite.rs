@@ -239,9 +239,9 @@ impl Suite {
 
     fn arguments(&self, name: &str) -> Vec<String> {
         let picked = if name == UNIT_TESTS { ["--lib", "--bins"] } else { ["--test", name] };
-        let all = ["test", "--workspace", "--no-fail-fast"].into_iter().chain(picked).map(str::to_owned);
-        let options = (!self.filter.options.is_empty()).then(|| "--".to_owned()).into_iter().chain(self.filter.options.clone());
-        all.chain(self.filter.names.clone()).chain(options).collect()
+        let all = ["test", "--workspace", "--no-fail-fast"].into_iter().chain(picked).chain(["--"]).map(str::to_owned);
+        // cargo takes one name at most, a test program any number.
+        all.chain(self.filter.names.clone()).chain(self.filter.options.clone()).collect()
     }
 
     /// Why it did not pass, its output, and what it left out.
@@ -341,9 +341,9 @@ mod tests {
     #[test]
     fn filter_selects_targets_and_names() {
         for (words, deep, command) in [
-            ("--test swap a_node -- --nocapture", false, "--test swap a_node -- --nocapture"),
+            ("--test swap a_node other -- --nocapture", false, "--test swap -- a_node other --nocapture"),
             ("--test pg", true, "--test pg -- --include-ignored"),
-            ("a_node", false, "--lib --bins a_node"),
+            ("a_node", false, "--lib --bins -- a_node"),
         ] {
             let suite = suite(&["opensearch-2"], words, false, deep).unwrap();
             let first = suite.state().left.remove(0).0;
