@@ -29,14 +29,14 @@ settle() { sql postgres CHECKPOINT; sync; }
 empty_repository() {
 	local name
 	for name in $(call GET "/_snapshot/$SVC_REPOSITORY/_all" | jq -r '.snapshots[].snapshot'); do
-		call DELETE "/_snapshot/$SVC_REPOSITORY/$name" >&2
+		call DELETE "/_snapshot/$SVC_REPOSITORY/$name" >/dev/null
 	done
 	settle
 }
 
 # discard TOOL: what its last restore has replaced.
 discard() {
-	[[ ! -s restored.json ]] || "$1" discard --run "$(jq -r .run_id restored.json)" >&2
+	[[ ! -s restored.json ]] || "$1" discard --run "$(jq -r .run_id restored.json)" >/dev/null
 	rm -f restored.json
 	settle
 }
@@ -56,16 +56,16 @@ real_servers() {
 
 # Writes the documents of stdin. A request of more than 100 MB is refused.
 bulk() {
-	SHELL=$BASH split --lines=400 --filter='call POST /_bulk @- >bulk.json && jq -e ".errors == false" bulk.json >&2'
+	SHELL=$BASH split --lines=400 --filter='call POST /_bulk @- >bulk.json && jq -e ".errors == false" bulk.json >/dev/null'
 }
 
 # fill_index NAME MB: documents of 100 KB that cannot be compressed, in one segment: nothing is merged while something is measured.
 fill_index() {
 	call PUT "/$1" '{"settings": {"number_of_shards": 1, "number_of_replicas": 0},
-		"mappings": {"properties": {"t": {"type": "keyword", "index": false, "doc_values": false}}}}' >&2
+		"mappings": {"properties": {"t": {"type": "keyword", "index": false, "doc_values": false}}}}' >/dev/null
 	head -c "$(($2 * 750000))" /dev/urandom | base64 --wrap=100000 | sed 's/.*/{"index":{"_index":"'"$1"'"}}\n{"t":"&"}/' | bulk
-	call POST "/$1/_forcemerge?max_num_segments=1" >&2
-	call POST "/$1/_flush" >&2
+	call POST "/$1/_forcemerge?max_num_segments=1" >/dev/null
+	call POST "/$1/_flush" >/dev/null
 }
 
 # fill_tables SCHEMA MB: a service's four tables; so many rows were seen to come to that size.
@@ -94,7 +94,7 @@ ratio() { row "$1" "$2" "$3" "$(jq ".results[$5].median" "$4.json")" "$(jq ".res
 
 # memory WHAT TARGET COMMAND...: what the largest process of a call holds.
 memory() {
-	/usr/bin/time --format %M --output memory "${@:3}" >&2
+	/usr/bin/time --format %M --output memory "${@:3}" >/dev/null
 	row "$1, MB of memory" – "$2" "$(awk '{ print $1 * 1.024 / 1000 }' memory)"
 }
 
