@@ -254,7 +254,9 @@ fn hop_that_is_taken_over_keeps_what_a_person_must_read() {
     let files = [("plan.json", plan), ("notes.json", json!({"commit": ""})), ("01-hop.started", json!("step\n"))];
     bare.run_left(outer, &files);
     let plan = json!({"script": "svc-upgrade", "parent": outer, "arguments": ["a.run"]});
-    bare.run_left(hop, &[("plan.json", plan), ("notes.json", json!({"review": true})), ("document.json", changed())]);
+    let mut document = changed();
+    document["warnings"] = json!([{"code": "dependents_stopped", "message": "Read it."}]);
+    bare.run_left(hop, &[("plan.json", plan), ("notes.json", json!({"review": true})), ("document.json", document)]);
     let ran = bare.tool("svc-run", &["supervise", "--kind", "mine", "--resumable", "--resume", "--", &program]).run();
     assert_eq!((ran.status, ran.steps().len()), (9, 2), "{ran}");
 }
