@@ -29,7 +29,7 @@ fn changed_staged_copy_is_not_swapped() {
     refused("takes writes");
     sandbox.ask("PUT", &format!("/{copy}/_doc/surplus?refresh=true"), Some(json!({"n": 1})));
     set(json!({"index.blocks.write": true}));
-    refused("(11, verified 10)");
+    refused("(11 instead of 10)");
     set(json!({"index.blocks.write": null}));
     sandbox.ask("DELETE", &format!("/{copy}/_doc/surplus?refresh=true"), None);
     set(json!({"index.blocks.write": true}));

@@ -21,7 +21,7 @@ pub(super) fn refuse_unsound(server: &Server, sources: &[&SwapSource], found: &F
     let differs = |source: &&&SwapSource| counts.get(&source.name) != Some(&source.docs_count);
     let shown = |source: &&SwapSource| {
         let now = counts.get(&source.name).copied().unwrap_or_default();
-        format!("{} ({now}, verified {})", source.name, source.docs_count)
+        format!("{} ({now} instead of {})", source.name, source.docs_count)
     };
     let differing: Vec<String> = sources.iter().filter(differs).map(shown).collect();
     refuse_any("not_verified", "These do not hold as many documents as when they were verified", &differing, hint)
