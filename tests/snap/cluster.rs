@@ -123,8 +123,7 @@ fn stage_with_stopped_node_completes_or_leaves_nothing() {
             let pruned = sandbox.run(&["prune", "--kind", "manual", "--max-count", "1", "--min-count", "1"]).ok().changed();
             assert_eq!((&pruned.result()["deleted_count"], sandbox.snapshots().len()), (&json!(1), 1), "{pruned}");
         } else {
-            let refused = ended.fails(7, "snapshot_invalid").unchanged();
-            refused.error_has(&[&staged]);
+            ended.fails(7, "snapshot_invalid").unchanged().error_has(&[&staged]);
             assert!(sandbox.copies().is_empty());
         }
         assert_eq!(sandbox.count(&index), expected);

@@ -201,8 +201,7 @@ impl<'a> Client<'a> {
 
         let list = || self.known(&["list"]);
         let by_name = self.server.url.replace("127.0.0.1", "localhost");
-        let other = silent(list().env("SVC_SEARCH_URL", by_name).run()).refused("not_trusted");
-        other.error_has(&["search.test"]);
+        silent(list().env("SVC_SEARCH_URL", by_name).run()).refused("not_trusted").error_has(&["search.test"]);
         silent(list().env_remove("SVC_SEARCH_CA").run()).refused("not_trusted");
         for (file, status, code) in
             [("client.pem", 3, "not_trusted"), ("password", 2, "settings_invalid"), ("nothing", 4, "file_not_found")]

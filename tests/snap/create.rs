@@ -53,7 +53,7 @@ fn index_deleted_before_its_count_is_named() {
 #[test]
 fn create_counts_each_index_but_own_copies_and_closed_ones() {
     let sandbox = Sandbox::new("captured");
-    let plain = sandbox.simple("a", 0);
+    let plain = sandbox.index("a", json!({"settings": {"number_of_replicas": 0}}));
     let nested = sandbox.index("b", json!({"mappings": {"properties": {"n": {"type": "nested"}}}}));
     sandbox.ask("POST", &format!("/{nested}/_doc?refresh=true"), Some(json!({"n": [{"x": 1}, {"x": 2}]})));
     sandbox.ask("POST", &format!("/{nested}/_doc"), Some(json!({"n": []})));

@@ -76,8 +76,7 @@ fn data_stream_is_restored_only_in_place() {
     }
     sandbox.run(&["clone"]).refused("not_swappable").error_has(&["Data streams"]);
 
-    let refused = sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use");
-    refused.error_has(&[&name, &other, &docs]);
+    sandbox.from(&["restore", "--in-place"], &created).refused("name_in_use").error_has(&[&name, &other, &docs]);
     for how in ["close", "delete"] {
         sandbox.fill_stream(&name, 200, 202);
         sandbox.fill(&docs, 20, 22);
