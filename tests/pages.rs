@@ -191,7 +191,8 @@ const NOT_OUR_WORDS: &str = "brake, unstage, brought, bring, brings, bringing, n
     wish, doubt, fate, stray, rival, gone on, going on, goes on, go on, cut off, nobody saw, end unknown, seal, sealed, overtaken, \
     altered, altering, alters, the same again, give an account, mend, mended, anew, betimes, befell, bears, riddles, mixture, \
     of then, of now, at work, glance, patience, in haste, relational database, noted, standing copy, side by side, no room, judge, \
-    judged, judges, straight, is said, trial, nature, trouble";
+    judged, judges, straight, is said, trial, nature, trouble, of which, none where, null where, null` where, empty where, \
+    nothing where, also where, save where, only where";
 
 /// Whether a page, a source or a script is the project's own text. What the tests save and load is not.
 fn has_our_words(file: &Path) -> bool {

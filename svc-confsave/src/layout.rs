@@ -92,7 +92,7 @@ impl ConfigArgs {
         }
     }
 
-    /// Finds the configuration file: its absolute path and its layout. Where there is one of each layout and none is asked for, or the
+    /// Finds the configuration file: its absolute path and its layout. If there is one of each layout and none is asked for, or the
     /// file is named and its name tells none, it is of layout `prefer`: a saved copy goes back into its own, whatever an uninstaller
     /// left behind.
     ///

@@ -5,7 +5,7 @@
 
 use crate::tree::{Flat, Path, Tree};
 
-/// A file of which every line is understood.
+/// A file whose every line is understood.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines {
     lines: Vec<Line>,
@@ -34,7 +34,7 @@ enum Kind {
 }
 
 impl Lines {
-    /// Reads a text; the number of the first line, from 1, that is not understood where there is one.
+    /// Reads a text; the number of the first line, from 1, that is not understood if there is one.
     pub(crate) fn read(text: &str) -> Result<Self, usize> {
         let mut section: Option<String> = None;
         // The indentation of the entry before: a line that is indented further may continue it.
@@ -158,7 +158,7 @@ impl Line {
         if is_key(key.trim()) { line(head, value, section, Kind::Entry(path)) } else { None }
     }
 
-    /// Gives it another value, with a blank before it where the sign has one on its other side.
+    /// Gives it another value, with a blank before it if the sign has one on its other side.
     fn give(&mut self, value: &str) {
         let is_bare = self.value.is_empty() && !value.is_empty() && !self.head.ends_with(char::is_whitespace);
         let key = self.head.strip_suffix(['=', ':']).unwrap_or_default();

@@ -35,7 +35,7 @@ pub enum Reason {
     NotNamed,
     /// The new configuration has no such key any more.
     GoneInNew,
-    /// The new configuration has a group where the saved one has a value, or the other way.
+    /// The new configuration has a group if the saved one has a value, or the other way.
     OtherStructure,
     /// The saved and the new configuration are of different layouts.
     OtherLayout,
@@ -127,7 +127,7 @@ pub fn two_way(layout: Layout, mine: &Flat, new: &Flat, named: Option<&[String]>
     apply(layout, changes, settled, mine, new)
 }
 
-/// Makes the changes, save where a value would come to stand above or below another one. Keys that belong to such a
+/// Makes the changes, unless a value would come to stand above or below another one. Keys that belong to such a
 /// change of structure stay together: either all of it is carried or none.
 fn apply(layout: Layout, changes: Vec<Change<'_>>, settled: Vec<Decision>, mine: &Flat, new: &Flat) -> Merge {
     let mut blocked: HashSet<&Path> = HashSet::new();

@@ -183,7 +183,7 @@ fn together(decisions: &[Decision]) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// A configuration file of which a document speaks.
+/// A configuration file that a document names.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigFile {
     /// Its absolute path.

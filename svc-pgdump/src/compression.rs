@@ -152,7 +152,7 @@ const CHUNK: usize = 256 * 1024;
 /// their places.
 const SMALLEST: u64 = 256 * 1024;
 
-/// A file from some place on, whoever else reads it; it is hashed on the way where that is wanted.
+/// A file from some place on, whoever else reads it; it is hashed on the way if that is wanted.
 #[derive(Debug)]
 struct HashingReader<'a> {
     file: &'a File,

@@ -27,7 +27,7 @@ use crate::space;
 
 /// A file system's 255 bytes, less what the tools append to the name of a dump while they write beside it.
 const LONGEST_NAME: usize = 255 - ".saved.properties.json.partial".len();
-/// How many pieces wait for the writer at most: memory does not grow where the disk is slow.
+/// How many pieces wait for the writer at most: memory does not grow if the disk is slow.
 const WAITING: usize = 8;
 
 /// Arguments of the dump.
@@ -186,7 +186,7 @@ fn write(
             }
             Ok(())
         });
-        // Where it failed, pg_dump is ended before the writer is waited for.
+        // If it failed, pg_dump is ended before the writer is waited for.
         let passed = passed.map(|()| running);
         drop(send);
         let written = joined(writer)?.map_err(fault);

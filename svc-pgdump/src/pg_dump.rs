@@ -150,7 +150,7 @@ const READS: &str = "SELECT string_agg(format('SELECT * FROM ONLY %s LIMIT 0', c
     WHERE c.relkind IN ('r', 'p', 'S') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
         AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')";
 
-/// The server's refusal of what pg_dump reads, where it lacks a right or waits for a lock. (pg_dump tells no SQLSTATE, and the words of the
+/// The server's refusal of what pg_dump reads, if it lacks a right or waits for a lock. (pg_dump tells no SQLSTATE, and the words of the
 /// server are in its own language.)
 fn refused(call: &Call, target: &Target, database: &str) -> Option<Failure> {
     let mut client = target.connect(call, database).ok()?;

@@ -21,7 +21,7 @@ pub(crate) struct Estimate {
 }
 
 /// The size of the last dump of that name, at the path or in a directory beside that of the path (every restore point is a
-/// directory of its own); else that of the tables without their indexes, or a part of it where the dump is to be compressed.
+/// directory of its own); else that of the tables without their indexes, or a part of it if the dump is to be compressed.
 pub(crate) fn estimate(client: &mut Client, path: &Path, compression: Option<Compression>) -> Result<Estimate, Failure> {
     if let Some(bytes) = last(path) {
         return Ok(Estimate { bytes, from_last: true });

@@ -226,7 +226,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Up to so many, and at least one: fewer if the server has no more, of which one is left for the pg_dump of the verification.
+    /// Up to so many, and at least one: fewer if the server has no more; one is left for the pg_dump of the verification.
     pub(crate) fn open(wanted: usize, connect: impl Fn() -> Result<Client, Failure>) -> Result<Self, Failure> {
         let mut sessions = Self { first: connect()?, others: Vec::new(), pids: Vec::new() };
         while sessions.others.len() + 1 < wanted && free_connections(&mut sessions.first)? > 1 {
@@ -303,7 +303,7 @@ pub(crate) fn sessions(client: &mut Client, oids: &[u32]) -> Vec<String> {
 
 /// What a restore cannot carry over of the live database.
 pub(crate) struct Live {
-    /// Its OID; `None` where a DROP was interrupted in its midst: it can only be dropped again.
+    /// Its OID; `None` if a DROP was interrupted in its midst: it can only be dropped again.
     pub(crate) oid: Option<u32>,
     pub(crate) prepared: Vec<String>,
     pub(crate) subscriptions: Vec<String>,

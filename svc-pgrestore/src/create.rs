@@ -113,7 +113,7 @@ impl Creation {
     }
 
     /// What comes before the first other session in it: the settings of the database, which decide what a statement of the dump comes
-    /// to, as they do where psql reads a dump with `--create`; and event triggers off, or one for the start of a session would see
+    /// to, as they do if psql reads a dump with `--create`; and event triggers off, or one for the start of a session would see
     /// those of the load and the verification.
     pub(crate) fn before_load(&self) -> Vec<Statement> {
         let off = self.turns_triggers_off().then(|| self.alter("SET event_triggers TO off"));
@@ -137,7 +137,7 @@ impl Creation {
         statements
     }
 
-    /// Closes the database to everybody, superusers too; only where it is a copy, which the transaction of its swap opens.
+    /// Closes the database to everybody, superusers too; only if it is a copy, which the transaction of its swap opens.
     pub(crate) fn close(&self) -> Option<Statement> {
         self.opened_by_swap.then(|| self.alter("ALLOW_CONNECTIONS false"))
     }

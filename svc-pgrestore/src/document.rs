@@ -29,7 +29,7 @@ pub enum PropertiesFrom {
 /// What was compared after the load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
-    /// Tables of which the dump has rows, or an empty COPY block.
+    /// Tables for which the dump has rows or an empty COPY block.
     pub tables_count: u64,
     /// Rows in them: as many arrived at the server as the dump has.
     pub rows_count: u64,

@@ -169,7 +169,7 @@ pub(crate) fn missing_tables(
     let more = if found.len() > NAMED { " and others" } else { "" };
     let names = found.get(..NAMED).unwrap_or(&found).join(", ");
     let message = format!(
-        "The live database {database} has rows in tables of which the dump has none: {names}{more}. The dump is older than these \
+        "The live database {database} has rows in tables for which the dump has none: {names}{more}. The dump is older than these \
          tables, or of a part of the database only (--schema-only, --table)."
     );
     if is_lost {

@@ -21,7 +21,7 @@ const NAMED: usize = 10;
 pub(crate) const ROWS: &str = "does not hold the rows of the dump";
 
 /// The tables of COPY blocks, their rows in the dump, and whether there may be more (an extension may have put some into its own).
-/// Rows of a partition are counted with the topmost table of which a block names rows too; those of foreign tables lie elsewhere.
+/// Rows of a partition are counted with the topmost table that a block names too; those of foreign tables lie elsewhere.
 const COPIED: &str = "
     WITH named AS (SELECT to_regclass(name)::oid AS oid, sum(rows) AS rows FROM unnest($1::text[], $2::int8[]) t(name, rows) GROUP BY 1),
     above AS (SELECT DISTINCT ON (named.oid) named.oid, a.relid::oid FROM named CROSS JOIN pg_partition_ancestors(named.oid) WITH ORDINALITY
@@ -150,7 +150,7 @@ const NOT_COMPARED: &str = "ACL;BLOB;BLOB METADATA;BLOBS;DEFAULT ACL;MATERIALIZE
 /// The comments of these.
 const NOT_COMMENTED: [&str; 4] = ["EXTENSION ", "SCHEMA public", "SUBSCRIPTION ", "LARGE OBJECT "];
 const LARGE_OBJECT: &[u8] = b"SELECT pg_catalog.lo_create('";
-/// Statements that pg_dump writes besides COPY, none of which changes how many rows a table has.
+/// Statements that pg_dump writes besides COPY; none changes how many rows a table has.
 const KEEP_ROWS: &str = "ALTER ;BEGIN;COMMENT ON ;COMMIT;COPY ;CREATE ;GRANT ;REFRESH MATERIALIZED VIEW ;RESET ;REVOKE ;SECURITY LABEL ;\
     SELECT * FROM pg_catalog.;SELECT pg_catalog.;SET ";
 

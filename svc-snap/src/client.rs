@@ -331,7 +331,7 @@ pub(crate) fn is_busy(failure: &Failure) -> bool {
     failure.code == "server_busy"
 }
 
-/// For how long a server that is away is waited for where something is half done.
+/// For how long a server that is away is waited for if something is half done.
 pub(crate) const PASSES: Duration = Duration::from_secs(120);
 
 pub(crate) fn while_away<T>(server: &Server, mut work: impl FnMut(&Server) -> Result<T, Failure>) -> Result<T, Failure> {

@@ -66,7 +66,7 @@ pub(crate) fn get_indices<T: AsRef<str>>(server: &Server, names: impl IntoIterat
 /// What the server shows of one data stream.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Stream {
-    /// The index template that it needs for its next index; `None` where it has none, or the server does not say.
+    /// The index template that it needs for its next index; `None` if it has none, or the server does not say.
     pub template: Option<String>,
     pub backing: Vec<String>,
     pub aliases: BTreeMap<String, Map<String, Value>>,
@@ -93,7 +93,7 @@ pub(crate) fn get_streams(server: &Server, names: &[String]) -> Result<BTreeMap<
     Ok(found)
 }
 
-/// Of `GET /_data_stream/<name>`; `None` where the server does not serve it.
+/// Of `GET /_data_stream/<name>`; `None` if the server does not serve it.
 fn template(server: &Server, name: &str) -> Result<Option<String>, Failure> {
     match server.get(&path(&["_data_stream", name])) {
         Ok(found) => Ok(text(&found, "/data_streams/0/template").map(str::to_owned)),
@@ -102,7 +102,7 @@ fn template(server: &Server, name: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Refuses (3) where there are such names, and names all of them.
+/// Refuses (3) if there are such names, and names all of them.
 pub(crate) fn refuse_any<T: AsRef<str>>(code: &str, message: &str, names: &[T], hint: &str) -> Result<(), Failure> {
     if names.is_empty() {
         return Ok(());
@@ -124,7 +124,7 @@ pub(crate) fn incomplete<'a>(server: &Server, names: &[&'a str]) -> Result<Vec<&
 /// Of so many shards the server is asked which of its rules forbid them: one rule forbids most of them.
 const EXPLAINED: usize = 3;
 
-/// Refuses to wait for copies where the server says that no node may take one of their shards (7), with its reasons.
+/// Refuses to wait for copies if the server says that no node may take one of their shards (7), with its reasons.
 pub(crate) fn refuse_unplaced(server: &Server, copies: &[&str]) -> Result<(), Failure> {
     let left = incomplete(server, copies)?;
     for names in portions(&left) {
@@ -190,7 +190,7 @@ fn count(server: &Server, index: &str) -> Result<u64, Failure> {
     })
 }
 
-/// The count, where every shard has its part in it: one that is nowhere is not counted, and not among the failed either.
+/// The count, if every shard has its part in it: one that is nowhere is not counted, and not among the failed either.
 fn counted(answer: &Value) -> Option<u64> {
     let shards = |pointer: &str| number(answer, pointer);
     let complete = shards("/_shards/failed") == Some(0) && shards("/_shards/successful") == shards("/_shards/total");

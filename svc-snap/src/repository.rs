@@ -45,7 +45,7 @@ pub(crate) fn lock_name(server: &Server, repository: &str) -> (&'static str, Str
     ("repository", lock::repository(&server.cluster_uuid, repository))
 }
 
-/// The repository's definition as the server has it, `None` where none of that name is registered.
+/// The repository's definition as the server has it, `None` if none of that name is registered.
 pub(crate) fn definition(server: &Server, repository: &str) -> Result<Option<Value>, Failure> {
     let found = server.find(&path(&["_snapshot", repository]))?;
     Ok(found.and_then(|all| all.get(repository).cloned()))
@@ -81,7 +81,7 @@ pub(crate) fn not_found(repository: &str) -> Failure {
     ))
 }
 
-/// The server's refusal, with the repository's name where it is the repository that is missing or damaged.
+/// The server's refusal, with the repository's name if it is the repository that is missing or damaged.
 pub(crate) fn named(mut failure: Failure, repository: &str) -> Failure {
     match failure.code.as_str() {
         "repository_not_found" => failure.causes.into_iter().fold(not_found(repository), Failure::cause),

@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub uuid: String,
     /// Its state in the server's own words: `IN_PROGRESS`, `SUCCESS`, `PARTIAL`, `FAILED`, `INCOMPATIBLE`.
     pub state: String,
-    /// The version of the server that took it; `null` where the server that was asked does not say or know it.
+    /// The version of the server that took it; `null` if the server that was asked does not say or know it.
     pub version: Option<String>,
     /// The indices that it holds, with those behind its data streams and those of feature states, in the order of their names.
     pub indices: Vec<String>,
@@ -54,9 +54,9 @@ pub struct Snapshot {
     pub taken_by: Option<String>,
     /// Why it was taken (procedure, 2.2).
     pub taken_because: Option<String>,
-    /// What it is for, such as `manual`, `nightly`, `upgrade`; `null` where it is not one of ours.
+    /// What it is for, such as `manual`, `nightly`, `upgrade`; `null` if it is not one of ours.
     pub kind: Option<String>,
-    /// The run that took it; `null` where it is not one of ours.
+    /// The run that took it; `null` if it is not one of ours.
     pub run_id: Option<String>,
     pub metadata: Map<String, Value>,
     /// When it was begun, to the millisecond; only of one that the server showed.

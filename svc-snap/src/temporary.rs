@@ -19,7 +19,7 @@ const SNAPSHOT_RATE: &str = "max_snapshot_bytes_per_sec";
 /// `-1` is no throttle.
 const RECOVERY_RATE: &str = "indices.recovery.max_bytes_per_sec";
 const AUTO_CREATE: &str = "action.auto_create_index";
-/// How many primary shards a node makes at once: more during a swap where it is at its default, by a number that no other sets.
+/// How many primary shards a node makes at once: more during a swap if it is at its default, by a number that no other sets.
 const RECOVERIES: &str = "cluster.routing.allocation.node_initial_primaries_recoveries";
 const MANY: &str = "61";
 const REPOSITORY_RECORD: &str = "svc_tools_rate";
@@ -179,7 +179,7 @@ impl<'a> Current<'a> {
         self.request(self.was().as_deref(), None)
     }
 
-    /// The request by which an operator puts it back; without its body where that would harm the repository or show its secrets.
+    /// The request by which an operator puts it back; without its body if that would harm the repository or show its secrets.
     pub fn by_hand(&self) -> String {
         let (path, body) = self.restored();
         if self.why_not_rewritable().is_none() {
@@ -228,7 +228,7 @@ impl Change<'_> {
         }
     }
 
-    /// Puts back what this call has changed; where that fails, the next call does. `None` if it is unknown whether it was changed.
+    /// Puts back what this call has changed; if that fails, the next call does. `None` if it is unknown whether it was changed.
     pub(crate) fn put_back_own(&self, call: &Call, server: &Server) -> Option<bool> {
         let name = self.found.target.name();
         match (self.put_back(call, server, OWN_TIME), self.is_answered) {
@@ -348,7 +348,7 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// The same for a step that does not hold the repository's lock. Where another run holds it, that is a warning.
+    /// The same for a step that does not hold the repository's lock. If another run holds it, that is a warning.
     pub(crate) fn put_back_alone(&self, call: &Call, server: &Server, repository: &str) {
         match repository::lock(call, server, repository, self.0.is_empty()) {
             Ok(_lock) => self.put_back(call, server),

@@ -52,11 +52,11 @@ pub struct RateUsed {
     pub asked: String,
     /// The setting: `max_snapshot_bytes_per_sec` of the repository, or `indices.recovery.max_bytes_per_sec` of the cluster.
     pub setting: String,
-    /// Its value before; `null` where it was not set (the server's own default is 40 MB/s) or could not be read.
+    /// Its value before; `null` if it was not set (the server's own default is 40 MB/s) or could not be read.
     pub was: Option<String>,
-    /// Its value during the step; `null` where it was so already, or where a warning says why not.
+    /// Its value during the step; `null` if it was so already, or if a warning says why not.
     pub set: Option<String>,
-    /// Whether it was put back; `null` where nothing was set, or where that is unknown (the next call that finds it changed puts it back).
+    /// Whether it was put back; `null` if nothing was set, or if that is unknown (the next call that finds it changed puts it back).
     pub put_back: Option<bool>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Rates<'a> {
         Ok(rates)
     }
 
-    /// How it is changed, by what the server has of it now; `None` where it is left as it is.
+    /// How it is changed, by what the server has of it now; `None` if it is left as it is.
     fn change(&mut self, call: &Call, server: &Server, why_not: Option<&str>) -> Option<Change<'a>> {
         let used = self.used.as_mut()?;
         let none = if self.target == Target::Cluster { "-1" } else { "0" };

@@ -92,7 +92,7 @@ impl Call {
         &self.state_dir
     }
 
-    /// The option that leads another call to the same state directory; none where the settings do.
+    /// The option that leads another call to the same state directory; none if the settings do.
     #[must_use]
     pub fn state_dir_option(&self) -> Vec<String> {
         let set = settings::variable("SVC_STATE_DIR").unwrap_or_else(|| settings::default_of("SVC_STATE_DIR", ""));
@@ -127,7 +127,7 @@ impl Call {
         &self.reporter
     }
 
-    /// Shows the progress of a piece of work, where it is wanted.
+    /// Shows the progress of a piece of work, if it is wanted.
     #[must_use]
     pub fn progress(&self, what: &str, unit: Unit) -> Progress {
         Progress::start(&self.reporter, what, unit)

@@ -21,7 +21,7 @@ const KEPT: usize = 64 * 1024;
 const PIECE: usize = 256 * 1024;
 /// How long a pipe is left alone that had little in it: a fraction of the time in which the quickest program fills it.
 const FILLING: Duration = Duration::from_micros(500);
-/// How much the pipe of its stdout holds, where the system allows it: the two ends wait for each other less often.
+/// How much the pipe of its stdout holds, if the system allows it: the two ends wait for each other less often.
 const PIPE: i32 = 1024 * 1024;
 /// How often signals and the time limit are checked while waiting.
 const POLL: Duration = Duration::from_millis(50);
@@ -179,7 +179,7 @@ pub fn run_as(command: &mut Command, user: &OsUser) {
 
 type Pieces = Receiver<std::io::Result<Vec<u8>>>;
 
-/// Reads from a pipe, and lets it fill where a program writes much in small parts: each part would wake both otherwise, which
+/// Reads from a pipe, and lets it fill if a program writes much in small parts: each part would wake both otherwise, which
 /// takes more time than the copying. What a program says in a few words is read at once.
 struct Gathered<R> {
     pipe: R,

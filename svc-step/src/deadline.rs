@@ -16,13 +16,13 @@ impl Deadline {
         Self { limit, started: Instant::now() }
     }
 
-    /// What is left of it, `None` where there is no limit.
+    /// What is left of it, `None` if there is no limit.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.limit.map(|limit| limit.saturating_sub(self.started.elapsed()))
     }
 
-    /// What is left of it and of `reserve` behind it, `None` where there is no limit.
+    /// What is left of it and of `reserve` behind it, `None` if there is no limit.
     #[must_use]
     pub fn remaining_with(&self, reserve: Duration) -> Option<Duration> {
         self.limit.map(|limit| limit.saturating_add(reserve).saturating_sub(self.started.elapsed()))
@@ -50,7 +50,7 @@ impl Deadline {
 /// Reads `90s`, `5m`, `1h 30m` or a bare number of seconds.
 ///
 /// # Errors
-/// A sentence for clap where the text is no duration or a negative one.
+/// A sentence for clap if the text is no duration or a negative one.
 pub fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.trim().parse::<u64>() {
         return Ok(Duration::from_secs(seconds));

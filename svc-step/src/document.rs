@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::status::Status;
 
-/// The envelope: every key is always there, `null` where there is nothing to say.
+/// The envelope: every key is always there, `null` if there is nothing to say.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Document")]
 pub struct Document<T> {
@@ -156,7 +156,7 @@ impl From<Timestamp> for Time {
     }
 }
 
-/// The name of this host; empty where the kernel does not say it.
+/// The name of this host; empty if the kernel does not say it.
 #[must_use]
 pub fn host() -> String {
     nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()

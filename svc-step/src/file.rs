@@ -344,7 +344,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// How much space the disk of `folder` has for whoever is not root; `None` where the disk does not tell.
+/// How much space the disk of `folder` has for whoever is not root; `None` if the disk does not tell.
 #[must_use]
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = nix::sys::statvfs::statvfs(folder).ok()?;

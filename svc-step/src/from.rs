@@ -123,7 +123,7 @@ impl Received {
         Self::read_record(call, from, schemas, accept).map_err(Rejected::failure)
     }
 
-    /// The same of a record, of which it is told whether it is damaged.
+    /// The same of a record; an error tells whether it is damaged.
     pub(crate) fn read_record(call: &Call, from: &Path, schemas: &[&str], accept: Accept) -> Result<Self, Rejected> {
         let (text, origin) = input(call, from)?;
         Self::parse(text, origin, schemas, accept)
@@ -196,7 +196,7 @@ impl Received {
     }
 
     /// A file that the document names: the one beside the `--from` file, since whoever has copied or moved both means that one,
-    /// or else the one of that path; also where the one beside it does not fit the document and that one does.
+    /// or else the one of that path; even if the one beside it does not fit the document and that one does.
     #[must_use]
     pub fn locate(&self, named: &Path, fits: impl Fn(&Path) -> bool) -> PathBuf {
         let beside = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));

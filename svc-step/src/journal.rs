@@ -57,9 +57,9 @@ pub struct Notes {
     pub warnings: Vec<Warning>,
     /// Whether a person must look: exit status 9.
     pub review: bool,
-    /// From the point of no return on: how to go back, or nothing where no command does that. None before it.
+    /// From the point of no return on: how to go back, or nothing if no command does that. None before it.
     pub commit: Option<String>,
-    /// What is to be undone where the run did not come to that point, in the order in which it was registered.
+    /// What is to be undone if the run did not come to that point, in the order in which it was registered.
     pub undo: Vec<Undo>,
 }
 
@@ -86,13 +86,13 @@ impl Notes {
 pub struct Undo {
     /// The step that it is when it is run
     pub name: String,
-    /// Not where this step is ok
+    /// Not if this step is ok
     #[arg(long, value_name = "STEP")]
     pub until: Option<String>,
     /// However the run ends, also after the point of no return
     #[arg(long)]
     pub always: bool,
-    /// Not where a signal or a kill ended the run; so it is not kept in the journal
+    /// Not if a signal or a kill ended the run; so it is not kept in the journal
     #[arg(long)]
     pub unless_interrupted: bool,
     /// The command and its arguments
@@ -175,13 +175,13 @@ pub fn runs_of<'a>(state_dir: &Path, script: &'a str) -> impl Iterator<Item = Jo
     runs(state_dir).into_iter().filter(move |run| run.script() == script)
 }
 
-/// The one document of a file; none where it is absent, empty, cut short, or not alone.
+/// The one document of a file; none if it is absent, empty, cut short, or not alone.
 #[must_use]
 pub fn document_in(path: &Path) -> Option<Document<Value>> {
     read_json(path)
 }
 
-/// What the file of a lock says, where somebody holds the lock.
+/// What the file of a lock says, if somebody holds the lock.
 #[must_use]
 pub fn held(path: &Path) -> Option<String> {
     // Shared: two who ask at once must not take each other for the holder.
@@ -224,7 +224,7 @@ impl Journal {
         self.id().parse::<crate::run_id::RunId>().is_ok()
     }
 
-    /// How it was called first; empty where that cannot be read (a run is known by its directory, also then).
+    /// How it was called first; empty if that cannot be read (a run is known by its directory, also then).
     #[must_use]
     pub fn plan(&self) -> Plan {
         read_json(&self.dir.join("plan.json")).unwrap_or_default()
@@ -283,7 +283,7 @@ impl Journal {
         self.dir.join(numbered("document", self.times()))
     }
 
-    /// The last document of its newest time; none where it has not ended, or was killed.
+    /// The last document of its newest time; none if it has not ended, or was killed.
     #[must_use]
     pub fn last_document(&self) -> Option<Document<Value>> {
         document_in(&self.document_path())
@@ -302,7 +302,7 @@ impl Journal {
         !self.plan().script.is_empty() && (!notes.exists() || read_json::<Notes>(&notes).is_some())
     }
 
-    /// What it has found out. Where that cannot be read, a run that has started an installer or an uninstaller has passed its point of
+    /// What it has found out. If that cannot be read, a run that has started an installer or an uninstaller has passed its point of
     /// no return, and a rollback that was to stop the service.
     #[must_use]
     pub fn notes(&self) -> Notes {
@@ -326,7 +326,7 @@ impl Journal {
         Some(self.notes().facts.get("previous")?.get("run")?.as_str()?.to_owned())
     }
 
-    /// What helps where it has passed its point of no return: to resume it, or to go back.
+    /// What helps if it has passed its point of no return: to resume it, or to go back.
     #[must_use]
     pub fn committed_hint(&self) -> Option<String> {
         let back = self.notes().commit?;
@@ -348,7 +348,7 @@ impl Journal {
         self.started(|name| name == step).iter().filter_map(|path| Attempt::of(path)).collect()
     }
 
-    /// The newest attempt of a step; none where it was never started.
+    /// The newest attempt of a step; none if it was never started.
     #[must_use]
     pub fn attempt(&self, step: &str) -> Option<Attempt> {
         self.started(|name| name == step).last().and_then(|path| Attempt::of(path))
@@ -459,7 +459,7 @@ impl Attempt {
         let kind = match fs::read_to_string(started).unwrap_or_default().trim() {
             "check" => Kind::Check,
             "external" => Kind::External,
-            // Also where it is empty: that it was started is known, and not as what.
+            // Even if it is empty: that it was started is known, and not as what.
             _ => Kind::Step,
         };
         let begun = fs::metadata(started).and_then(|data| data.modified()).ok()?.duration_since(UNIX_EPOCH).ok()?;

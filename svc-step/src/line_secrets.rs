@@ -105,7 +105,7 @@ fn has_password(text: &str) -> bool {
     word.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
 }
 
-/// User and password in a URL, of which `rest` is what stands behind `://`; and host and path. A password may hold any sign, so
+/// User and password in a URL (`rest` is what stands behind `://`), and host and path. A password may hold any sign, so
 /// everything up to the last `@` is taken for them, although that may be of a path.
 pub fn user_of_url(rest: &str) -> (Option<&str>, &str) {
     rest.rsplit_once('@').map_or((None, rest), |(user, host)| (Some(user), host))
@@ -115,7 +115,7 @@ const fn is_quote(c: char) -> bool {
     matches!(c, '"' | '\'')
 }
 
-/// A word without users and passwords: those of each URL in it, and `user:password` before an `@` where no scheme is named.
+/// A word without users and passwords: those of each URL in it, and `user:password` before an `@` if no scheme is named.
 fn without_users(word: &str) -> String {
     let part = |(number, part): (usize, &str)| {
         let (Some(user), host) = user_of_url(part) else { return part.to_owned() };
@@ -142,7 +142,7 @@ fn start_of_user(text: &str, host: &str) -> Option<usize> {
     })
 }
 
-/// Takes out what follows `password=`, `token: ` or `--secret ` inside a line: to the end of the line where the name starts
+/// Takes out what follows `password=`, `token: ` or `--secret ` inside a line: to the end of the line if the name starts
 /// it, else to the end of the value.
 fn without_values(line: &str) -> String {
     let of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -165,7 +165,7 @@ fn without_values(line: &str) -> String {
     out + rest
 }
 
-/// What stands behind the name of a secret and is one; none where it is no such name, or nothing is left to be hidden.
+/// What stands behind the name of a secret and is one; none if it is no such name, or nothing is left to be hidden.
 fn value_of<'a>(name: &str, after: &'a str) -> Option<&'a str> {
     let sign = after.trim_start_matches(|c: char| c.is_whitespace() || is_quote(c));
     let value = match (sign.strip_prefix('='), sign.strip_prefix(':')) {
@@ -218,7 +218,7 @@ mod tests {
     fn secrets_inside_a_text_are_taken_out() {
         for (text, shown) in [
             ("http://u:p@h:9200/x", "http://<redacted>@h:9200/x"),
-            // A password may hold any sign, also where it should have been written otherwise.
+            // A password may hold any sign, even if it should have been written otherwise.
             ("http://u:p/w@h:9200/x", "http://<redacted>@h:9200/x"),
             ("http://u:1/p@w%40x@h", "http://<redacted>@h"),
             ("http://u:p?#,w@h", "http://<redacted>@h"),

@@ -59,7 +59,7 @@ impl Lock {
         if dry_run { Ok(None) } else { Self::take(call, kind, name).map(Some) }
     }
 
-    /// Who holds the lock of one thing, as `RUN (process ID)`; `None` where nobody does.
+    /// Who holds the lock of one thing, as `RUN (process ID)`; `None` if nobody does.
     #[must_use]
     pub fn holder(call: &Call, kind: &str, name: &str) -> Option<String> {
         let mut file = File::open(call.state_dir().join("locks").join(file_name(kind, name))).ok()?;

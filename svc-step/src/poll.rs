@@ -39,7 +39,7 @@ pub fn poll<T>(
     }
 }
 
-/// Tries again what fails, for as long as `time` says of the failure; where `pause` ends it, the last failure says more than that.
+/// Tries again what fails, for as long as `time` says of the failure; if `pause` ends it, the last failure says more than that.
 ///
 /// # Errors
 /// The last failure of `work`.

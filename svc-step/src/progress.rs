@@ -1,4 +1,4 @@
-//! Progress on stderr: a bar on a terminal, lines or JSON lines where asked for, nothing in cron.
+//! Progress on stderr: a bar on a terminal, lines or JSON lines if asked for, nothing in cron.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -55,7 +55,7 @@ enum Shown {
 }
 
 impl Progress {
-    /// Shows it where it is wanted.
+    /// Shows it if it is wanted.
     #[must_use]
     pub fn start(reporter: &Reporter, what: &str, unit: Unit) -> Self {
         let shown = match reporter.progress() {
@@ -66,7 +66,7 @@ impl Progress {
         Self { what: what.to_owned(), unit, shown }
     }
 
-    /// Whether anybody sees it: where not, nobody need find out how far the work is.
+    /// Whether anybody sees it: if not, nobody need find out how far the work is.
     #[must_use]
     pub const fn is_shown(&self) -> bool {
         !matches!(self.shown, Shown::Nothing)

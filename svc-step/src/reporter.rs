@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use crate::common::{Common, ProgressMode};
 use crate::failure::Failure;
 
-/// Set where stderr is a file that another process copies to a terminal.
+/// Set if stderr is a file that another process copies to a terminal.
 pub const WATCHED: &str = "SVC_WATCHED";
 
 /// Whether somebody watches stderr: it is a terminal, or is copied to one.
@@ -52,7 +52,7 @@ impl Reporter {
         }
     }
 
-    /// How progress is to be shown, `Auto` being resolved: a bar (`Auto`) only where somebody watches.
+    /// How progress is to be shown, `Auto` being resolved: a bar (`Auto`) only if somebody watches.
     #[must_use]
     pub const fn progress(&self) -> ProgressMode {
         match self.progress {

@@ -88,7 +88,7 @@ fn base36(mut number: u32) -> String {
     digits.iter().rev().collect()
 }
 
-/// `name`, cut and marked with a hash of the whole where it is longer than a server's `limit` in bytes.
+/// `name`, cut and marked with a hash of the whole if it is longer than a server's `limit` in bytes.
 ///
 /// PostgreSQL cuts names at 63 bytes in silence, so two long names would become one.
 #[must_use]

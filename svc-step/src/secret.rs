@@ -96,11 +96,11 @@ const PARTS: [&str; 17] = [
     "pwd",
 ];
 
-/// Names of which one word ends so name a secret too (`dbpass`, `bindpw`), but for these words.
+/// A name with a word that ends so names a secret too (`dbpass`, `bindpw`), but for these words.
 const ENDS: [&str; 2] = ["pass", "pw"];
 const NO_SECRETS: [&str; 6] = ["bypass", "compass", "encompass", "surpass", "trespass", "overpass"];
 
-/// Names of which one word is one of these name a secret.
+/// A name that has one of these words names a secret.
 /// (`sig`: the signature of a shared access to Azure's storage.)
 const WORDS: [&str; 8] = ["key", "keys", "auth", "salt", "pin", "psk", "pem", "sig"];
 

@@ -66,7 +66,7 @@ impl Signals {
     }
 }
 
-/// From here on no INT, TERM or HUP ends the process by itself. INT and TERM are caught even where they were inherited as ignored (children
+/// From here on no INT, TERM or HUP ends the process by itself. INT and TERM are caught even if they were inherited as ignored (children
 /// that a script started with `&`); an ignored HUP stays ignored (`nohup`). Nor does a file that may not grow (`ulimit -f`) end it: the write
 /// fails, and that has a sentence.
 ///

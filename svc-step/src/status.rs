@@ -40,7 +40,7 @@ const TABLE: [(&str, Status, &str); 10] = [
 ];
 
 impl Status {
-    /// That of a call that failed with this number; `Failed` where it is none of the table's.
+    /// That of a call that failed with this number; `Failed` if it is none of the table's.
     #[must_use]
     pub fn of_failure(code: i32) -> Self {
         let statuses = TABLE.into_iter().map(|(_, status, _)| status);

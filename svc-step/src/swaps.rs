@@ -35,7 +35,7 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// The run that was named, where one was.
+    /// The run that was named, if one was.
     #[must_use]
     pub const fn run(&self) -> Option<&RunId> {
         self.run.as_ref()
@@ -166,7 +166,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     paths.iter().filter_map(read).collect()
 }
 
-/// Removes the plan of a run of which nothing is left; one that is not there is no failure.
+/// Removes the plan of a run that has left nothing; one that is not there is no failure.
 ///
 /// # Errors
 /// The state directory cannot be used (3), or the disk did not take it (1).

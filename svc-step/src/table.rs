@@ -79,7 +79,7 @@ fn lines(object: &Map<String, Value>, parent: &str) -> String {
             }
             value => {
                 let shown = single(key, value);
-                // A name or a path is not cut where a line of its own is wide enough.
+                // A name or a path is not cut if a line of its own is wide enough.
                 let indent = if is_word_wider(&shown, WIDTH - width - GAP) { 2 } else { width + GAP };
                 let gap = if indent == 2 {
                     "\n".to_owned() + &" ".repeat(indent)
@@ -314,7 +314,7 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// Text over several lines, of which all but the first are indented. A word that is wider than a line is cut.
+/// Text over several lines; all but the first are indented. A word that is wider than a line is cut.
 fn wrapped(text: &str, indent: usize) -> String {
     let width = WIDTH.saturating_sub(indent).max(CELL / 2);
     let mut lines = vec![String::new()];
@@ -353,7 +353,7 @@ fn coloured(key: &str, value: &Value, text: String) -> String {
     }
 }
 
-/// In colour, where stdout is a terminal and nobody has asked for none.
+/// In colour, if stdout is a terminal and nobody has asked for none.
 fn painted(text: &str, style: Style) -> String {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let has_colour =

@@ -58,7 +58,7 @@ fn without_empty_settings(command: clap::Command) -> clap::Command {
         .mut_subcommands(without_empty_settings)
 }
 
-/// An option that is a setting has its help from the table of the settings, save where it says more of itself than the setting's name.
+/// An option that is a setting has its help from the table of the settings, unless it says more of itself than the setting's name.
 fn with_help_of_settings(command: clap::Command) -> clap::Command {
     let help = |arg: &clap::Arg| {
         let setting = settings::table::find(arg.get_env()?.to_str()?)?;

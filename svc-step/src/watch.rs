@@ -13,7 +13,7 @@ use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::signals::Signals;
 
-/// How long at a time nobody looks at the clock, where there is no time limit.
+/// How long at a time nobody looks at the clock, if there is no time limit.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// What sets the time limit: the scripts have no option for it.

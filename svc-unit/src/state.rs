@@ -167,7 +167,7 @@ impl State {
 }
 
 /// A time as `systemctl show` prints it with `TZ=UTC`: the text has whole seconds in every version of systemd, and the monotonic
-/// clock adds the fraction where the two agree (they do not after a suspend or a set clock).
+/// clock adds the fraction if the two agree (they do not after a suspend or a set clock).
 fn timestamp(text: &str, monotonic_us: &str) -> Option<Timestamp> {
     let second = Timestamp::strptime("%a %Y-%m-%d %H:%M:%S UTC%z", format!("{text}+0000")).ok()?;
     let exact = || {

@@ -1,4 +1,4 @@
-//! Which unit of which manager a step is about.
+//! The unit, and its manager, that a step is about.
 
 use std::fmt;
 use std::str::FromStr;

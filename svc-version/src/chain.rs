@@ -71,7 +71,7 @@ pub fn chain(installed: Version, to: Version, installers: &BTreeSet<Version>, la
     chain
 }
 
-/// The last minor of the major of `at`, as far as it is known, where the path leaves that major.
+/// The last minor of the major of `at`, as far as it is known, if the path leaves that major.
 fn last_minor(
     at: Version,
     to: Version,

@@ -7,7 +7,7 @@ use svc_step::{Failure, file};
 /// A checksum file is a few short lines.
 const LONGEST: u64 = 64 * 1024;
 
-/// Holds a file, whose SHA-256 is `found`, against the `.sha256` file beside it; `false` where there is none.
+/// Holds a file, whose SHA-256 is `found`, against the `.sha256` file beside it; `false` if there is none.
 ///
 /// # Errors
 /// It is another one, or the checksum file names none for it (7).

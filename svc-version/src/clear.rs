@@ -24,9 +24,9 @@ pub(crate) struct ClearArgs {
 pub(crate) struct Cleared {
     /// The marker's path.
     pub(crate) marker: String,
-    /// Its content, to the letter; `null` where there was none.
+    /// Its content, to the letter; `null` if there was none.
     pub(crate) content: Option<String>,
-    /// The version that it named; `null` where it named none.
+    /// The version that it named; `null` if it named none.
     pub(crate) version: Option<Version>,
     /// What is done.
     pub(crate) plan: Vec<Action>,

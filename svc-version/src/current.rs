@@ -10,7 +10,7 @@ use crate::version::Version;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-version current --expect 2.0.1")]
 pub(crate) struct CurrentArgs {
-    /// Fail (7) where another version is installed
+    /// Fail (7) if another version is installed
     #[arg(long, value_name = "X.Y.Z")]
     expect: Option<Version>,
     #[command(flatten)]

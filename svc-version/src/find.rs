@@ -26,7 +26,7 @@ pub(crate) struct FindArgs {
     version: Option<Version>,
     #[command(flatten)]
     from: FromArg,
-    /// Take this installer; fail (3) where it is of another version
+    /// Take this installer; fail (3) if it is of another version
     #[arg(long, value_name = "FILE")]
     installer: Option<PathBuf>,
     #[arg(long, value_name = "DIR", env = "SVC_INSTALLER_DIR")]

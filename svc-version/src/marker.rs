@@ -72,7 +72,7 @@ fn text(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// The content of the marker at `path`, also of one that is damaged: bytes that are not UTF-8 are replaced, and the flag is set.
-/// `None` where there is no marker.
+/// `None` if there is no marker.
 ///
 /// # Errors
 /// It cannot be read (3), or is larger than a marker can be (7).

@@ -46,12 +46,12 @@ pub(crate) struct Planned {
     pub(crate) installed: Version,
     /// What it is to become.
     pub(crate) to: Version,
-    /// The directory of installers; `null` where they were named.
+    /// The directory of installers; `null` if they were named.
     pub(crate) folder: Option<String>,
-    /// The upgrades in their order; empty where the directory has nothing higher. After a failure: those up to the first gap, or up to
+    /// The upgrades in their order; empty if the directory has nothing higher. After a failure: those up to the first gap, or up to
     /// the first that is not supported.
     pub(crate) hops: Vec<Hop>,
-    /// What the directory lacks, `1.16.Z` for any patch of 1.16; at most 20, and empty where none is missing.
+    /// What the directory lacks, `1.16.Z` for any patch of 1.16; at most 20, and empty if none is missing.
     pub(crate) missing: Vec<String>,
 }
 

@@ -38,11 +38,11 @@ pub(crate) struct RecordArgs {
 pub(crate) struct Recorded {
     /// The marker's path.
     pub(crate) marker: String,
-    /// The version in it now; `null` where what was cleared named none.
+    /// The version in it now; `null` if what was cleared named none.
     pub(crate) version: Option<Version>,
-    /// Its content before, as far as it was text; `null` where there was none.
+    /// Its content before, as far as it was text; `null` if there was none.
     pub(crate) before: Option<String>,
-    /// What is done; empty where it was so already.
+    /// What is done; empty if it was so already.
     pub(crate) plan: Vec<Action>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     if !same && !args.dry.dry_run {
         let attempt = call.effects().attempt();
         if let Err(failure) = file::write_whole(&path, content.as_bytes(), 0o644, Existing::ReplaceInUse) {
-            // It is complete or absent: reading it back says which, also where only the directory could not be synced.
+            // It is complete or absent: reading it back says which, even if only the directory could not be synced.
             if marker::lossy_text(&path).is_ok_and(|now| now.map(|(text, _)| text) == recorded.before) {
                 attempt.refused();
             }

@@ -1,11 +1,11 @@
-//! The refusals of an upgrade that is not supported, or of which that is not known.
+//! The refusals of an upgrade that is not supported, or not known to be.
 
 use svc_step::Failure;
 
 use crate::rules::{LastMinor, Unsupported, first_hop};
 use crate::version::Version;
 
-/// The refusal (3) of an upgrade; `last_minor` is the installed major's last minor, where it is known.
+/// The refusal (3) of an upgrade; `last_minor` is the installed major's last minor, if it is known.
 pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_minor: Option<LastMinor>) -> Failure {
     match why {
         Unsupported::PassThrough(last) => Failure::refused(

@@ -25,7 +25,7 @@ pub(crate) struct ReleaseArgs {
 }
 
 impl ReleaseArgs {
-    /// The given last minors. The list of releases is read only where one of `majors` is not named.
+    /// The given last minors. The list of releases is read only if one of `majors` is not named.
     ///
     /// # Errors
     /// The list is missing (4), cannot be read whole (3, 1), or has a line that is no version (7).

@@ -59,7 +59,7 @@ pub enum Unsupported {
     NotHigher,
 }
 
-/// The rule that supports an upgrade; `last_minor` is the installed major's last minor, where it is known.
+/// The rule that supports an upgrade; `last_minor` is the installed major's last minor, if it is known.
 ///
 /// # Errors
 /// The upgrade is not supported, or that is not known.
@@ -99,7 +99,7 @@ impl fmt::Display for Stop {
     }
 }
 
-/// The next stop on the path to a higher version; `None` where that depends on which minor is the last of its major, which is
+/// The next stop on the path to a higher version; `None` if that depends on which minor is the last of its major, which is
 /// not known.
 pub(crate) fn next_stop(at: Version, to: Version, last_minor: Option<LastMinor>) -> Option<Stop> {
     if at.major == to.major {

@@ -94,7 +94,7 @@ fn restore_of_removed_installation_sets_owner_by_name() {
     chown(site.yaml(), Some(user.uid.as_raw()), None).unwrap();
     let saved = site.saved(SHIPPED);
     fs::remove_dir_all(site.path("inst dir")).unwrap();
-    // As where the service's user was created again since.
+    // As if the service's user had been created again since.
     let other = saved.replace(&format!("\"uid\":{}", user.uid), "\"uid\":54321");
     assert_ne!(other, saved);
     site.from("restore", &*other).arg("--dry-run").run().ok().unchanged();

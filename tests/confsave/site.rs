@@ -124,7 +124,7 @@ impl Site {
         self.tool(step).args(["--from", "-"]).stdin(document)
     }
 
-    /// A carry of `saved` onto `new`, with `base` where there is one.
+    /// A carry of `saved` onto `new`, with `base` if there is one.
     pub fn carry(&self, layout: &str, saved: impl AsRef<[u8]>, base: Option<&str>, new: impl AsRef<[u8]>) -> Tool {
         let place = if layout == "yaml" { self.yaml() } else { self.conf() };
         fs::write(place, new).unwrap();

@@ -211,7 +211,7 @@ fn client_certificate_takes_place_of_password() {
     let stranger = Authority::new().unwrap();
     stranger.issue("client", "certified", "DNS:client.test").unwrap();
     os::file(&stranger.file("client.key"), &fs::read_to_string(stranger.file("client.key")).unwrap(), 0o600, None).unwrap();
-    // With TLS 1.3 the server's alert comes after the handshake, and is lost where the server's reset is quicker.
+    // With TLS 1.3 the server's alert comes after the handshake, and is lost if the server's reset is quicker.
     let stranger_shown = || shown(&stranger.file("client.pem"), &stranger.file("client.key")).run();
     let ran = wait::until("the server's alert", wait::HANG, || Some(stranger_shown()).filter(|ran| ran.status != 5)).unwrap();
     ran.refused("not_trusted");

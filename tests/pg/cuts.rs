@@ -179,7 +179,7 @@ fn restore_cut_at_random_is_resumed_by_same_run() {
         if ran.status != 0 {
             assert!(ran.status != 3 && !ran.hint().is_empty(), "{when}\n{ran}");
         }
-        // In one statement: the server may be at a commit of which the tool has not heard any more.
+        // In one statement: the server may be at a commit that the tool has not heard of.
         let live =
             case.sql("SELECT oid || ' ' || (SELECT count(*) FROM notes) FROM pg_database WHERE datname = current_database()");
         assert!(

@@ -217,7 +217,7 @@ fn postgresql_regression_database_survives_staging() {
     };
     let before = case.bytes();
     let first = staged(&before, "first");
-    // Where a table inherits columns that it was also made with, no dump tells in which order they were: PostgreSQL's own tests
+    // If a table inherits columns that it was also made with, no dump tells in which order they were: PostgreSQL's own tests
     // of pg_dump allow for that too.
     assert!(unordered(&before) == unordered(&first));
     same(&first, &staged(&first, "again"), "again");

@@ -139,7 +139,7 @@ fn swap_at_its_commit() {
     assert_resumed(&frozen, &ran, &live);
 }
 
-/// Where the connection is lost there, it is read back what has become of it.
+/// If the connection is lost there, it is read back what has become of it.
 fn swap_lost_at_its_commit() {
     let (frozen, run, live) = Frozen::staged_at("pgz_lost", "COMMIT");
     let spawned = frozen.stalled(frozen.case.tool().args(["swap", "--run-id", &run, "--run", &run]));

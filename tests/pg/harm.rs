@@ -158,7 +158,7 @@ fn failed_or_differing_load_leaves_nothing_behind() {
     cases.push((fs::read(case.dump()).unwrap(), (1, "server_refused"), "provider \\\"nobody\\\" is not loaded"));
     for (text, (status, code), word) in cases {
         let path = case.write("midway.sql", text);
-        // The whole restore stops where the staging does.
+        // The whole restore stops if the staging does.
         let both = if word == "notes" { &[&["stage"][..], &[]][..] } else { &[&["stage"][..]] };
         for step in both {
             case.tool().args(step.iter().copied()).arg(&path).run().fails(status, code).unchanged().error_has(&[word]);

@@ -41,7 +41,7 @@ fn noticed(case: &Case) {
     case.wait_for_end("the killed tool's sessions", &its_own);
 }
 
-/// How many moments more are tried where the tool came to its end before each of the chosen ones.
+/// How many moments more are tried if the tool came to its end before each of the chosen ones.
 const SPARE: usize = 8;
 
 /// One command that is killed at many moments.

@@ -392,7 +392,7 @@ fn unsuitable_pg_dump_is_refused_with_package_name() {
     script("echo 'pg_dump (PostgreSQL) 99.1'", "echo 'pg_dump: warning: look here' >&2; exec pg_dump \"$@\"");
     let ran = dump(&case).env("PATH", format!("{}:/usr/bin:/bin", case.dir.path().display())).arg("--dry-run").run().ok();
     assert!(ran.result()["pg_dump_version"].as_str().unwrap().starts_with(&case.pg.version.to_string()), "{ran}");
-    // By a path of the caller's folder, also where another user of the host runs it, in another folder.
+    // By a path of the caller's folder, even if another user of the host runs it, in another folder.
     fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let ran = by("./pg_dump").args(["--as", "postgres"]).run().ok().warns("version_unsupported").warns("external_warning");
     assert!(ran.text().contains("look here"), "{ran}");

@@ -18,7 +18,7 @@ fn staged(case: &Case, dump: &Path, more: &[&str]) -> Vec<u8> {
     case.take(&ran.result()["staged"], &case.pg)
 }
 
-/// What psql makes of a dump, in the words of pg_dump; none where it refuses it.
+/// What psql makes of a dump, in the words of pg_dump; none if it refuses it.
 fn by_psql(case: &Case, dump: &Path) -> Option<Vec<u8>> {
     let name = format!("{}_psql", case.database);
     case.pg.create_database(&name, &case.owner).unwrap();

@@ -43,7 +43,7 @@ fn restore_under_owner_keeps_previous_database() {
     let owner = "SELECT datdba::regrole FROM pg_database WHERE datname = current_database()";
     assert_eq!(case.sql(owner), case.owner);
     assert_eq!(case.sql("SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'public'"), "t", "no statistics for the planner");
-    // And where there is none any more.
+    // And if there is none any more.
     case.pg.drop_database(&case.database).unwrap();
     let ran = restore().run().ok().changed().warns("not_restored");
     assert_eq!((case.text(), &ran.result()["swap"]["previous"]), (before, &Value::Null));
@@ -236,7 +236,7 @@ fn swaps_go_back_in_reverse_order_only() {
     step(&["swap", "--back"], &second).ok().changed();
     step(&["swap", "--back"], &first).ok().changed();
     assert_eq!(case.oid(&case.database), before);
-    // Where what the first has made live is dropped, no name is crossed.
+    // If what the first has made live is dropped, no name is crossed.
     step(&["swap"], &first).ok().unchanged();
     case.from(&["swap"], &case.keep("back.json", &step(&["swap", "--back"], &first).ok().unchanged())).ok().changed();
     case.tool().arg("--in-place").arg(&dump).run().ok().changed();

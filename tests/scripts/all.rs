@@ -73,7 +73,7 @@ fn wrong_options_exit_2_and_begin_no_run() {
     }
 }
 
-/// Also where one is given twice.
+/// Even if one is given twice.
 #[test]
 fn options_that_go_together_are_taken() {
     let bare = Bare::default();
@@ -146,7 +146,7 @@ fn rollback_is_resumed_by_what_it_was_called_with() {
         bare.run_left("20260101t000000z-x", &[("plan.json", plan), ("notes.json", json!({"commit": "back"}))]);
         bare.tool(script, &["--resume"]).env_remove("SVC_UNINSTALL").run()
     };
-    // It comes as far as to the restore point, of which there is none here.
+    // It comes as far as to the restore point, and there is none here.
     resume("svc-rollback", &["--no-uninstall"]).fails(4, "point_not_found");
     resume("svc-rollback", &["--uninstall", "true"]).fails(4, "point_not_found");
     // A secret was in it.
@@ -715,7 +715,7 @@ fn snapshot_setup_and_preflight_without_disk_space() {
     // A setting that does not fit this host.
     let odd = setup().arg("--restart").env("SVC_SEARCH_OS_USER", "nobody-here").run();
     assert!(odd.status != 0 && process() == first && !location.exists(), "{odd}");
-    // Whether the service is active is not known where there is no unit of it.
+    // Whether the service is active is not known if there is no unit of it.
     setup().run().fails(3, "settings_invalid");
     assert_eq!(process(), first);
     let done = setup().arg("--restart").run().ok().changed();

@@ -22,7 +22,7 @@ fn failed_second_hop_leaves_first_hop_in_place() {
     assert!(product.is_active() && product.marker() == "1.14.2");
     let told = hops().args(["-v", "--installer-arg", "odd"]).run().fails(1, "command_failed");
     assert!(told.hint().contains("--rerun-installer --installer-arg ARG"), "{told}");
-    // A hop gives its own account where that is asked for.
+    // A hop gives its own account if that is asked for.
     let account = |line: &str| line.starts_with("svc-upgrade: run ") && line.contains("-upgrade-1.15.5 in ");
     assert!(told.stderr.lines().any(account), "{told}");
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
@@ -74,7 +74,7 @@ fn upgrade_to_version_runs_every_hop() {
     assert_eq!(product.marker(), "2.0.1");
     to().run().refused("version_unsupported");
 
-    // As where it is killed between the end of the last hop, and the moment at which it keeps what that hop has said.
+    // As if it were killed between the end of the last hop, and the moment at which it keeps what that hop has said.
     let run = ran.run_dir();
     journal(&run).iter().filter(|name| name.ends_with("hop-2.json") || *name == "document.json").for_each(|name| {
         fs::remove_file(run.join(name)).unwrap();

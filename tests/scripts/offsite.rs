@@ -88,7 +88,7 @@ fn service_runs_again_after_quiesced_night() {
     let starts = format!("case $* in *--dry-run*) ;; *) systemctl --user start '{}' ;; esac", product.unit());
     let ran = quiesced_backup(&product).stub(&product.path("stub 2"), "svc-pgdump", &starts).run().review("not_quiesced");
     assert!(quiesced(&ran) == false && product.is_active(), "{ran}");
-    // What was stopped stays so, also where somebody stops it after the checks.
+    // What was stopped stays so, even if somebody stops it after the checks.
     let stops = format!("case $* in create*_warm*) systemctl --user stop '{}' ;; esac", product.unit());
     let ran = quiesced_backup(&product).stub(&product.path("stub 3"), "svc-snap", &stops).run().ok();
     assert!(!product.is_active() && ran.result()["downtime_ms"].is_null(), "{ran}");
@@ -120,7 +120,7 @@ fn service_is_started_again_if_quiesced_backup_fails() {
         assert!(ran.result()["downtime_ms"].as_u64().is_some_and(|downtime| downtime > 0), "{tool}: {ran}");
     }
     restarts("a signal", &|backup| signal_at(&product, backup, (Signal::SIGTERM, false), "dump.started").1);
-    // Also where a tool that is told to end does not.
+    // Even if a tool that is told to end does not.
     let stuck = "case $* in *--dry-run*) ;; *) trap '' TERM; kill -TERM $PPID; exec sleep 600 ;; esac";
     assert_eq!(restarts("a stuck tool", &|backup| stubbed(backup, "svc-pgdump", stuck)).status, 143);
     // One that does not start at once is started by what undoes the stop: then the point is complete.
@@ -156,7 +156,7 @@ fn service_is_started_again_if_quiesced_backup_fails() {
     assert_eq!(product.process(), before);
 }
 
-/// Writes the settings file, with where the copies go; the environment of whoever has all settings there.
+/// Writes the settings file, with if the copies go; the environment of whoever has all settings there.
 fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, String)> {
     let [file, password, far] = ["environment", "restic password", "far away/restic"].map(|name| product.path(name));
     os::file(&password, "correct horse\n", 0o600, None).unwrap();
@@ -332,7 +332,7 @@ fn point(product: &Product, kind: &str) -> PathBuf {
     point_of(&product.tool("svc-backup").args(["--kind", kind]).run().ok())
 }
 
-/// What a stub of restic does in order to hang where it is called so, leaving a file.
+/// What a stub of restic does in order to hang if it is called so, leaving a file.
 fn hangs(product: &Product, call: &str) -> (PathBuf, String) {
     let there = product.path("it hangs");
     let does = format!("case $* in {call}) touch '{}'; exec sleep 600 ;; esac", there.display());

@@ -200,7 +200,7 @@ fn previous_data_is_swapped_back_by_printed_commands() {
         assert!(product.marker() == "2.0.1" && product.is_active());
     };
     typed_back(&ran, &newer);
-    // The same where the restore point is not known as that of the upgrade.
+    // The same if the restore point is not known as that of the upgrade.
     let copy = product.path("20260101t000000z-backup-manual");
     copy_folder(&point_of(&upgrade), &copy);
     let mut about = json_of(copy.join("restore-point.json"));
@@ -238,7 +238,7 @@ fn clones_restore_everything_without_the_restore_point() {
     let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
     let script = rollback().spawn();
     let pids = wait::until("the hook to be running", wait::HANG, || fs::read_to_string(&pid).ok()).unwrap();
-    // As where the host stops: the script, the hook, and what waits for it.
+    // As if the host had stopped: the script, the hook, and what waits for it.
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
     for pid in pids.split_whitespace() {
@@ -278,7 +278,7 @@ fn clones_restore_everything_without_the_restore_point() {
 fn resumed_rollback_ignores_clones_after_staging() {
     let (product, before) = installed("rbnoclone");
     product.upgrade().arg("--clone").run().ok();
-    // As where the cluster is busy for a moment.
+    // As if the cluster were busy for a moment.
     let away = "case $* in *'--unused'*) exit 5 ;; esac";
     let rollback = product.tool("svc-rollback").stub(&product.path("stub"), "svc-snap", away);
     signal_at(&product, rollback, (Signal::SIGKILL, true), "swap-search.started");

@@ -214,7 +214,7 @@ fn checks_and_plan_are_shown(product: &Product) {
     let space = ran.check("space")["message"].as_str().unwrap();
     assert!(space.contains("a dump takes about ") && space.contains("a first snapshot takes "), "{space}");
 
-    // Without a throttle where the search database is the service's alone and no setting says how fast.
+    // Without a throttle if the search database is the service's alone and no setting says how fast.
     for (settings, rate) in [
         (&[][..], None),
         (&[("SVC_INDICES", "*")], Some(" --rate-limit none")),
@@ -302,7 +302,7 @@ fn a_dump_that_fails(product: &Product) -> Ran {
         assert!(ran.doc()["warnings"].as_array().unwrap().iter().any(named), "{command}\n{ran}");
     }
     let recover = || product.tool("svc-run").arg("recover");
-    // Where no script was ever called there is nothing to recover.
+    // If no script was ever called, there is nothing to recover.
     recover().env("SVC_STATE_DIR", product.path("no state yet")).run().ok().unchanged();
     recover().stub(&stubs, "svc-snap", &away).run().fails(1, "run_unfinished");
     assert!(names.iter().all(|name| product.snapshots().contains(name)), "nothing is left, so this shows nothing");

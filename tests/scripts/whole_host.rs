@@ -78,7 +78,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Boots one, of which nothing is left afterwards; `None`, with a word of why, where this machine cannot.
+    /// Boots one that leaves nothing behind; `None`, with a word of why, if this machine cannot.
     fn boot(product: &'static Names, on_disk: bool) -> Option<Self> {
         if let Some(program) = Debian::missing() {
             svc_tests::skip(&format!("a whole host: there is no {program}"));
@@ -488,7 +488,7 @@ impl Machine {
         for _ in 0..5 {
             let status = self.debian.typed("svc-run status").unwrap();
             let text = String::from_utf8_lossy(&status.stdout).into_owned();
-            // Where that has been typed already (the unit that came up with the host is stopped), the next one.
+            // If that has been typed already (the unit that came up with the host is stopped), the next one.
             let mut commands = text.lines().filter_map(|line| line.strip_prefix("  ")).map(|line| line.trim().to_owned());
             let command = commands.find(|command| !command.starts_with("svc-unit stop") || typed.insert(command.clone()));
             said.push(text.clone());

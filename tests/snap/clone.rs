@@ -274,7 +274,7 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     sandbox.simple("gone", 1);
     sandbox.run(&["discard", "--run", &run_id(64)]).ok().changed();
     sandbox.delete(&gone);
-    // What is a previous one, cloned or staged is not removed where it may be all that there is.
+    // What is a previous one, cloned or staged is not removed if it may be all that there is.
     sandbox.run(&["clone", "--run-id", &run_id(62)]).ok().changed();
     sandbox.from(&["stage", "--run-id", &run_id(63)], &created).ok();
     lose_records();

@@ -54,12 +54,12 @@ fn killed_swap_is_finished_by_same_command() {
         let at = format!("killed {side:?} request {number}: {:?}", gate.changes());
         // An alias leads to all of what was live or to all of the backup.
         assert!([25 + 4, 10 + 3].contains(&sandbox.count(&all)), "{at}");
-        // Neither the copies may be removed now, nor may another run begin, where the live index is not there.
+        // Neither the copies may be removed now, nor may another run begin, if the live index is not there.
         if [&live, &other].into_iter().any(|name| !sandbox.names().contains(name)) {
             sandbox.run(&["discard", "--run", &run]).refused("swap_unfinished");
             sandbox.from(&["restore"], &created).refused("swap_unfinished");
         }
-        // The second call may be killed too, and lose its connection before, where more than one request is left.
+        // The second call may be killed too, and lose its connection before, if more than one request is left.
         if n % 3 == 1 && number + 1 < requests {
             let gate = sandbox.gate().close_at(1, side).hanging_up().close_at(2, Side::After);
             gate.kill_or_end(sandbox.resuming(&["swap"], &staged));

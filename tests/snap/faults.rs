@@ -83,7 +83,7 @@ impl Bench {
         self.gate.rule(takes_a_snapshot, act, 0, times);
     }
 
-    /// The snapshot as the server has it when nothing is taken any more; null where there is none.
+    /// The snapshot as the server has it when nothing is taken any more; null if there is none.
     fn truth(&self, name: &str) -> Value {
         wait::until("the end of the snapshot", wait::HANG, || {
             let path = format!("/_snapshot/{}/{name}", self.sandbox.prefix);
@@ -95,7 +95,7 @@ impl Bench {
     }
 
     /// Holds what a call said against what there is. Then the same command again, over a sound network, ends well, and takes it again
-    /// only where there is none.
+    /// only if there is none.
     fn check(&self, name: &str, ran: &Ran) {
         // What hurts later, the polls of this test among it, was no excuse.
         let hurts = self.gate.acts().len();
@@ -337,7 +337,7 @@ fn random_hurt(random: &mut Random) -> Act {
     }
 }
 
-/// One call with faults that the seed makes, and the same command again; gives whether the first ended well. Where the looks are
+/// One call with faults that the seed makes, and the same command again; gives whether the first ended well. If the looks are
 /// sound and the request has been carried it must, and each thousandth seed is one of those.
 fn at_random(bench: &Bench, seed: u64) -> bool {
     let mut random = Random::with_seed(seed);

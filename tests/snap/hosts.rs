@@ -14,7 +14,7 @@ struct Hosts {
 type Content = BTreeMap<String, (Index, Value)>;
 
 impl Hosts {
-    /// With two indices under one alias, of which the backup of the first host holds ten documents each.
+    /// With two indices under one alias; the backup of the first host holds ten documents of each.
     fn new(name: &str) -> (Self, Ran) {
         let this = Self { sandbox: Sandbox::new(name) };
         for suffix in ["a", "b"] {
@@ -56,7 +56,7 @@ impl Hosts {
         &live == new
     }
 
-    /// Two hosts did the same at once: it is all new where one of them succeeded. Where each has kept out of the other's way, nothing
+    /// Two hosts did the same at once: it is all new if one of them succeeded. If each has kept out of the other's way, nothing
     /// stands in the way of one of them alone, and then it is all new too.
     #[track_caller]
     fn came_through(&self, old: &Content, new: &Content, ended: &[Ran; 2], tool: impl Fn(usize) -> Tool) {

@@ -249,7 +249,7 @@ fn nothing_goes_if_the_list_is_incomplete() {
     let some = json!({"snapshots": sandbox.snapshots()[..1], "total": 3, "remaining": 2});
     let gate = sandbox.gate().answering(&all, 1, 200, &some);
     sandbox.tool(&ALL_BUT_ONE).via(&gate).run().fails(1, "failed").unchanged().error_has(&["is not understood"]);
-    // One snapshot of which only the name is known any more.
+    // One snapshot, whose name alone is known any more.
     let location = sandbox.location();
     let is_snapshot = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap-"));
     let mut files = fs::read_dir(&location).unwrap().map(|entry| entry.unwrap().path()).filter(is_snapshot);

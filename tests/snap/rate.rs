@@ -273,7 +273,7 @@ fn concurrent_repository_change_is_not_overwritten() {
     assert_eq!((chunk(), throttle(&sandbox)), (json!("20mb"), (json!("9mb"), false)));
     create("s3", taken(), &[(SNAPSHOT, "8mb")]);
     assert_eq!(throttle(&sandbox), (json!("8mb"), false));
-    // And where we could write it only together with a secret, an operator does.
+    // And if we could write it only together with a secret, an operator does.
     let secret = create("s4", taken(), &[("address", "http://me:s3cret@far/")]);
     let secret = secret.warns_of("setting_not_changed", "could not be put back");
     assert_eq!((&rate(&secret)["put_back"], throttle(&sandbox).0), (&json!(false), json!("0")), "{secret}");
@@ -445,7 +445,7 @@ fn cluster_restore_throttle_is_put_back_after_any_exit() {
     assert_eq!(cluster(&sandbox), unset);
     sandbox.from(&["discard"], &staged).ok();
 
-    // Nothing that others share is changed where others share it.
+    // Nothing that others share is changed if others share it.
     let scoped = left_as_it_is(sandbox.from(&["stage", "--rate-limit", "none"], &created));
     assert_eq!(cluster(&sandbox), unset, "{scoped}");
     sandbox.from(&["discard"], &scoped).ok();

@@ -271,7 +271,7 @@ fn alias_named_like_existing_index_is_refused() {
         refused(sandbox.from(step, &created));
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     }
-    // And where the index itself is not live any more.
+    // And if the index itself is not live any more.
     sandbox.delete(&docs);
     let content = sandbox.content();
     refused(sandbox.from(&["restore"], &created));
@@ -365,7 +365,7 @@ fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
     sandbox.set_cluster("cluster.max_shards_per_node", Value::Null);
     full.refused("out_of_space");
 
-    // A closed index is taken over only where it has as many shards.
+    // A closed index is taken over only if it has as many shards.
     sandbox.index("docs", json!({"settings": {"number_of_replicas": 0, "number_of_shards": 2}}));
     sandbox.from(&CLOSE, &created).fails(1, "server_refused").error_has(&["with [2] shards"]);
 

@@ -56,7 +56,7 @@ impl Clients {
         }
     }
 
-    /// Searches by an alias, again and again: where it is not answered whole, it is for a reason that passes.
+    /// Searches by an alias, again and again: if it is not answered whole, it is for a reason that passes.
     fn read(&self, url: &str, alias: &str) {
         while self.is_continued() {
             let (status, answer) = http::request("GET", &format!("{url}/{alias}/_search"), None).unwrap();
@@ -108,7 +108,7 @@ fn writes_through_alias_continue_during_stage() {
 /// On a server of their own, whose scope is `*`: no client may create an index of a live name while it is not there.
 #[test]
 fn client_writes_during_restore_are_not_lost() {
-    // What the server's own file says counts where the cluster has no such setting.
+    // What the server's own file says counts if the cluster has no such setting.
     let own = own_server(&[("action.auto_create_index", "'+sb*,+x*'")]);
     bulk_writers_by_name_and_by_alias_lose_nothing_that_was_accepted_and_leave_no_index(&own);
     what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_it(&own);

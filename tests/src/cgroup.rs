@@ -24,7 +24,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group below the caller's own. Fails where the control groups are not there or cannot be written.
+    /// Makes a group below the caller's own. Fails if the control groups are not there or cannot be written.
     pub fn create() -> Result<Self> {
         static GROUPS: AtomicU32 = AtomicU32::new(0);
         let name = format!("svc-testhost-{}-{}", std::process::id(), GROUPS.fetch_add(1, Ordering::Relaxed));

@@ -37,7 +37,7 @@ pub fn logging<'a>(command: &'a mut Command, log: &Path) -> Result<&'a mut Comma
     Ok(command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output))
 }
 
-/// Waits until `probe` has an answer; fails, with the end of its log, where the child ends before.
+/// Waits until `probe` has an answer; fails, with the end of its log, if the child ends before.
 pub fn until_up<T>(what: &str, child: &mut Child, log: &Path, mut probe: impl FnMut() -> Option<T>) -> Result<T> {
     let up = wait::until(what, wait::HANG, || match child.try_wait() {
         Ok(Some(status)) => Some(Err(status)),

@@ -16,7 +16,7 @@ pub struct Index {
     pub aliases: Value,
 }
 
-/// Every open index that `pattern` names (hidden ones only where it names them), by its name; refreshed first, so that what was
+/// Every open index that `pattern` names (hidden ones only if it names them), by its name; refreshed first, so that what was
 /// written counts. `url` is the server's address.
 pub fn documents(url: &str, pattern: &str) -> Result<BTreeMap<String, Index>> {
     http::expect("POST", &format!("{url}/{pattern}/_refresh"), None)?;

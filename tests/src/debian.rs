@@ -26,7 +26,7 @@ impl Debian {
         ["debootstrap", "systemd-nspawn"].into_iter().find(|program| !is_there(program))
     }
 
-    /// The files of one with these packages, `locales` among them, of which none is started when it is installed, and
+    /// The files of one with these packages, `locales` among them (none is started when it is installed), and
     /// with two locales; fetched once, and kept in the cache.
     pub fn files_with(packages: &[&str]) -> Result<PathBuf> {
         let base = download::cached("debian-bookworm", |dir| {

@@ -13,7 +13,7 @@ use crate::os;
 /// The version is fixed, so that a run today does what a run next year does.
 const COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy";
 
-/// `SVC_TEST_CACHE`, else `svc-tools` in `XDG_CACHE_HOME` (or `~/.cache`) where every user can pass it, else in `/var/cache`. The
+/// `SVC_TEST_CACHE`, else `svc-tools` in `XDG_CACHE_HOME` (or `~/.cache`) if every user can pass it, else in `/var/cache`. The
 /// servers run from it as other users, and root's home is closed to them on most machines.
 pub fn cache() -> Result<PathBuf> {
     let set = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

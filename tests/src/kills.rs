@@ -19,7 +19,7 @@ pub struct Moment {
     number: usize,
 }
 
-/// Whether this host lets one process trace another; where it does not, `what` is recorded as left out.
+/// Whether this host lets one process trace another; if it does not, `what` is recorded as left out.
 pub fn possible(what: &str) -> bool {
     // Programs that the tool runs are let go, so that it is the tool which is killed.
     let tried = Command::new("strace").args(["-f", "-b", "execve", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();

@@ -70,7 +70,7 @@ pub fn skip(what_and_why: &str) {
     assert!(recorded.is_ok(), "cannot record in {} what is left out: {recorded:?}", file.display());
 }
 
-/// Tells the suite that something has ended. It stops a host of which it hears nothing for a long time.
+/// Tells the suite that something has ended. It stops a host that it hears nothing of for a long time.
 fn tell_progress() {
     let Some(file) = std::env::var_os(SKIPPED) else { return };
     let _ = std::fs::File::options().append(true).open(file).and_then(|file| file.set_modified(std::time::SystemTime::now()));

@@ -86,7 +86,7 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
-/// Copies a program that is run at once, by a process of its own: where a thread of this one starts a child meanwhile, that child has the
+/// Copies a program that is run at once, by a process of its own: if a thread of this one starts a child meanwhile, that child has the
 /// copy open for writing for a moment, and nobody can run it ("text file busy").
 pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
     run(Command::new("cp").arg("--preserve=mode").args([from, to])).map(drop)

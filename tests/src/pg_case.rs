@@ -218,7 +218,7 @@ impl Case {
         self.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&self.database)))
     }
 
-    /// What one of our own databases holds, of which a document speaks so, in the words of such clients; the database goes.
+    /// What one of our own databases holds, by the document that names it, in the words of such clients; the database goes.
     pub fn take(&self, copy: &Value, clients: &Postgres) -> Vec<u8> {
         let name = copy["name"].as_str().unwrap();
         let bytes = of_copy(clients, name, || postgres_bytes(clients, name)).unwrap();

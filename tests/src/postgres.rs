@@ -14,7 +14,7 @@ use crate::{download, os};
 /// Whom the server runs as, and who administers it over the socket: in the operating system and in the database.
 pub const ADMINISTRATOR: &str = "postgres";
 
-/// A language that Debian's server speaks where `lc_messages` says so.
+/// A language that Debian's server speaks if `lc_messages` says so.
 pub const GERMAN: &str = "de_DE.UTF-8";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

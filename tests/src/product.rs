@@ -157,7 +157,7 @@ impl Product {
         self.script(&format!("odd/{}-2.0.1.run", self.name), does)
     }
 
-    /// A hook for what comes behind the installer, where `SVC_HOOKS_DIR` is the folder `hooks`.
+    /// A hook for what comes behind the installer, if `SVC_HOOKS_DIR` is the folder `hooks`.
     pub fn hook(&self, name: &str, does: &str) -> PathBuf {
         self.script(&format!("hooks/post-install/{name}"), does)
     }

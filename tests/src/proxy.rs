@@ -182,7 +182,7 @@ impl Drop for Proxy {
     }
 }
 
-/// Carries bytes one way until either side closes, or until `allow` is `None`: of what has come it says how much may pass, where so much
+/// Carries bytes one way until either side closes, or until `allow` is `None`: of what has come it says how much may pass, if so much
 /// has been carried; what may not is left unread. Says whether `allow` was the end.
 fn carry(mut from: &TcpStream, mut to: &TcpStream, mut allow: impl FnMut(&[u8], usize) -> Option<usize>) -> bool {
     let _ = from.set_read_timeout(Some(PAUSE));
@@ -509,7 +509,7 @@ impl Drop for Gate {
     }
 }
 
-/// Waits until the gate is opened; an error where it is dropped.
+/// Waits until the gate is opened; an error if it is dropped.
 fn hold(state: &Mutex<Requests>) -> Result<()> {
     while !with(state, |state| state.opened) {
         ensure!(!with(state, |state| state.dropped), "the gate was not opened");

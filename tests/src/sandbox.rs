@@ -288,9 +288,9 @@ impl Sandbox {
         self.ask("GET", &format!("/_snapshot/{}/_all", self.prefix), None)["snapshots"].as_array().unwrap().clone()
     }
 
-    /// Asks the server to remove all that is still there, and gives what was; nothing where it does not answer any more.
+    /// Asks the server to remove all that is still there, and gives what was; nothing if it does not answer any more.
     fn remove(&self) -> Vec<String> {
-        // A test that fails must not fail a second time here, nor where its server is gone.
+        // A test that fails must not fail a second time here, nor if its server is gone.
         let request = |method: &str, path: &str| self.search.request(method, path, None).unwrap_or_default();
         let repository = format!("/_snapshot/{}", self.prefix);
         let mut found = Vec::new();

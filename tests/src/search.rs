@@ -103,15 +103,15 @@ pub struct Settings {
     /// Further settings; one of the names written here replaces the host's own, and `discovery.seed_hosts` the setting that
     /// makes it a cluster of one.
     pub extra: Vec<(String, String)>,
-    /// What `curl` needs to be let in, such as `-u NAME:PASSWORD` or `--cacert FILE`, where the settings turn on TLS.
+    /// What `curl` needs to be let in, such as `-u NAME:PASSWORD` or `--cacert FILE`, if the settings turn on TLS.
     pub curl: Vec<String>,
-    /// Whom it runs as, where it is not [`OS_USER`]; the user is made if there is none.
+    /// Whom it runs as, if it is not [`OS_USER`]; the user is made if there is none.
     pub os_user: Option<&'static str>,
     /// The ports for HTTP and for other nodes; `None` finds free ones.
     pub ports: Option<[u16; 2]>,
-    /// The folder in which repositories have their folders, where it is there already; `None` makes one.
+    /// The folder in which repositories have their folders, if it is there already; `None` makes one.
     pub repo_root: Option<PathBuf>,
-    /// The unpacked distribution, where it is another than the vendor's as it comes: one with a plugin.
+    /// The unpacked distribution, if it is another than the vendor's as it comes: one with a plugin.
     pub home: Option<PathBuf>,
 }
 
@@ -194,7 +194,7 @@ impl Search {
         http::expect(method, &format!("{}{path}", self.url), body)
     }
 
-    /// The same, where an HTTP error is an answer.
+    /// The same, if an HTTP error is an answer.
     pub fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Result<(u16, Value)> {
         http::request(method, &format!("{}{path}", self.url), body)
     }

@@ -18,7 +18,7 @@ use crate::{DEEP, SKIPPED, children, os, wait};
 /// What a host takes: its servers, and those that its tests start.
 const MEMORY_OF_A_HOST: u64 = 5_000_000_000;
 
-/// What is run where no target is asked for, beside all of them.
+/// What is run if no target is asked for, beside all of them.
 const UNIT_TESTS: &str = "unit tests";
 
 /// What of the tests is wanted: the words after `--` on the command line of `tests/run`. They are divided among the hosts, so no other
@@ -49,7 +49,7 @@ impl Filter {
 }
 
 /// The test targets of the workspace, as `[package.metadata.targets]` of `tests/Cargo.toml` lists them, the longest of each list first,
-/// and their list: those in `search` run with each search database, those in `any` with one, and with each where it is `everywhere`; to
+/// and their list: those in `search` run with each search database, those in `any` with one, and with each if it is `everywhere`; to
 /// those in `once` the search database is all one.
 #[derive(Debug, Clone)]
 pub struct Lists(Vec<(String, &'static str)>);
@@ -79,7 +79,7 @@ impl Lists {
     }
 }
 
-/// What is left to be run, each with the search databases of which one is to run it, and what came of each database.
+/// What is left to be run, each with the search databases that may run it, and what came of each database.
 #[derive(Debug, Default)]
 struct State {
     left: Vec<(String, Vec<&'static str>)>,
@@ -127,7 +127,7 @@ pub fn hosts() -> usize {
 /// What came of one search database.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// The work that did not pass, and why where no test says so.
+    /// The work that did not pass, and why if no test says so.
     pub failed: Vec<String>,
     /// How many tests passed, failed and were `#[ignore]`.
     pub tests: [usize; 3],

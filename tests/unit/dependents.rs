@@ -77,7 +77,7 @@ fn stopped_dependents_are_restarted_from_document() {
     assert!(!asleep.is_active(), "it was not running then");
     assert_eq!(from().run().ok().unchanged().result()["dependents"], json!([]));
 
-    // Where others have started the unit, only what ran along with it is left to be started.
+    // If others have started the unit, only what ran along with it is left to be started.
     let only = || from().arg("--dependents");
     only().run().ok().unchanged();
     unit.tool("stop").run().ok();

@@ -44,7 +44,7 @@ fn repeated_start_or_stop_changes_nothing() {
 #[test]
 fn unit_that_exits_after_3_seconds_fails_to_start() {
     let unit = Own::new("short", "ExecStart=/bin/sh -c 'sleep 3; exit 3'");
-    // As long as it is watched where nobody says how long.
+    // As long as it is watched if nobody says how long.
     let ran = unit.tool("start").run().fails(1, "unit_failed").changed().warns("not_checked");
     says(&ran, "started but did not stay active: it is failed (exit-code, exit status 3)");
     let found = ["active_state", "result", "exec_main_code", "exec_main_status"].map(|key| after(&ran, key).clone());

@@ -8,7 +8,7 @@ use svc_tests::bare;
 
 use crate::place::Place;
 
-/// A document, of which only the result matters.
+/// A document; only its result matters.
 fn document(place: &Place, name: &str, schema: &str, result: &Value) -> PathBuf {
     place.file(name, bare::document(schema, result).to_string())
 }

@@ -17,7 +17,7 @@ impl Place {
         place
     }
 
-    /// One where the marker says this.
+    /// One if the marker says this.
     pub fn saying(marker: impl AsRef<[u8]>) -> Self {
         let place = Self::new();
         fs::write(place.marker(), marker).unwrap();

@@ -132,7 +132,7 @@ fn is_of_lines(value: &YamlNode) -> bool {
     }
 }
 
-/// Whether a value refers to another one, of which the new file may know nothing.
+/// Whether a value refers to another one, which the new file may not have.
 fn has_alias(value: &YamlNode) -> bool {
     match value {
         YamlNode::Alias(_) => true,

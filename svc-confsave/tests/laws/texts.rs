@@ -111,7 +111,7 @@ fn untouched_lines_stay(
         if line.is_comment {
             return !line.owner.is_empty() && !has_left(&line.owner);
         }
-        // A key of lines stands for itself, also where a section has its name.
+        // A key of lines stands for itself, even if a section has its name.
         if layout == Layout::Conf {
             return changes.contains(&&line.owner);
         }
@@ -123,7 +123,7 @@ fn untouched_lines_stay(
             return !has_left(&line.owner);
         }
         let is_changed = |owner: &Path| changes.iter().any(|change| owner.starts_with(change) || change.starts_with(owner));
-        // Where what an alias names is gone, the alias stands for itself.
+        // If what an alias names is gone, the alias stands for itself.
         let anchors = || new.lines.iter().filter(|line| line.text.contains(" &x"));
         is_changed(&line.owner) || (line.text.contains(" *x") && anchors().any(|line| is_changed(&line.owner)))
     };

@@ -58,7 +58,7 @@ pub struct Contents {
 pub struct Dump {
     pub size_bytes: u64,
     pub sha256: String,
-    /// Its file, where that is compressed; else it is the text.
+    /// Its file, if that is compressed; else it is the text.
     pub compressed: Option<CompressedFile>,
     /// Why it is incomplete or unfit, as a clause ("it ends inside a COPY block").
     pub reason: Option<String>,

@@ -20,7 +20,7 @@ const NAMES: [(&str, &str); 10] = [
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Text {
-    /// UTF-8, or one that is not known here (`SQL_ASCII` is none at all), of which only what is UTF-8 can be read.
+    /// UTF-8, or one that is not known here (`SQL_ASCII` is none at all): only what is UTF-8 in it can be read.
     #[default]
     Utf8,
     Latin1,

@@ -1,7 +1,7 @@
 //! The reader of plain dumps: SQL outside of COPY blocks, rows inside of them.
 //!
 //! A dump is not made of lines: a comment or a function's body may hold a line that looks like `COPY … FROM stdin;`, `\.` or
-//! one of pg_dump's headings. So SQL is read as psql reads it, and COPY counts only where it starts a statement.
+//! one of pg_dump's headings. So SQL is read as psql reads it, and COPY counts only at the start of a statement.
 //!
 //! Bytes are pushed in as they come ([`Lexer::feed`]) and handed on as pieces of units; memory does not grow with the dump.
 //! The pieces, joined, are the input.

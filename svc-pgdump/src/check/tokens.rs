@@ -126,7 +126,7 @@ fn behind<'a>(word: &str, tokens: &'a [Token]) -> &'a [Token] {
     at.and_then(|at| tokens.get(at + 1..)).unwrap_or_default()
 }
 
-/// What follows the last TO (or FROM) outside of parentheses: keywords are quoted where they are names.
+/// What follows the last TO (or FROM) outside of parentheses: keywords are quoted if they are names.
 fn grantees(tokens: &[Token]) -> &[Token] {
     let mut depth = 0_u32;
     let mut found = None;

@@ -48,7 +48,7 @@ impl Environment {
         self.path("HOME").or_else(|| OsUser::current().map(|user| user.home))
     }
 
-    /// One of libpq's own files, such as `~/.postgresql/root.crt`, where it is there.
+    /// One of libpq's own files, such as `~/.postgresql/root.crt`, if it is there.
     pub(super) fn of_home(&self, name: &str) -> Option<PathBuf> {
         self.home().map(|home| home.join(".postgresql").join(name)).filter(|path| path.exists())
     }

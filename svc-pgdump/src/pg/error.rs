@@ -12,7 +12,7 @@ use super::redact::{ServerMessage, severity};
 /// The database from which others are created, renamed and dropped.
 pub const MAINTENANCE: &str = "postgres";
 
-/// The client library's words where the server requires a password and none was given.
+/// The client library's words if the server requires a password and none was given.
 const PASSWORD_MISSING: &str = "password missing";
 
 /// Nothing answers at an address.

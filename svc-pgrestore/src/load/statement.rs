@@ -152,7 +152,7 @@ fn index(mut words: Words<'_>) -> Option<StatementKind> {
 
 fn of_table(mut words: Words<'_>) -> Option<StatementKind> {
     words.words(&["alter", "table"])?;
-    // Without ONLY it reaches down to partitions, each of which is locked too.
+    // Without ONLY it reaches down to partitions, and each is locked too.
     let is_only = words.word("only");
     let mut tables = vec![words.table()?];
     let is_index_marked = |mut words: Words<'_>, start| words.words(start).is_some() && words.name().is_some() && words.is_over();

@@ -13,11 +13,11 @@ use crate::client::{Answer, Effect, RequestError, list, text};
 /// One error of the servers. Of several that fit, the first counts.
 #[derive(Debug, Clone, Copy)]
 struct Rule {
-    /// The error's `type`: one of these, or any where none is given.
+    /// The error's `type`: one of these, or any if none is given.
     types: &'static [&'static str],
-    /// One of these stands in a `reason` or is a further `type`, or anything where none is given: one type may stand for many faults.
+    /// One of these stands in a `reason` or is a further `type`, or anything if none is given: one type may stand for many faults.
     says: &'static [&'static str],
-    /// The HTTP status: one of these, or any where none is given.
+    /// The HTTP status: one of these, or any if none is given.
     http: &'static [u16],
     status: Status,
     code: &'static str,
@@ -207,7 +207,7 @@ pub(super) fn not_json(base: &str, status: u16) -> RequestError {
 pub(super) fn not_a_search_database(base: &str) -> Failure {
     let message = format!("What answers at {base} is neither Elasticsearch nor OpenSearch.");
     Failure::refused("search_unreachable", message).hint(
-        "Check --url (SVC_SEARCH_URL): it is the server's own address and port; a path belongs to it only where a reverse proxy has one.",
+        "Check --url (SVC_SEARCH_URL): it is the server's own address and port; a path belongs to it only if a reverse proxy has one.",
     )
 }
 
@@ -290,7 +290,7 @@ pub(super) fn unreachable(base: &str, what: &str) -> Failure {
     )
 }
 
-/// An answer has begun to come and is incomplete: the request was sent, also where TLS broke.
+/// An answer has begun to come and is incomplete: the request was sent, even if TLS broke.
 pub(super) fn incomplete(base: &str, error: &dyn std::fmt::Display) -> RequestError {
     RequestError::unknown(unreachable(base, "broke off in the middle of an answer").cause(error.to_string()))
 }

@@ -87,7 +87,7 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
     refuse_any("not_verified", &message, &gone, &hint)
 }
 
-/// What interrupted clones have left: copies of this run, and of all runs those of which live indices are blocked, with these.
+/// What interrupted clones have left: copies of this run; and of all runs, those whose live indices are blocked, with these.
 struct Left {
     copies: Vec<String>,
     clones: Vec<CopySet>,
@@ -175,7 +175,7 @@ fn act(call: &Call, server: &Server, set: &mut CopySet, left: &Left) -> Result<(
     Ok(())
 }
 
-/// Removes the copies and takes the blocks off. Where something stays, so does the record.
+/// Removes the copies and takes the blocks off. If something stays, so does the record.
 fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &Theirs, mut failure: Failure) -> Failure {
     match clone::undo(call, &server.for_undo(call), &set.run.clone(), (&set.live_clones(), theirs), &mut failure) {
         Ok(last) => {

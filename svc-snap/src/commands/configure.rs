@@ -43,9 +43,9 @@ pub struct Configured {
     pub config: String,
     /// What its `path.repo` names now, or would name.
     pub path_repo: Vec<String>,
-    /// The previous configuration file; `null` where it was right already. Else the server must be restarted to know the new one.
+    /// The previous configuration file; `null` if it was right already. Else the server must be restarted to know the new one.
     pub previous: Option<String>,
-    /// What is done; empty where all is so already.
+    /// What is done; empty if all is so already.
     pub plan: Vec<Action>,
 }
 

@@ -34,7 +34,7 @@ pub struct DiscardArgs {
 pub struct Discarded {
     pub cluster_uuid: String,
     pub run: String,
-    /// Every copy that the server shows of the run, and of which its document or record speaks.
+    /// Every copy of the run, on the server or in its document or record.
     pub indices: Vec<DiscardedIndex>,
     pub plan: Vec<Action>,
 }
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     clear(args, call, &server, &run, &names, recorded.as_ref().filter(|_| !is_set || !has_more))
 }
 
-/// Removes the copies of these names, and the record of their run, where there is one.
+/// Removes the copies of these names, and the record of their run, if there is one.
 fn clear(
     args: &DiscardArgs,
     call: &Call,

@@ -16,7 +16,7 @@ use crate::restore::capacity::{Capacity, Level, NodeDisk};
 use crate::temporary::Left;
 use crate::{repository, snapshot};
 
-/// How long `--wait` waits where no `--timeout` is given.
+/// How long `--wait` waits if no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
 
 #[derive(Debug, clap::Args)]
@@ -48,11 +48,11 @@ pub struct Health {
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
     pub nodes: Vec<Node>,
-    /// The directories that every node may have repositories in (`path.repo`); empty where 4.1 has still to be done.
+    /// The directories that every node may have repositories in (`path.repo`); empty if 4.1 has still to be done.
     pub path_repo: Vec<String>,
     pub repository: RepositoryHealth,
     pub disks: Vec<NodeDisk>,
-    /// What the indices of the scope take without their replicas, as a first snapshot of them does; `null` where the user may not ask.
+    /// What the indices of the scope take without their replicas, as a first snapshot of them does; `null` if the user may not ask.
     pub indices_bytes: Option<u64>,
     /// Our own copies of indices of the scope, by their names on the server.
     pub copies: Vec<OwnCopy>,
@@ -64,7 +64,7 @@ pub struct Health {
 pub struct Node {
     pub name: String,
     pub version: String,
-    /// The directories that it may have repositories in; empty where 4.1 has still to be done on it.
+    /// The directories that it may have repositories in; empty if 4.1 has still to be done on it.
     pub path_repo: Vec<String>,
 }
 
@@ -72,16 +72,16 @@ pub struct Node {
 pub struct RepositoryHealth {
     pub name: String,
     pub registered: bool,
-    /// Its type; `null` where it is not registered.
+    /// Its type; `null` if it is not registered.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// Its directory; `null` where it has none.
+    /// Its directory; `null` if it has none.
     pub location: Option<String>,
-    /// Whether every node can use it; `null` where it is not registered, or where it is unknown (a warning says why).
+    /// Whether every node can use it; `null` if it is not registered, or if it is unknown (a warning says why).
     pub verified: Option<bool>,
     /// Whether this server may only read it.
     pub readonly: bool,
-    /// Whether what the server knows to be in it is there; `null` where it is not registered, or where it is unknown.
+    /// Whether what the server knows to be in it is there; `null` if it is not registered, or if it is unknown.
     pub readable: Option<bool>,
 }
 
@@ -89,7 +89,7 @@ pub struct RepositoryHealth {
 pub struct OwnCopy {
     /// Its name: `svc-staged-…`, `svc-clone-…`, `svc-before-…` or `svc-replaced-…`.
     pub name: String,
-    /// The run that made it, which `discard --run` takes; `null` where its name does not say it for sure.
+    /// The run that made it, which `discard --run` takes; `null` if its name does not say it for sure.
     pub run: Option<String>,
 }
 
@@ -233,7 +233,7 @@ fn repository(call: &Call, server: &Server, name: &str) -> Result<RepositoryHeal
     Ok(health)
 }
 
-/// What the primary shards of the scope take; `None` where the user may not ask. A closed index does not say.
+/// What the primary shards of the scope take; `None` if the user may not ask. A closed index does not say.
 fn indices_bytes(server: &Server, in_scope: impl Fn(&str) -> bool) -> Result<Option<u64>, Failure> {
     match server.get("/_cat/indices?format=json&bytes=b&expand_wildcards=all&h=index,pri.store.size") {
         Ok(indices) => {

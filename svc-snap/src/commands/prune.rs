@@ -28,7 +28,7 @@ Restore points and their snapshots: svc-backup --prune.")]
 pub struct PruneArgs {
     #[command(flatten)]
     retention: Retention,
-    /// Of which kind (repeatable)
+    /// Those of this kind (repeatable)
     #[arg(long = "kind", id = "kind", value_enum, default_value = "nightly")]
     kinds: Vec<Kind>,
     /// Never the snapshots of these documents (create, wait, show), such as the snapshot.json of each restore point

@@ -56,9 +56,9 @@ pub struct Registered {
     pub repository: String,
     #[serde(flatten)]
     pub definition: Definition,
-    /// What it was before, without secrets; `null` where none of that name was registered.
+    /// What it was before, without secrets; `null` if none of that name was registered.
     pub before: Option<Definition>,
-    /// What is done; empty where it is registered just so.
+    /// What is done; empty if it is registered just so.
     pub plan: Vec<Action>,
 }
 
@@ -248,7 +248,7 @@ impl Definition {
         refuse_any("repository_shared", "Another repository of this cluster writes to that directory", &others, hint)
     }
 
-    /// Refuses `wanted` instead of it where snapshots would be out of sight, or settings lost or changed; their values may be secrets.
+    /// Refuses `wanted` instead of it if snapshots would be out of sight, or settings lost or changed; their values may be secrets.
     fn refuse_loss(&self, name: &str, wanted: &Self) -> Result<(), Failure> {
         let is_place = |key: &&String| LOCATION_SETTINGS.contains(&key.as_str()) && !self.settings.contains_key(*key);
         let keys = self.settings.keys().chain(wanted.settings.keys().filter(is_place));

@@ -22,7 +22,7 @@ pub struct SwapArgs {
     /// Put back what the swap replaced, whether it is finished or not
     #[arg(long)]
     back: bool,
-    /// Fail (3) where a swap has begun to make the copies live before: what is live is written to
+    /// Fail (3) if a swap has begun to make the copies live before: what is live is written to
     #[arg(long, conflicts_with = "back")]
     unused: bool,
     #[command(flatten)]

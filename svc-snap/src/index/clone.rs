@@ -83,7 +83,7 @@ fn clones(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     missing.filter_map(clone).collect()
 }
 
-/// The requests, where no other run is in progress.
+/// The requests, if no other run is in progress.
 pub(crate) fn requests(all: &[LiveClone<'_>], found: &Found) -> Vec<Act> {
     let blocking = blocking(all, found);
     let outdated = blocking.iter().filter_map(|act| if let Act::Delete(copies) = act { Some(copies) } else { None }).flatten();
@@ -254,7 +254,7 @@ pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<()
     }
 }
 
-/// Does it again where an answer was lost or another client was faster with a name: what is there is asked first.
+/// Does it again if an answer was lost or another client was faster with a name: what is there is asked first.
 pub(crate) fn again<T>(work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     retry(|failure| is_transient(failure).then_some(MOMENT), sleep, work)
 }

@@ -12,7 +12,7 @@ pub struct IndexMetadata {
     /// Its aliases by name, as the server states them (`filter`, `index_routing`, `search_routing`, `is_write_index`, `is_hidden`).
     pub aliases: BTreeMap<String, Map<String, Value>>,
     pub number_of_replicas: u32,
-    /// `index.auto_expand_replicas`, or `null`; where it is set, the server chooses the number.
+    /// `index.auto_expand_replicas`, or `null`; if it is set, the server chooses the number.
     pub auto_expand_replicas: Option<String>,
     pub hidden: bool,
     /// Whether it is closed: a clone or a staged copy is open, and is closed when the swap is at its end.
@@ -21,7 +21,7 @@ pub struct IndexMetadata {
     pub blocks: BTreeSet<String>,
     /// `index.verified_read_only` (Elasticsearch 9), which `PUT /<index>/_block/write` sets, and no request for settings.
     pub verified_read_only: bool,
-    /// The settings that bind it to a lifecycle policy. Where none says from when on it ages, and no rollover does,
+    /// The settings that bind it to a lifecycle policy. If none says from when on it ages, and no rollover does,
     /// `index.lifecycle.origination_date` is the date of its creation: a copy has a new one, from which every `min_age` would start again.
     pub lifecycle: BTreeMap<String, String>,
     /// Those of `index.hidden`, `index.auto_expand_replicas` and `index.blocks.*` that are set to `false`, which is their default.
@@ -34,7 +34,7 @@ pub struct IndexMetadata {
 const LIFECYCLE: [&str; 3] =
     ["index.lifecycle.", "index.plugins.index_state_management.", "index.opendistro.index_state_management."];
 
-/// Settings of an index that rolls over. It ages from its rollover on, of which no setting holds the date: with an origination date it
+/// Settings of an index that rolls over. It ages from its rollover on, whose date no setting holds: with an origination date it
 /// would be deleted too early. So its copy has none, and stays longer, never shorter.
 const ROLLS_OVER: [&str; 2] = ["index.lifecycle.rollover_alias", "index.lifecycle.indexing_complete"];
 
@@ -109,7 +109,7 @@ impl IndexMetadata {
         Value::Object(settings)
     }
 
-    /// The last settings of an index that is as `seen`, or `None` where it has them: other blocks than that of writes.
+    /// The last settings of an index that is as `seen`, or `None` if it has them: other blocks than that of writes.
     pub(crate) fn missing_blocks(&self, seen: &Self) -> Option<Value> {
         let has_others = self.blocks.iter().any(|block| block != WRITE);
         (has_others && !self.blocks.is_subset(&seen.blocks)).then(|| self.block_settings())

@@ -15,7 +15,7 @@ pub(crate) fn fill(call: &Call, server: &Server, found: &mut Found) -> Result<()
     Ok(())
 }
 
-/// The policies that these indices are attached to; none where the server has no index state management.
+/// The policies that these indices are attached to; none if the server has no index state management.
 fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<String, String>, Failure> {
     let mut attached = BTreeMap::new();
     if server.product != Product::OpenSearch {
@@ -40,7 +40,7 @@ fn attached(call: &Call, server: &Server, names: &[&str]) -> Result<BTreeMap<Str
     Ok(attached)
 }
 
-/// Attaches indices to the policies that they had, where they are attached to none. What cannot be attached is a warning.
+/// Attaches indices to the policies that they had, if they are attached to none. What cannot be attached is a warning.
 pub(crate) fn attach<'a>(call: &Call, server: &Server, wanted: impl IntoIterator<Item = (&'a str, String)>) {
     let mut alike = BTreeMap::<String, Vec<&str>>::new();
     wanted.into_iter().for_each(|(index, policy)| alike.entry(policy).or_default().push(index));

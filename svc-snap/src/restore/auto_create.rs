@@ -7,7 +7,7 @@ use crate::index::copies;
 use crate::restore::Swapped;
 use crate::temporary::{Change, Target, why};
 
-/// Excludes them where the scope is `*`. `None` where that cannot be: then what a client creates is cloned as a conflicting index.
+/// Excludes them if the scope is `*`. `None` if that cannot be: then what a client creates is cloned as a conflicting index.
 pub(super) fn exclude(call: &Call, server: &Server, swapped: &Swapped) -> Option<Change<'static>> {
     let made = exclusion(call, server, swapped)?.make(server);
     made.map_err(|failure| call.reporter().detail(&format!("Clients may create indices meanwhile: {}", why(&failure)))).ok()
@@ -36,7 +36,7 @@ pub(super) fn exclusion(call: &Call, server: &Server, swapped: &Swapped) -> Opti
     }
 }
 
-/// The setting with these names excluded: the first pattern that fits counts. `None` where no client creates any index.
+/// The setting with these names excluded: the first pattern that fits counts. `None` if no client creates any index.
 fn excluding(was: Option<&str>, names: &[&str]) -> Option<String> {
     let rest = match was {
         Some("false") => return None,

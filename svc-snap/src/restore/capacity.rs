@@ -17,9 +17,9 @@ pub struct NodeDisk {
     pub node: String,
     /// What is free for the server.
     pub available_bytes: u64,
-    /// How much must stay free, or no further shards are placed on it (the low watermark); `null` where no limit is set.
+    /// How much must stay free, or no further shards are placed on it (the low watermark); `null` if no limit is set.
     pub low_watermark_bytes: Option<u64>,
-    /// How much must stay free, or shards are moved away (the high watermark); `null` where no limit is set.
+    /// How much must stay free, or shards are moved away (the high watermark); `null` if no limit is set.
     pub high_watermark_bytes: Option<u64>,
     /// Which of them it is past.
     pub level: Level,
@@ -45,7 +45,7 @@ pub enum Level {
 #[derive(Debug)]
 pub(crate) struct Capacity {
     pub disks: Vec<NodeDisk>,
-    /// How many more shards the cluster takes; `None` where it has no limit.
+    /// How many more shards the cluster takes; `None` if it has no limit.
     shards_left: Option<u64>,
 }
 

@@ -57,7 +57,7 @@ pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
     }
 }
 
-/// Refuses to continue where a swap has begun and is not finished (3): its copies may be all that there is of some indices.
+/// Refuses to continue if a swap has begun and is not finished (3): its copies may be all that there is of some indices.
 pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     if swapped.finished {
         return Ok(());

@@ -24,7 +24,7 @@ pub(crate) struct HowArgs {
     pub drop_old: bool,
 }
 
-/// The plan by which copies become live; where they are not verified, nothing is staged yet.
+/// The plan by which copies become live; if they are not verified, nothing is staged yet.
 pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, set: &CopySet, how: HowArgs) -> Result<Swapped, Failure> {
     let is_staged = set.is_verified();
     let mut swapped = empty(server, scope, &set.run, false, how);

@@ -141,7 +141,7 @@ pub(crate) fn write_end<T: Serialize>(call: &Call, run: &str, step: &str, result
     }
 }
 
-/// Removes the record of this call's run, of which nothing is left after `failure`.
+/// Removes the record of this call's run, since nothing of it is left after `failure`.
 pub(crate) fn remove(call: &Call, mut failure: Failure) -> Failure {
     failure.causes.extend(swaps::remove(call, call.run_id()).err().map(|error| error.message));
     failure

@@ -31,7 +31,7 @@ pub struct CopySet {
 pub struct CopiedIndex {
     /// Its live name, or its name in the snapshot.
     pub index: String,
-    /// The name of the copy; the same one where nothing was live and it was restored directly under its name.
+    /// The name of the copy; the same one if nothing was live and it was restored directly under its name.
     pub copy: String,
     pub state: CopyState,
     /// The `uuid` of the live index that is cloned, or `null` for a snapshot.
@@ -40,9 +40,9 @@ pub struct CopiedIndex {
     pub uuid: Option<String>,
     /// How many documents the copy holds, or `null` before it is verified.
     pub docs_count: Option<u64>,
-    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
+    /// How many documents were captured, or `null` if none were or writes went on meanwhile.
     pub docs_expected: Option<u64>,
-    /// What the index had beside its documents, or `null` where it was not captured.
+    /// What the index had beside its documents, or `null` if it was not captured.
     pub metadata: Option<IndexMetadata>,
 }
 
@@ -66,18 +66,18 @@ pub struct Staged {
     pub copies: CopySet,
     pub repository: String,
     pub snapshot: String,
-    /// The disk space for it before it began; `null` where an earlier call has staged it.
+    /// The disk space for it before it began; `null` if an earlier call has staged it.
     pub disk_space: Option<DiskSpace>,
-    /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
+    /// The cluster's throttle, if `--rate-limit` changes it; else `null`.
     pub throttle: Option<RateUsed>,
 }
 
 /// The disk space for what is restored, as it was before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskSpace {
-    /// What the snapshot holds of it; `null` where that could not be read.
+    /// What the snapshot holds of it; `null` if that could not be read.
     pub needed_bytes: Option<u64>,
-    /// What is free on the disks of the data nodes below their high watermarks; `null` where one has no limit.
+    /// What is free on the disks of the data nodes below their high watermarks; `null` if one has no limit.
     pub free_bytes: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ pub struct Swapped {
     pub cluster_uuid: String,
     /// The run whose copies these are; their names hold it, and `--run` takes it.
     pub run: String,
-    /// The `uuid` of the snapshot that became live, or `null` where the swap does not know it.
+    /// The `uuid` of the snapshot that became live, or `null` if the swap does not know it.
     pub snapshot_uuid: Option<String>,
     /// Whether this swap put back what an earlier one had replaced.
     pub back: bool,
@@ -117,15 +117,15 @@ pub struct SwapIndex {
     pub state: SwapState,
     /// The copy that becomes live; `null`: the index is taken away. It is gone when the swap is finished.
     pub source: Option<SwapSource>,
-    /// The `uuid` of the index that was live before, or `null` where none was.
+    /// The `uuid` of the index that was live before, or `null` if none was.
     pub live_uuid: Option<String>,
     /// The name of the copy of the index that was live; `null`: there is none.
     pub previous: Option<String>,
     /// Names of the copies of indices that a client made meanwhile under the index's own name.
     pub conflicts: Vec<String>,
-    /// What the index that was live had beside its documents, or `null` where none was.
+    /// What the index that was live had beside its documents, or `null` if none was.
     pub was: Option<IndexMetadata>,
-    /// What the index has when the swap is finished, or `null` where it is taken away.
+    /// What the index has when the swap is finished, or `null` if it is taken away.
     pub becomes: Option<IndexMetadata>,
 }
 
@@ -218,7 +218,7 @@ impl CopySet {
 }
 
 impl SwapIndex {
-    /// The names of which its swap speaks, except conflicting indices.
+    /// The names in its swap, except conflicting indices.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.index.as_str()).chain(self.copies())
     }
@@ -242,7 +242,7 @@ impl SwapIndex {
         (!becomes.has_final_settings(seen)).then(|| becomes.final_settings(seen))
     }
 
-    /// The copy that is to become live, where it is that very one.
+    /// The copy that is to become live, if it is that very one.
     pub(crate) fn source_in<'a>(&self, found: &'a Found) -> Option<&'a Index> {
         let source = self.source.as_ref()?;
         found.get(&source.name).filter(|copy| copy.uuid == source.uuid)
@@ -254,7 +254,7 @@ impl Swapped {
         self.indices.iter().map(|item| item.index.as_str()).collect()
     }
 
-    /// All names of which it speaks, except conflicting indices; with the previous copies that another host may have made in the same run.
+    /// All names in it, except conflicting indices; with the previous copies that another host may have made in the same run.
     pub(crate) fn names(&self) -> BTreeSet<String> {
         let (named, direct) = (self.indices.iter().flat_map(SwapIndex::names), self.direct.iter().map(|one| &one.index));
         let all = named.map(str::to_owned).chain(self.discarded.iter().chain(direct).cloned());

@@ -111,7 +111,7 @@ impl Chosen {
         })
     }
 
-    /// The cluster's throttle during the restore; left as it is where the cluster is not the service's alone.
+    /// The cluster's throttle during the restore; left as it is if the cluster is not the service's alone.
     pub(crate) fn rates(&self, call: &Call) -> Result<Rates<'_>, Failure> {
         let why_not = format!("it is the whole cluster's, and the scope is {} (--scope, SVC_INDICES), not *", self.scope);
         let why_not = Some(why_not.as_str()).filter(|_| !self.scope.is_everything());
@@ -133,7 +133,7 @@ impl Chosen {
         self.backing.get(stream).cloned().unwrap_or_default()
     }
 
-    /// How many documents were captured, where that is sure.
+    /// How many documents were captured, if that is sure.
     pub(crate) fn docs_expected(&self, index: &str) -> Option<u64> {
         self.captured(index).filter(|captured| captured.docs_exact).and_then(|captured| captured.docs_count)
     }
@@ -163,9 +163,9 @@ pub struct Restored {
     pub in_place: bool,
     /// Every index that is restored, and in place every data stream.
     pub indices: Vec<RestoredIndex>,
-    /// The swap that made it live, which `swap` takes back; `null` where there was none.
+    /// The swap that made it live, which `swap` takes back; `null` if there was none.
     pub swap: Option<Swapped>,
-    /// The cluster's throttle, where `--rate-limit` changes it; else `null`.
+    /// The cluster's throttle, if `--rate-limit` changes it; else `null`.
     pub throttle: Option<RateUsed>,
     /// What else the snapshot holds, and why it is not restored.
     pub skipped: Vec<Skipped>,
@@ -175,13 +175,13 @@ pub struct Restored {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoredIndex {
     pub index: String,
-    /// Its backing indices in the snapshot where it is a data stream, or `null`.
+    /// Its backing indices in the snapshot if it is a data stream, or `null`.
     pub backing_indices: Option<Vec<String>>,
     pub method: RestoreMethod,
     pub state: RestoreState,
     /// How many documents it holds, or `null` before it is verified.
     pub docs_count: Option<u64>,
-    /// How many documents were captured, or `null` where none were or writes went on meanwhile.
+    /// How many documents were captured, or `null` if none were or writes went on meanwhile.
     pub docs_expected: Option<u64>,
 }
 
@@ -209,7 +209,7 @@ pub enum RestoreState {
 }
 
 impl Restored {
-    /// A restore of which nothing is done yet; `is_direct` says which indices are restored under their own names.
+    /// A restore before anything is done; `is_direct` says which indices are restored under their own names.
     pub(crate) fn planned(call: &Call, chosen: &Chosen, in_place: bool, is_direct: impl Fn(&str) -> bool) -> Self {
         use RestoreMethod::{Direct, InPlace, Swapped};
         let planned = |index: &str, backing_indices: Option<Vec<String>>, docs_expected: Option<u64>| RestoredIndex {

@@ -18,7 +18,7 @@ use crate::throttle::Rates;
 /// How long the copies of a request whose answer was lost are waited for.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What helps where there is no disk space.
+/// What helps if there is no disk space.
 const OUT_OF_SPACE: &str = "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.";
 
 /// The bodies of the requests that restore all of them, each with its indices.

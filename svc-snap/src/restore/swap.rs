@@ -25,7 +25,7 @@ use crate::restore::phases::{Phase, live_clones, phase, phase_of, set_states, un
 use crate::restore::{CopiedIndex, SwapIndex, SwapSource, Swapped, auto_create, checks, record};
 use crate::temporary::{Change, lasting};
 
-/// For how long what fails after the exchange is tried again, where it does not pass by itself.
+/// For how long what fails after the exchange is tried again, if it does not pass by itself.
 const REFUSED: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Swap<'_> {
         Act::Aliases(exchange_actions(swapped, &found)).send(self.call, self.server)
     }
 
-    /// After a failure before the exchange: nothing of the swap stays. Where the outcome of the exchange is unknown, nothing is touched.
+    /// After a failure before the exchange: nothing of the swap stays. If the outcome of the exchange is unknown, nothing is touched.
     fn undo(&self, swapped: &mut Swapped, theirs: &Theirs, auto_create: Option<Change<'_>>, mut failure: Failure) -> Ended {
         let server = &self.server.for_undo(self.call);
         let is_known = failure.code != "outcome_unknown" && phase(server, swapped).is_ok_and(|phase| phase == Phase::Before);

@@ -140,7 +140,7 @@ impl Captured {
         Some(captured).filter(|captured| snapshot.run_id.as_ref() == Some(&captured.run_id))
     }
 
-    /// Finds out, once, which counts of a finished snapshot are exact, and where the step `writes`, puts that into the state file. After a
+    /// Finds out, once, which counts of a finished snapshot are exact, and if the step `writes`, puts that into the state file. After a
     /// request that fails the next call tries again.
     pub(crate) fn compare(&mut self, call: &Call, server: &Server, writes: bool) {
         if self.compared {

@@ -85,7 +85,7 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// Adds the command that waits for the snapshot, where only the wait has ended.
+/// Adds the command that waits for the snapshot, if only the wait has ended.
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
     if failure.signal.is_none() && !matches!(failure.status, Status::Timeout | Status::Unavailable) {
         return failure;

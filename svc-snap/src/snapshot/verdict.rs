@@ -84,13 +84,13 @@ pub struct Item {
     pub shards: Shards,
     /// Whether this server can restore it: not one of a newer server, one more than a major version older, or the other product.
     pub restorable: bool,
-    /// The version of the server that took it; `null` where this one does not know that version.
+    /// The version of the server that took it; `null` if this one does not know that version.
     pub version: Option<String>,
     pub taken_by: Option<String>,
     pub taken_because: Option<String>,
-    /// What it is for; `null` where it is not one of ours.
+    /// What it is for; `null` if it is not one of ours.
     pub kind: Option<String>,
-    /// The run that took it; `null` where it is not one of ours.
+    /// The run that took it; `null` if it is not one of ours.
     pub run_id: Option<String>,
 }
 

@@ -53,7 +53,7 @@ impl Previous {
         }
     }
 
-    /// Takes the second name away again, where this call gave it.
+    /// Takes the second name away again, if this call gave it.
     pub fn undo(&self) {
         if !self.done {
             let _ = fs::remove_file(&self.path);

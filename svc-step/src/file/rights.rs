@@ -66,7 +66,7 @@ impl Rights {
         self.mode
     }
 
-    /// The POSIX ACL as the kernel keeps it; `None` where the permission bits say it all.
+    /// The POSIX ACL as the kernel keeps it; `None` if the permission bits say it all.
     #[must_use]
     pub fn acl(&self) -> Option<&[u8]> {
         self.attributes.get(OsStr::new(ACL)).map(Vec::as_slice)
@@ -110,7 +110,7 @@ impl Rights {
         for name in now.attributes.keys().filter(|name| !self.attributes.contains_key(*name)) {
             file.remove_xattr(name)?;
         }
-        // After the owner, whose change takes capabilities away; before the mode, of which an ACL sets a part.
+        // After the owner, whose change takes capabilities away; before the mode: an ACL sets a part of it.
         for (name, value) in self.attributes.iter().filter(|(name, value)| now.attributes.get(*name) != Some(*value)) {
             file.set_xattr(name, value)?;
         }

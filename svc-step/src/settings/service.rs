@@ -43,7 +43,7 @@ pub fn product() -> String {
     variable("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""))
 }
 
-/// A setting as a run has it: of the environment or the settings file, or its default; empty where it has none.
+/// A setting as a run has it: of the environment or the settings file, or its default; empty if it has none.
 ///
 /// To be called after [`super::load`].
 #[must_use]

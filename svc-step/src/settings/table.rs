@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub struct Setting {
     /// The variable.
     pub name: &'static str,
-    /// What it is where nobody says it.
+    /// What it is if nobody says it.
     pub default: Unset,
     /// One sentence, without a full stop.
     pub help: &'static str,
@@ -16,7 +16,7 @@ pub struct Setting {
     pub is_path: bool,
 }
 
-/// What a setting is where nobody says it.
+/// What a setting is if nobody says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unset {
     /// Nothing.
@@ -59,7 +59,7 @@ const GROUPS: &[Group] = &[
                 Nothing,
                 "HOST:PORT, where the product accepts connections as soon as it works; as SVC_READY_URL (--ready-tcp)",
             ),
-            path("SVC_CONFIG_FILE", Nothing, "The configuration file, where it is that of neither layout"),
+            path("SVC_CONFIG_FILE", Nothing, "The configuration file, if it is that of neither layout"),
             path("SVC_INSTALLER_DIR", Nothing, "The directory of installers"),
             path("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a directory of installers"),
             of("SVC_UNINSTALL", Nothing, "The command that uninstalls the product"),
@@ -165,7 +165,7 @@ const GROUPS: &[Group] = &[
             path(
                 "SVC_SEARCH_CLIENT_KEY",
                 Nothing,
-                "The private key (PEM, mode 600) of the client's certificate, where its file does not hold it",
+                "The private key (PEM, mode 600) of the client's certificate, if its file does not hold it",
             ),
             of(
                 "SVC_SEARCH_INSECURE",
@@ -216,7 +216,7 @@ pub fn find(name: &str) -> Option<&'static Setting> {
 }
 
 impl Setting {
-    /// Its value where nobody says it, for a product of that name.
+    /// Its value if nobody says it, for a product of that name.
     #[must_use]
     pub fn default_for(&self, product: &str) -> Option<String> {
         match self.default {
@@ -233,7 +233,7 @@ impl Setting {
         }
     }
 
-    /// As [`Setting::sentence`], where the default is not shown beside it.
+    /// As [`Setting::sentence`], if the default is not shown beside it.
     pub(crate) fn help(&self, shows_default: bool) -> String {
         match self.default {
             Is(text) if !shows_default => format!("{}; default: {text}", self.help),

@@ -1,4 +1,4 @@
-//! `svc-upgrade --auto-rollback`, and what is to be typed where it was interrupted while it rolled back.
+//! `svc-upgrade --auto-rollback`, and what is to be typed if it was interrupted while it rolled back.
 
 use std::fs;
 use std::path::{Path, PathBuf};

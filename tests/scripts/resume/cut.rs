@@ -50,7 +50,7 @@ impl How {
         }
     }
 
-    /// Fills its disk to the last block, and to the last file where it is crowded.
+    /// Fills its disk to the last block, and to the last file if it is crowded.
     fn fill(self) {
         let Some(folder) = self.fills().map(|folder| folder.join(FILLER)) else { return };
         fs::create_dir_all(&folder).unwrap();
@@ -85,7 +85,7 @@ pub struct Cut {
 }
 
 /// Runs a script and interrupts it as soon as its journal, or that of a script that it calls, comes to a point that `wanted` likes
-/// (by its run directory and its name). The error is how it ended where it was not interrupted.
+/// (by its run directory and its name). The error is how it ended if it was not interrupted.
 pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path, &str) -> bool) -> Result<Cut, Box<Ran>> {
     let before: BTreeSet<PathBuf> = entries(product).collect();
     let known = runs(product);
@@ -93,7 +93,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     let probe = || {
         let ended = !script.is_running();
         let mut new: Vec<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();
-        // Where several came at once.
+        // If several came at once.
         in_order(&mut new);
         let mut found = new.iter().filter_map(|path| Some((path.parent()?.to_owned(), point(path)?)));
         let found = found.find(|(run, point)| wanted(run, point));
@@ -154,7 +154,7 @@ fn entries(product: &Product) -> impl Iterator<Item = PathBuf> + use<> {
     runs(product).into_iter().flat_map(|run| fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path()))
 }
 
-/// The last document of a run that no other run has called, where it ended well.
+/// The last document of a run that no other run has called, if it ended well.
 fn ended_well(path: &Path) -> Option<Value> {
     let read = |path: &Path| serde_json::from_str::<Value>(&fs::read_to_string(path).ok()?).ok();
     let is_last = path.file_name()?.to_str()?.starts_with("document");

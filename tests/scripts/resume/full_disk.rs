@@ -66,7 +66,7 @@ fn killed_rollback_is_undone_once_by_next_call() {
 #[ignore = "minutes: a full disk at each step"]
 fn restore_point_disk_full_at_each_step_loses_nothing() {
     let (there, _) = full_at_every_step("refullpoint", Product::backup_dir, How::Full);
-    // The sums are written next; where they are, nothing more is, and the upgrade comes to its end.
+    // The sums are written next; if they are, nothing more is, and the upgrade comes to its end.
     assert!(there.contains("unit-after.started"), "{there:?}");
 }
 
@@ -86,7 +86,7 @@ fn hooks(bare: &Bare, first: &str) -> (SmallDisk, Tool) {
 #[test]
 fn hook_that_could_not_start_is_run_by_next_call() {
     let bare = Bare::default();
-    // Where the holder of the next command takes room for what that prints, it finds none.
+    // If the holder of the next command takes room for what that prints, it finds none.
     let (_disk, hooks) = hooks(&bare, "cd runs/*; mkdir 03-hook-10-modules.out.partial");
     let ran = hooks.clone().run().fails(1, "failed");
     assert!(!bare.path("ran").exists() && !ran.steps().contains(&"hook-10-modules"), "{ran}");

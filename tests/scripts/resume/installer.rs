@@ -44,7 +44,7 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
         (holder, installer)
     };
     let upgrade = || product.tool("svc-upgrade").arg(&installer);
-    // Where its holder alone is killed it is kept apart from all else, and from the rollback that is to follow.
+    // If its holder alone is killed it is kept apart from all else, and from the rollback that is to follow.
     let script = upgrade().arg("--auto-rollback").spawn();
     let (holder, itself) = is_running();
     kill(holder, Signal::SIGKILL).unwrap();
@@ -64,7 +64,7 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
     assert_eq!(script.wait().status, 137);
     status(&product, "svc-upgrade", "a command that it has started is still running");
     product.tool("svc-upgrade").arg("--resume").run().fails(8, "external_running");
-    // As where the host stops: the installer, and what waits for it.
+    // As if the host had stopped: the installer, and what waits for it.
     [holder, itself].into_iter().for_each(|pid| kill(pid, Signal::SIGKILL).unwrap());
     let unknown = resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
     let hint = unknown.hint();

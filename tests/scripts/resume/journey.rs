@@ -182,7 +182,7 @@ impl Journey {
         if !how.in_order() && stopped && cut.point.ends_with(".json") {
             product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
         }
-        // What one that was killed has left is there still where the next one is interrupted while it undoes that.
+        // What one that was killed has left is there still if the next one is interrupted while it undoes that.
         if (how.in_order() && !cut.recovering) || (stopped && cut.point.ends_with(".json")) {
             assert!(product.is_active(), "interrupted at {}, it was not started again", cut.point);
             assert_eq!(self.product.copies(), BTreeSet::new(), "interrupted at {}", cut.point);
@@ -285,7 +285,7 @@ impl Journey {
     fn remove_old_runs(&self) {
         let runs = runs(&self.product);
         if runs.len() > 12 {
-            // The IDs grow by the newest, also where they are ahead of the clock.
+            // The IDs grow by the newest, even if they are ahead of the clock.
             runs.iter().rev().skip(1).for_each(|run| fs::remove_dir_all(run).unwrap());
         }
     }

@@ -85,7 +85,7 @@ fn term_or_hup_at_each_step_loses_nothing() {
 #[test]
 fn supervisor_kill_and_sigterm_with_clone_lose_nothing() {
     let mut journey = Journey::new("reways", &["--clone"]);
-    // Killed, told to end while what is left of that is being undone, and at the very end, where the signal comes too late.
+    // Killed, told to end while what is left of that is being undone, and at the very end, if the signal comes too late.
     let hows = [How::Alone, How::Asked(Signal::SIGTERM)];
     let points = ["snapshot.started", "remove-incomplete-point.started", "drop-warm-snapshot.started"];
     assert_eq!(journey.there(&hows, in_turn(&points)), points.len() - 1);

@@ -49,7 +49,7 @@ impl Documents<'_> {
         Ok(present)
     }
 
-    /// The shape that the index behind the items' alias records; `None` where there is none.
+    /// The shape that the index behind the items' alias records; `None` if there is none.
     pub fn recorded_shape(&self) -> Result<Option<u32>> {
         let Some(answer) = self.found("GET", &format!("/{}-items/_mapping", self.0.name))? else { return Ok(None) };
         let mapping = answer.as_object().and_then(|map| map.values().next());

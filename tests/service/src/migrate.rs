@@ -15,7 +15,7 @@ use crate::shapes::{Shape, items_index};
 /// How many documents go in one call.
 pub const BATCH: i64 = 1000;
 
-/// The shapes from which both databases are migrated, 0 where one holds nothing yet; refuses content of a newer version.
+/// The shapes from which both databases are migrated, 0 if one holds nothing yet; refuses content of a newer version.
 pub fn check(settings: &Settings, to: &Version) -> Result<(u32, u32)> {
     let own = releases::shape_of(to)?;
     let rows = rows::recorded_shape(&mut settings.connect()?)?.unwrap_or_default();

@@ -19,7 +19,7 @@ pub fn relations(client: &mut Client) -> Result<Vec<String>> {
     Ok(found.iter().map(|row| row.get(0)).collect())
 }
 
-/// The shape that the database records; `None` where it records none.
+/// The shape that the database records; `None` if it records none.
 pub fn recorded_shape(client: &mut Client) -> Result<Option<u32>> {
     let there: bool = client.query_one("SELECT to_regclass('public.content_version') IS NOT NULL", &[])?.get(0);
     let row = if there { client.query_opt("SELECT shape FROM public.content_version", &[])? } else { None };
@@ -49,7 +49,7 @@ pub fn documents(client: &mut Client, shape: u32, above: i64, limit: i64) -> Res
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// The highest id of an item; 0 where there is none.
+/// The highest id of an item; 0 if there is none.
 pub fn last_id(client: &mut Client) -> Result<i64> {
     Ok(client.query_one("SELECT coalesce(max(id), 0) FROM items", &[])?.get(0))
 }

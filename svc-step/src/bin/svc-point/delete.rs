@@ -69,7 +69,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     }
 }
 
-/// Those that are named; nothing is removed where one of them must stay.
+/// Those that are named; nothing is removed if one of them must stay.
 fn named<'a>(
     args: &DeleteArgs,
     dir: &Path,

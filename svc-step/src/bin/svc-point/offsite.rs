@@ -135,7 +135,7 @@ struct Copying {
     bytes_done: u64,
 }
 
-/// Runs restic and gives what it wrote to stdout. It runs again while another host prunes, checks or, where this one needs the
+/// Runs restic and gives what it wrote to stdout. It runs again while another host prunes, checks or, if this one needs the
 /// repository alone, copies. `failed` begins the sentence of its failure.
 ///
 /// # Errors
@@ -183,7 +183,7 @@ fn run_once(call: &Call, args: &[&str], failed: &str) -> Result<Vec<u8>, Failure
     Err(failure.hint(hint).cause(stderr))
 }
 
-/// Of a copy, what helps where the time limit has passed.
+/// Of a copy, what helps if the time limit has passed.
 fn more_time(failure: Failure) -> Failure {
     match failure.status {
         Status::Timeout => failure.hint("Set SVC_OFFSITE_TIMEOUT; the next push continues with what was copied."),

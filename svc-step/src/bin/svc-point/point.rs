@@ -25,7 +25,7 @@ pub const SUMS: &str = "SHA256SUMS";
 pub const SCHEMA: &str = "svc-restore-point/1";
 /// What a restore point is for: made by an upgrade, every night, or by hand.
 pub const KINDS: [&str; 3] = ["upgrade", "nightly", "manual"];
-/// Both of these files are larger only where they are none of ours.
+/// Both of these files are larger only if they are none of ours.
 const LARGEST: u64 = 1024 * 1024;
 
 /// Where the restore points of a service are.
@@ -59,7 +59,7 @@ impl BackupDir {
     }
 }
 
-/// The path without links; where it does not exist, as it stands.
+/// The path without links; if it does not exist, as it stands.
 pub fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }
@@ -95,7 +95,7 @@ pub struct About {
 }
 
 impl About {
-    /// That of the restore point in a directory; none where it is absent, cut short, or of another schema.
+    /// That of the restore point in a directory; none if it is absent, cut short, or of another schema.
     pub fn read(point: &Path) -> Option<Self> {
         let text = file::read_text("read the restore point", &point.join(ABOUT), LARGEST).ok()?;
         serde_json::from_str(&text).ok().filter(|about: &Self| about.schema == SCHEMA)
@@ -135,7 +135,7 @@ pub struct Point {
     pub path: String,
     /// Its state.
     pub state: State,
-    /// `upgrade`, `nightly` or `manual`; `null` where neither it nor its ID says it.
+    /// `upgrade`, `nightly` or `manual`; `null` if neither it nor its ID says it.
     pub kind: Option<String>,
     /// The installed version.
     pub version: Option<String>,
@@ -152,7 +152,7 @@ pub struct Point {
     /// The same as `made_at`, to be compared.
     #[serde(skip)]
     pub made: Timestamp,
-    /// Its place among the others: an ID is greater than all before, also where the clock went back.
+    /// Its place among the others: an ID is greater than all before, even if the clock went back.
     #[serde(skip)]
     pub order: Timestamp,
 }
@@ -176,7 +176,7 @@ pub fn survey(call: &Call, wanted: &BackupDir, read_all: bool) -> Result<Vec<Poi
         if about.as_ref().is_some_and(|about| about.database != database) {
             continue;
         }
-        // A link counts where it leads to a restore point: on another disk.
+        // A link counts if it leads to a restore point: on another disk.
         let is_named = entry.file_type().is_ok_and(|kind| kind.is_dir()) && id.parse::<RunId>().is_ok();
         if folder.is_dir() && (is_named || folder.join(ABOUT).exists()) {
             points.push(inspect(call, &folder, id, about.as_ref(), read_all)?);
@@ -191,7 +191,7 @@ pub fn is_under_other_name(folder: &Path, about: &About) -> bool {
     folder.file_name() != Some(about.id.as_ref())
 }
 
-/// How one that was renamed gets its own name back; none where another one has that name, so that this is a copy.
+/// How one that was renamed gets its own name back; none if another one has that name, so that this is a copy.
 pub fn rename_hint(folder: &Path, about: &About) -> Option<String> {
     let own = folder.with_file_name(&about.id);
     let rename = shell_quoted(&["mv", &folder.display().to_string(), &own.display().to_string()]);
@@ -262,7 +262,7 @@ fn has_size_of_document(folder: &Path, dump: &str) -> bool {
 }
 
 /// The files of a restore point that are not what its sums say, or are absent; the file `unread`, which takes long to read, is left
-/// out. `SHA256SUMS` itself where it holds no sums.
+/// out. `SHA256SUMS` itself if it holds no sums.
 ///
 /// # Errors
 /// A signal, or the time limit.
@@ -314,12 +314,12 @@ fn size(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// How long ago a time is; none where it is dated in the future: nothing would be too old until then.
+/// How long ago a time is; none if it is dated in the future: nothing would be too old until then.
 pub fn age(made: Timestamp) -> Option<Duration> {
     Duration::try_from(Timestamp::now().duration_since(made)).ok()
 }
 
-/// The same; nothing where it is in the future.
+/// The same; nothing if it is in the future.
 pub fn older(made: Timestamp) -> Duration {
     age(made).unwrap_or_default()
 }

@@ -29,7 +29,7 @@ use crate::snap;
 Only what is older than the newest verified restore point of its kind goes; that one never does. Its files are all read, and svc-snap
 show verifies its snapshot.")]
 pub struct PruneArgs {
-    /// Of which kind (repeatable); those of upgrades go by `svc-point delete`
+    /// Those of this kind (repeatable); those of upgrades go by `svc-point delete`
     #[arg(long = "kind", id = "kind", value_name = "KIND", value_parser = ["nightly", "manual"], default_value = "nightly")]
     kinds: Vec<String>,
     #[command(flatten)]
@@ -209,7 +209,7 @@ impl<'a> Needs<'a> {
         Self { points, swaps, ended_well, last_upgrade: last_upgrade(state_dir), last_rehearsal }
     }
 
-    /// Why a run stays; none where nothing needs it.
+    /// Why a run stays; none if nothing needs it.
     fn reason(&self, run: &Journal) -> Option<&'static str> {
         let script = run.script();
         if run.is_running() {

@@ -1,4 +1,4 @@
-//! `remove`: what a run has made of a restore point goes, where it was not finalized.
+//! `remove`: what a run has made of a restore point goes, if it was not finalized.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &SpaceArgs, call: &Call) -> StepResult<Space> {
     Ok(space)
 }
 
-/// The result of a document; none where the step failed, or did not run.
+/// The result of a document; none if the step failed, or did not run.
 fn result<T: DeserializeOwned>(document: Option<&PathBuf>) -> Option<T> {
     serde_json::from_value(journal::document_in(document?)?.result?).ok()
 }

@@ -29,7 +29,7 @@ pub struct Begun {
     pub directory: PathBuf,
     /// What is set for it besides its environment.
     pub settings: Vec<(OsString, OsString)>,
-    /// Held for as long as the run lasts; none in a dry run, and where the caller holds it.
+    /// Held for as long as the run lasts; none in a dry run, and if the caller holds it.
     _lock: Option<File>,
     _dry: Option<tempfile::TempDir>,
 }
@@ -41,7 +41,7 @@ impl Begun {
     }
 }
 
-/// Begins a run. `recovered` is what was undone of earlier ones, also where this one is refused then.
+/// Begins a run. `recovered` is what was undone of earlier ones, even if this one is refused then.
 ///
 /// # Errors
 /// Another run holds the lock (8); it cannot be resumed, or its journal cannot be written.
@@ -246,7 +246,7 @@ fn new_id(state_dir: &Path, kind: &str, now: Timestamp) -> String {
     format!("{new}-{kind}")
 }
 
-/// The run of the script that called this one, where that holds the service's lock.
+/// The run of the script that called this one, if that holds the service's lock.
 pub fn parent() -> Option<String> {
     std::env::var("SVC_LOCK_FD").ok()?;
     std::env::var("SVC_RUN_ID").ok()
@@ -265,7 +265,7 @@ fn refuse_of_another_product(state_dir: &Path, product: &str) -> Result<(), Fail
 }
 
 /// The service's lock, which the tools inherit: one that has outlived its run keeps it until it has ended. With it, the run of the script
-/// that called this one, where that holds the lock already.
+/// that called this one, if that holds the lock already.
 pub fn lock_service(state_dir: &Path) -> Result<(Option<File>, Option<String>), Failure> {
     let path = state_dir.join("lock");
     let fault = |error: std::io::Error| Failure::io("use the lock of the service", &path, &error);

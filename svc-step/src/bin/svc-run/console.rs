@@ -53,7 +53,7 @@ pub fn failed(program: &str, failed: &Failure) -> ExitCode {
     ExitCode::from(failed.exit_code())
 }
 
-/// `12/27 dump …`, when a step begins; without the total where that is not known. `files` is the path of the step's files without
+/// `12/27 dump …`, when a step begins; without the total if that is not known. `files` is the path of the step's files without
 /// their endings.
 pub fn begins(files: &Path, total: Option<u32>) -> String {
     let name = files.file_name().unwrap_or_default().to_string_lossy();
@@ -214,7 +214,7 @@ pub fn failure(script: &str, error: &ErrorPart) -> String {
 }
 
 /// The lines at the end of a run on a terminal: from what to what, the downtime, the restore point, what to run next, where the
-/// document is. None where the run failed: the two lines of that are all.
+/// document is. None if the run failed: the two lines of that are all.
 pub fn summary(document: &Document<RunResult>) -> Option<String> {
     let result = document.result.as_ref().filter(|_| document.ok && !document.dry_run)?;
     let script = document.tool.split(' ').next().unwrap_or_default();

@@ -213,7 +213,7 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
 }
 
-/// What helps where the run directory was removed: nothing can be resumed. None before the point of no return.
+/// What helps if the run directory was removed: nothing can be resumed. None before the point of no return.
 fn journal_lost(run: &Run) -> Option<String> {
     let back = run.committed()?;
     let point = run.state().notes.facts.get("restore_point")?.as_str()?.to_owned();
@@ -221,7 +221,7 @@ fn journal_lost(run: &Run) -> Option<String> {
     Some(format!("The run directory {} was removed, so the run cannot be resumed.\n{back} {point}", run.dir().display()))
 }
 
-/// The run of the step that failed, where that is a script, which has told what helps.
+/// The run of the step that failed, if that is a script, which has told what helps.
 fn script_step(run: &Run, failed: &Failed) -> Option<String> {
     let document = failed.step.as_ref().and_then(|step| run.journal().attempt(step)?.document)?;
     document.schema.ends_with(".run/1").then_some(document.run_id)
@@ -258,7 +258,7 @@ fn publish(
         let path = run.journal().document_path();
         let text = serde_json::to_vec(&document).unwrap_or_default();
         if file::write_whole(&path, &text, 0o600, Existing::Replace).is_err() && outcome.is_ok() {
-            // A run of which nobody can read how it ended has not ended well.
+            // A run whose end nobody can read has not ended well.
             outcome.status = 1;
             let message = format!("All was done, but the last document could not be written to {}.", run.dir().display());
             let hint = format!("Free disk space for {}.", run.state_dir.display());

@@ -29,7 +29,7 @@ use super::run::Run;
 
 /// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
 pub const SHORTLY: Duration = Duration::from_secs(1);
-/// The status of a holder that did not begin its command; where the system has a number for why, that.
+/// The status of a holder that did not begin its command; if the system has a number for why, that.
 pub const NOT_BEGUN: u8 = 255;
 /// How much of the journal's disk must be free for a command's output.
 const RESERVED: u64 = 8 * 1024 * 1024;
@@ -95,15 +95,15 @@ impl From<Failure> for Stop {
 }
 
 /// Starts the holder, which runs the command and writes how it ended, and waits for it. A signal ends the waiting, not the command.
-/// None where its own end was lost.
+/// None if its own end was lost.
 fn hold(run: &Run, step: &Step, files: &Path, lock: File) -> Result<Option<ExitStatus>, Stop> {
     let log = OpenOptions::new().append(true).create(true).mode(0o600).open(run.dir().join("log"));
     let log = log.map_err(|error| not_begun(run, step, error))?;
     let private = if step.name == steps::INSTALLER { run.private.len() } else { 0 };
-    // This program, also where a newer one has been installed in its place meanwhile; `ps` shows it under its name.
+    // This program, even if a newer one has been installed in its place meanwhile; `ps` shows it under its name.
     let mut holder = Command::new("/proc/self/exe");
     holder.arg0("svc-run").arg("hold").arg("--files").arg(files).args(["--private", &private.to_string()]);
-    // That of the run that has called this one, where this one has none of its own.
+    // That of the run that has called this one, if this one has none of its own.
     if let Some(fd) = run.lock_fd.map(|fd| fd.to_string()).or_else(|| std::env::var("SVC_LOCK_FD").ok()) {
         holder.args(["--lock", &fd]);
     }
@@ -237,7 +237,7 @@ fn last_lines(output: &Path) -> Vec<String> {
     lines.iter().skip(lines.len().saturating_sub(5)).cloned().collect()
 }
 
-/// In a resumed run: what an earlier attempt came to. None where the command is to be run.
+/// In a resumed run: what an earlier attempt came to. None if the command is to be run.
 fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(), Failure>> {
     let began = with_ending(&earlier.files, "out").exists() || earlier.exit_status.is_some() || earlier.document.is_some();
     if !began {

@@ -245,7 +245,7 @@ fn speaks_tls(text: &str) -> bool {
     })
 }
 
-/// The databases of the local PostgreSQL with their owners, where this user may ask for them.
+/// The databases of the local PostgreSQL with their owners, if this user may ask for them.
 fn databases() -> Vec<(String, String)> {
     let admin = settings::variable("SVC_PG_ADMIN").unwrap_or_else(|| "postgres".to_owned());
     let sql = "SELECT datname, pg_get_userbyid(datdba) FROM pg_database WHERE NOT datistemplate";

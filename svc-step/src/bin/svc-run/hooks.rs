@@ -128,7 +128,7 @@ fn tell(hook: &Path, document: &Document<RunResult>, environment: &[(OsString, O
     Err(Failure::failed("command_failed", message))
 }
 
-/// What hooks print goes into the log of the run, where there is one.
+/// What hooks print goes into the log of the run, if there is one.
 fn log_of(document: &Document<RunResult>) -> io::Result<File> {
     let open = |log: &Path| OpenOptions::new().append(true).open(log);
     let run = document.result.as_ref().and_then(|result| result.run_dir.as_ref());

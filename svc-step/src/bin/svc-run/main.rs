@@ -77,7 +77,7 @@ enum Verb {
         step: String,
         path: String,
     },
-    /// End with 0 where all these steps are ok
+    /// End with 0 if all these steps are ok
     IsDone {
         #[arg(long)]
         run: Option<String>,
@@ -88,7 +88,7 @@ enum Verb {
     Setting { name: Option<String> },
     /// Propose the settings of this host, each with its reason
     Guess {
-        /// Write them to the settings file, where it has none yet
+        /// Write them to the settings file, if it has none yet
         #[arg(long)]
         write: bool,
     },
@@ -96,7 +96,7 @@ enum Verb {
     Hooks,
     /// Print the name of the run's snapshot of that kind
     SnapshotName { kind: String },
-    /// Refuse where the last run of these scripts passed its point of no return and did not end well
+    /// Refuse if the last run of these scripts passed its point of no return and did not end well
     RefuseUnfinished { scripts: Vec<String> },
     /// Find what the last rollback, or that one, replaced and left in place
     Previous { run: Option<String> },

@@ -81,16 +81,16 @@ pub struct Options {
     /// --reads, and a failure is a verdict, which `svc-run verdict` shows
     #[arg(long)]
     pub preflight: bool,
-    /// Skip it where that step has failed
+    /// Skip it if that step has failed
     #[arg(long, value_name = "STEP")]
     pub needs: Option<String>,
-    /// Skip it where that step is ok
+    /// Skip it if that step is ok
     #[arg(long, value_name = "STEP")]
     pub unless: Option<String>,
     /// A command without a document of its own (installer, uninstaller, hook)
     #[arg(long, conflicts_with_all = ["reads", "preflight", "ok"])]
     pub external: bool,
-    /// Run it also where an earlier attempt was ok
+    /// Run it even if an earlier attempt was ok
     #[arg(long)]
     pub again: bool,
     /// This exit status is no failure (4: not there)
@@ -169,7 +169,7 @@ pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> std::io::Resul
     stream.write_all(&line)
 }
 
-/// Reads one request; none from another user, or where the caller is gone.
+/// Reads one request; none from another user, or if the caller is gone.
 pub fn receive(stream: &UnixStream) -> Option<Request> {
     let peer = nix::sys::socket::getsockopt(stream, nix::sys::socket::sockopt::PeerCredentials).ok()?;
     if peer.uid() != nix::unistd::Uid::effective().as_raw() {

@@ -19,7 +19,7 @@ use super::{command_line, external, undo};
 pub struct Recovered {
     /// The IDs of the runs.
     pub undone: Vec<String>,
-    /// Whether an undo has changed anything, also of a run of which something is left.
+    /// Whether an undo has changed anything, also of a run that has something left.
     pub changed: bool,
     /// The commands of what could not be undone; the next call tries it again.
     pub left: Vec<String>,
@@ -38,7 +38,7 @@ impl Recovered {
         }
     }
 
-    /// What is to be typed where something is left.
+    /// What is to be typed if something is left.
     pub fn left_by_hand(&self) -> Option<String> {
         (!self.left.is_empty()).then(|| undo::by_hand(&self.left))
     }
@@ -84,7 +84,7 @@ pub fn plan(run: &Run) {
     }
 }
 
-/// The commands of what could not be undone; the last document of a killed run of which nothing is left.
+/// The commands of what could not be undone; the last document of a killed run that has nothing left to undo.
 fn one(
     journal: Journal,
     needed: &[Undo],
@@ -110,7 +110,7 @@ fn one(
         std::env::vars_os().chain(settings).collect::<undo::Environment>()
     };
     let now = settings::service_settings();
-    // Where it was: also where the settings have changed since.
+    // Where it was, even if the settings have changed since.
     let recorded = with(now.iter().cloned().chain(super::resume::recorded(&plan)).collect());
     let left = undo::run_all(&run, &recorded, Some(&with(now)), failed, true);
     // After its point of no return it is still to be resumed; and what is left is tried again.

@@ -1,4 +1,4 @@
-//! Words that may stand in no file: the arguments of an installer, also where the installer repeats them.
+//! Words that may stand in no file: the arguments of an installer, even if the installer repeats them.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Seek, SeekFrom, Write};

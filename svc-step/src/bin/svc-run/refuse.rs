@@ -18,13 +18,13 @@ use super::{console, hooks, recover, undo};
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Found {
-    /// The run that it is about; null where there is none.
+    /// The run that it is about; null if there is none.
     pub run: Option<String>,
     /// The runs whose effects were undone.
     pub undone: Vec<String>,
 }
 
-/// Ends with 3 where the newest run of these scripts that passed its point of no return did not end well: a restore point of what that has
+/// Ends with 3 if the newest run of these scripts that passed its point of no return did not end well: a restore point of what that has
 /// left is none to go back to. A later run that was told to ignore it, and ended well, says that it was repaired by hand.
 pub fn unfinished(scripts: &[String]) -> ExitCode {
     if let Some(failure) = unreadable(&state_dir()) {
@@ -77,7 +77,7 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
     }
 }
 
-/// Undoes what killed runs have left, under the lock of the service. `silent`: without a word where that is not needed.
+/// Undoes what killed runs have left, under the lock of the service. `silent`: without a word if that is not needed.
 pub fn recover(caller: &Caller, silent: bool) -> ExitCode {
     let state_dir = state_dir();
     let mut recovered = recover::Recovered::default();

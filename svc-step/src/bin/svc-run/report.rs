@@ -22,7 +22,7 @@ pub struct RunResult {
     pub run_dir: Option<String>,
     /// Every attempt of every step, in the order in which the steps were begun.
     pub steps: Vec<StepLine>,
-    /// From the request to stop to the unit's own time of becoming active; null where the unit was not stopped, or is not running.
+    /// From the request to stop to the unit's own time of becoming active; null if the unit was not stopped, or is not running.
     pub downtime_ms: Option<u64>,
     /// The restore point that was made, restored, or rehearsed.
     pub restore_point: Option<String>,
@@ -34,27 +34,27 @@ pub struct RunResult {
     pub preflight: Vec<Check>,
     /// How many of the checks passed, warned and failed.
     pub preflight_total: Option<Total>,
-    /// What a rollback replaced and left in place; null where there is nothing of the kind.
+    /// What a rollback replaced and left in place; null if there is nothing of the kind.
     pub previous: Option<Previous>,
     /// The commands that undo the swaps of a rollback, in their order.
     pub swap_back: Vec<String>,
     /// The commands that discard what a rollback replaced, or the clones of an upgrade.
     pub discard_previous: Vec<String>,
-    /// Whether a rollback took the clones of `svc-upgrade --clone`; null where there were none.
+    /// Whether a rollback took the clones of `svc-upgrade --clone`; null if there were none.
     pub clones: Option<bool>,
     /// The upgrades that a run of several hops has made, each a run of its own.
     pub hops: Vec<Hop>,
     /// The restore point from which this run has removed `SHA256SUMS`, and could not remove the rest.
     pub partially_removed: Option<String>,
-    /// What a rehearsal of a rollback has found; null where none was made.
+    /// What a rehearsal of a rollback has found; null if none was made.
     pub rehearsal: Option<Value>,
     /// In a dry run: the commands, as they are typed.
     pub plan: Vec<String>,
     /// The restore points as they were found (`svc-backup --list`, `--prune`, `--delete`), the oldest first; else null.
     pub points: Option<Vec<Value>>,
-    /// The restore points that this run has removed; null where it was not to remove any.
+    /// The restore points that this run has removed; null if it was not to remove any.
     pub removed: Option<Vec<String>>,
-    /// The run directories that `svc-backup --prune` has removed; null where it was not to remove any.
+    /// The run directories that `svc-backup --prune` has removed; null if it was not to remove any.
     pub removed_runs: Option<Vec<String>>,
     /// Where a failed nightly backup left what it could back up; it is no restore point.
     pub incomplete_point: Option<String>,
@@ -70,15 +70,15 @@ pub struct StepLine {
     pub step: String,
     /// 1, and one more for each time that the run made the step again.
     pub attempt: u32,
-    /// The schema of its document; null where it left none.
+    /// The schema of its document; null if it left none.
     pub schema: Option<String>,
     /// Whether it ended well.
     pub ok: bool,
-    /// As in its document; null where it left none.
+    /// As in its document; null if it left none.
     pub changed: Option<bool>,
-    /// As in its document; 0 where it left none.
+    /// As in its document; 0 if it left none.
     pub duration_ms: u64,
-    /// The code of its error; `no_document` where it left none.
+    /// The code of its error; `no_document` if it left none.
     pub error: Option<String>,
 }
 

@@ -25,11 +25,11 @@ pub struct Resumed {
     pub private_lost: bool,
     /// It stayed on its terminal.
     pub attached: bool,
-    /// The settings as the run had them, where nothing sets them now.
+    /// The settings as the run had them, if nothing sets them now.
     pub settings: Vec<(String, String)>,
 }
 
-/// Finds the run, and whether it can be resumed: after its point of no return, and not where a rollback has undone it.
+/// Finds the run, and whether it can be resumed: after its point of no return, and not if a rollback has undone it.
 ///
 /// # Errors
 /// There is no such run (4), it is another script's (2), it ended well or has changed nothing (3), was rolled back or replaced (3).
@@ -120,7 +120,7 @@ fn settings(plan: &Plan) -> Vec<(String, String)> {
     recorded(plan).into_iter().filter(|(name, _)| svc_step::settings::variable(name).is_none()).collect()
 }
 
-/// The settings of a run, save where its own journal is. What held a secret is not recorded: it is as it is now, if the rest is the same;
+/// The settings of a run, except the place of its own journal. What held a secret is not recorded: it is as it is now, if the rest is the same;
 /// else, of an address, the rest is used.
 pub fn recorded(plan: &Plan) -> Vec<(String, String)> {
     let is_now = |name: &str, value: &str| {

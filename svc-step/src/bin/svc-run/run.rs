@@ -398,7 +398,7 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// What helps where the disk of the journals, which are below this directory, is full.
+/// What helps if the disk of the journals, which are below this directory, is full.
 pub fn disk_space_hint(folder: &Path) -> String {
     format!("Free disk space for {}, then run the same command again.", folder.display())
 }

@@ -42,21 +42,21 @@ pub struct StatusResult {
     pub run: String,
     /// Its directory.
     pub run_dir: String,
-    /// The script; empty where the record of the call was lost.
+    /// The script; empty if the record of the call was lost.
     pub script: String,
-    /// RFC 3339, UTC; empty where the record of the call was lost.
+    /// RFC 3339, UTC; empty if the record of the call was lost.
     pub started_at: String,
     /// How it stands.
     pub state: State,
     /// The same as a sentence.
     pub message: String,
-    /// What to run next, each command on a line of its own; null where nothing is left to do.
+    /// What to run next, each command on a line of its own; null if nothing is left to do.
     pub next: Option<String>,
     /// What the next call of any script, or `svc-run recover`, undoes first: the commands in their order.
     pub undo: Vec<Pending>,
     /// Every attempt of every step, in the order in which the steps were begun.
     pub steps: Vec<StepStatus>,
-    /// How long the service was down; null where it was not, or is still.
+    /// How long the service was down; null if it was not, or is still.
     pub downtime_ms: Option<u64>,
 }
 

@@ -33,7 +33,7 @@ const RESERVED_FOR_A_DOCUMENT: u64 = 1024 * 1024;
 const NOTICED: Duration = Duration::from_secs(1);
 /// How often a tool that is running is asked for.
 const POLL: Duration = Duration::from_secs(1);
-/// The scripts that are steps of others: they print each step where the outer one does.
+/// The scripts that are steps of others: they print each step if the outer one does.
 const SCRIPTS: [&str; 5] = ["svc-backup", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
 
 /// Runs a step of the script, and checks it as its options say. The error ends the run.
@@ -336,7 +336,7 @@ fn is_disk_full(run: &Run) -> bool {
     file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED_FOR_A_DOCUMENT)
 }
 
-/// The newest run that an earlier attempt of this step has made, where the step is a script: it was called for the same thing.
+/// The newest run that an earlier attempt of this step has made, if the step is a script: it was called for the same thing.
 fn nested_run(run: &Run, step: &Step) -> Option<Journal> {
     run.journal().attempt(&step.name)?;
     let script = step.command.first()?.to_string_lossy().rsplit('/').next()?.to_owned();

@@ -35,7 +35,7 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// What a supervisor asks first, since it leaves the terminal's session then. None where nobody follows it. The
+    /// What a supervisor asks first, since it leaves the terminal's session then. None if nobody follows it. The
     /// caller removes [`FOLLOWED`] from the environment of what it starts.
     pub fn from_environment() -> Option<Self> {
         let folder = env::var_os(FOLLOWED).filter(|folder| !folder.is_empty())?;
@@ -44,7 +44,7 @@ impl Followed {
         Some(Self { folder: folder.into(), follower: getppid() })
     }
 
-    /// The last act of the run: where nobody is there to read what it wrote, that is removed.
+    /// The last act of the run: if nobody is there to read what it wrote, that is removed.
     pub fn finish(&self) {
         if getppid() != self.follower {
             let _ = fs::remove_dir_all(&self.folder);
@@ -52,8 +52,8 @@ impl Followed {
     }
 }
 
-/// Starts `command` in a session of its own and follows it to its end, where this process is on a terminal that may be closed; none
-/// where the run stays in this process. `stay`: it is to (--attached, --dry-run, a run within a run). `json`: the document is wanted,
+/// Starts `command` in a session of its own and follows it to its end, if this process is on a terminal that may be closed; none
+/// if the run stays in this process. `stay`: it is to (--attached, --dry-run, a run within a run). `json`: the document is wanted,
 /// not the summary.
 pub fn leave(script: &str, command: &[OsString], of_file: &[String], stay: bool, json: bool) -> Option<ExitCode> {
     let is_terminal = io::stdin().is_terminal() || io::stdout().is_terminal() || io::stderr().is_terminal();

@@ -1,4 +1,4 @@
-//! What a run does where it fails: registered before the step that it belongs to, and run in reverse order, by the run itself or by the
+//! What a run does if it fails: registered before the step that it belongs to, and run in reverse order, by the run itself or by the
 //! next call of any script. What is registered before the point of no return holds no longer than to there.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub fn command_line(run: &Run, undo: &Undo) -> String {
     svc_step::reporter::shell_quoted(&run.shown(&undo.command.iter().map(OsString::from).collect::<Vec<_>>()))
 }
 
-/// What helps where something is left to be undone.
+/// What helps if something is left to be undone.
 pub fn by_hand(left: &[String]) -> String {
     format!("Run by hand what is left to be undone:\n  {}", left.join("\n  "))
 }

@@ -27,7 +27,7 @@ impl Printed {
         Self(file, length)
     }
 
-    /// What was printed since; nothing where that is no file (a terminal).
+    /// What was printed since; nothing if that is no file (a terminal).
     pub fn text(&self) -> String {
         let mut text = Vec::new();
         if fs::metadata(&self.0).is_ok_and(|data| data.is_file())
@@ -40,7 +40,7 @@ impl Printed {
     }
 }
 
-/// The document of such a step; none where the program is not ours.
+/// The document of such a step; none if the program is not ours.
 pub fn document(run: &Run, step: &Step, printed: &str) -> Option<Document<Value>> {
     let program = Path::new(step.command.first()?).file_name()?.to_string_lossy().into_owned();
     if !program.starts_with("svc-") {

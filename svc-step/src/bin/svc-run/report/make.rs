@@ -10,7 +10,7 @@ use svc_step::steps;
 
 use super::{Hop, Outcome, RunResult, StepLine, Total};
 
-/// The last document of a run: of its journal (none where it ended before it had one), of its notes, and of how it ended.
+/// The last document of a run: of its journal (none if it ended before it had one), of its notes, and of how it ended.
 pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Document<RunResult> {
     let attempts = run.map(Journal::attempts).unwrap_or_default();
     let mut facts = notes.facts.clone();
@@ -48,12 +48,12 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     }
 }
 
-/// Whether a restore point is complete: `svc-point remove` leaves it, also where the run did not come to know that.
+/// Whether a restore point is complete: `svc-point remove` leaves it, even if the run did not come to know that.
 pub fn is_complete(point: &str) -> bool {
     Path::new(point).join("SHA256SUMS").exists()
 }
 
-/// What svc-point has found and removed, also where it failed, and what a rehearsal has found: their documents say it. Gives what is kept
+/// What svc-point has found and removed, even if it failed, and what a rehearsal has found: their documents say it. Gives what is kept
 /// of an incomplete restore point, as a sentence for the message.
 fn of_restore_points(facts: &mut Map<String, Value>, attempts: &[Attempt]) -> Option<String> {
     let mut sentence = None;
@@ -118,7 +118,7 @@ fn document_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Document<V
     newest(attempts, step)?.document.as_ref()
 }
 
-/// From when to when the service was down, in milliseconds since 1970; without an end where the run has not started it again. The
+/// From when to when the service was down, in milliseconds since 1970; without an end if the run has not started it again. The
 /// request to stop may have been made by a step that was interrupted; then the one after it only saw since when the unit was inactive.
 fn downtime(attempts: &[Attempt]) -> Option<(u64, Option<u64>)> {
     let stops = || attempts.iter().filter(|one| one.step == steps::STOP);

@@ -37,7 +37,7 @@ impl Run {
         }
     }
 
-    /// Records that a step begins: one with an effect passes the point of no return, where the script has come to that; then it gives the
+    /// Records that a step begins: one with an effect passes the point of no return, if the script has come to that; then it gives the
     /// undos that are dropped.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Run {
         })
     }
 
-    /// What is told where the journal's disk does not take any more, or something else keeps it from being written.
+    /// What is told if the journal's disk does not take any more, or something else keeps it from being written.
     pub fn journal_full(&self, failure: &Failure) -> Failure {
         let other = failure.hint.clone().filter(|_| failure.code != "out_of_space");
         Failure::failed(

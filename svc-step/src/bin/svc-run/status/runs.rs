@@ -23,7 +23,7 @@ impl<'a> Runs<'a> {
         Self { state_dir, runs: journal::runs(state_dir) }
     }
 
-    /// The newest run of a script, or, of any script, the newest that no other run has called; where that one ended well, the one that
+    /// The newest run of a script, or, of any script, the newest that no other run has called; if that one ended well, the one that
     /// is not finished.
     pub fn to_show(&self, script: Option<&str>) -> Option<Journal> {
         let chosen = |run: &&Journal| match script {
@@ -53,7 +53,7 @@ impl<'a> Runs<'a> {
         unfinished.or_else(|| Some(newest.clone()))
     }
 
-    /// The run of the same script that has made this one as a hop, where it has not ended well.
+    /// The run of the same script that has made this one as a hop, if it has not ended well.
     fn unfinished_outer(&self, run: &Journal) -> Option<Journal> {
         let outer = journal::named(self.state_dir, &run.plan().parent?)?;
         (outer.script() == run.script() && !outer.is_ok()).then_some(outer)
@@ -105,14 +105,14 @@ impl<'a> Runs<'a> {
         self.runs.iter().filter(|other| other.is_within(run.id())).flat_map(pending).collect()
     }
 
-    /// The files of the external command that is running, where it is this run's, or one of a run that this one called.
+    /// The files of the external command that is running, if it is this run's, or one of a run that this one called.
     fn external(&self, run: &Journal) -> Option<PathBuf> {
         let files = external::running(self.state_dir)?;
         let Some(folder) = files.parent().filter(|folder| folder.is_dir()) else { return Some(files) };
         Journal::at(folder).is_within(run.id()).then_some(files)
     }
 
-    /// What to run where what the run had to say does not hold any more: an upgrade that was rolled back, or that another one followed.
+    /// What to run if what the run had to say does not hold any more: an upgrade that was rolled back, or that another one followed.
     fn superseded(&self, run: &Journal) -> Option<String> {
         let of = |script: &'static str| self.runs.iter().filter(move |other| other.script() == script);
         let has_replaced = |run: &Journal| {

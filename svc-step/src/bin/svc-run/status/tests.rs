@@ -198,7 +198,7 @@ fn without_a_run_the_unfinished_one_is_shown() {
     );
     hop.ended(&json!({}));
     assert_eq!(of(&first, Some("svc-upgrade")).run, "20261120t050000z-upgrade-hops");
-    // A run is known by its directory, also where its plan was lost.
+    // A run is known by its directory, even if its plan was lost.
     let lost = first.another("20261120t060000z-rollback", "", None);
     assert_eq!(of(&first, Some("svc-rollback")).run, lost.journal().id());
     let error = status(first.state(), &Arguments { script: Some("svc-nightly".to_owned()), ..Arguments::default() }).unwrap_err();
