@@ -158,7 +158,7 @@ impl Line {
         if is_key(key.trim()) { line(head, value, section, Kind::Entry(path)) } else { None }
     }
 
-    /// Gives it another value, with a blank before it if the sign has one on its other side.
+    /// Sets the value, with a blank before it if there is one before the sign.
     fn give(&mut self, value: &str) {
         let is_bare = self.value.is_empty() && !value.is_empty() && !self.head.ends_with(char::is_whitespace);
         let key = self.head.strip_suffix(['=', ':']).unwrap_or_default();

@@ -35,7 +35,7 @@ pub enum Reason {
     NotNamed,
     /// The new configuration has no such key any more.
     GoneInNew,
-    /// The new configuration has a group if the saved one has a value, or the other way.
+    /// A key is a group in one configuration and a value in the other.
     OtherStructure,
     /// The saved and the new configuration are of different layouts.
     OtherLayout,

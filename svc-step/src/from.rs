@@ -196,7 +196,7 @@ impl Received {
     }
 
     /// A file that the document names: the one beside the `--from` file, since whoever has copied or moved both means that one,
-    /// or else the one of that path; even if the one beside it does not fit the document and that one does.
+    /// or else the one of that path; so too if only that one fits the document.
     #[must_use]
     pub fn locate(&self, named: &Path, fits: impl Fn(&Path) -> bool) -> PathBuf {
         let beside = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));

@@ -459,7 +459,7 @@ impl Attempt {
         let kind = match fs::read_to_string(started).unwrap_or_default().trim() {
             "check" => Kind::Check,
             "external" => Kind::External,
-            // Even if it is empty: that it was started is known, and not as what.
+            // An empty file: the step was started, and its kind is unknown.
             _ => Kind::Step,
         };
         let begun = fs::metadata(started).and_then(|data| data.modified()).ok()?.duration_since(UNIX_EPOCH).ok()?;

@@ -165,7 +165,7 @@ fn without_values(line: &str) -> String {
     out + rest
 }
 
-/// What stands behind the name of a secret and is one; none if it is no such name, or nothing is left to be hidden.
+/// The secret behind the name of one; none if the name is no secret's, or nothing is left to be hidden.
 fn value_of<'a>(name: &str, after: &'a str) -> Option<&'a str> {
     let sign = after.trim_start_matches(|c: char| c.is_whitespace() || is_quote(c));
     let value = match (sign.strip_prefix('='), sign.strip_prefix(':')) {

@@ -42,7 +42,7 @@ pub(crate) struct Recorded {
     pub(crate) version: Option<Version>,
     /// Its content before, as far as it was text; `null` if there was none.
     pub(crate) before: Option<String>,
-    /// What is done; empty if it was so already.
+    /// The changes; empty if there was nothing to change.
     pub(crate) plan: Vec<Action>,
 }
 

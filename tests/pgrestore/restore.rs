@@ -43,7 +43,7 @@ fn restore_under_owner_keeps_previous_database() {
     let owner = "SELECT datdba::regrole FROM pg_database WHERE datname = current_database()";
     assert_eq!(case.sql(owner), case.owner);
     assert_eq!(case.sql("SELECT count(*) > 0 FROM pg_stats WHERE schemaname = 'public'"), "t", "no statistics for the planner");
-    // And if there is none any more.
+    // The same without a live database.
     case.pg.drop_database(&case.database).unwrap();
     let ran = restore().run().ok().changed().warns("not_restored");
     assert_eq!((case.text(), &ran.result()["swap"]["previous"]), (before, &Value::Null));

@@ -73,9 +73,8 @@ fn wrong_options_exit_2_and_begin_no_run() {
     }
 }
 
-/// Even if one is given twice.
 #[test]
-fn options_that_go_together_are_taken() {
+fn options_that_are_repeated_or_go_together_reach_the_run() {
     let bare = Bare::default();
     for (script, words, status, code) in [
         (

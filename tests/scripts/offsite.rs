@@ -156,7 +156,7 @@ fn service_is_started_again_if_quiesced_backup_fails() {
     assert_eq!(product.process(), before);
 }
 
-/// Writes the settings file, with if the copies go; the environment of whoever has all settings there.
+/// Writes the settings file, with the place of the copies; the environment of whoever has all settings there.
 fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, String)> {
     let [file, password, far] = ["environment", "restic password", "far away/restic"].map(|name| product.path(name));
     os::file(&password, "correct horse\n", 0o600, None).unwrap();

@@ -678,7 +678,7 @@ fn push_without_offsite_setting_or_restic_is_refused() {
     push("idle").run().fails(2, "settings_invalid");
     push("taking").arg("--dry-run").run().fails(5, "server_busy");
     push("none").arg("--dry-run").run().fails(2, "from_invalid");
-    // If there is no restic.
+    // Without restic.
     push("idle").env("SVC_OFFSITE", "/far").env("PATH", host.path("bin")).run().fails(4, "file_not_found");
 }
 

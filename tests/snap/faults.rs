@@ -10,7 +10,7 @@ use svc_tests::random::{self, Random};
 
 const ALL: usize = usize::MAX;
 
-/// nginx, where the server's connection breaks, where the server takes too long, and where it knows nothing of a search database.
+/// nginx, where the server's connection breaks, where the server takes too long, and where it knows neither Elasticsearch nor OpenSearch.
 const NGINX: [&str; 3] = ["502 Bad Gateway", "504 Gateway Time-out", "404 Not Found"];
 
 fn nginx(status: &str) -> String {

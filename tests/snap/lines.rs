@@ -1,4 +1,4 @@
-//! Another or a newer search database: the recipes of docs/recipes.md, run as they stand there, between each pair of
+//! Another product or a newer version: the recipes of docs/recipes.md, run as they stand there, between each pair of
 //! neighbouring lines of either product; and what an older server, or the other product, says of what it cannot restore.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const INDICES: [&str; 3] = ["content", "events-1", "hidden-state"];
 /// What a server says when it is started on the data of a newer one.
 const REFUSALS: [&str; 2] = ["cannot downgrade a node from version", "indexCreatedVersionMajor is in the future"];
 
-/// A search database with the host's part of an operator: its settings, and the folder where documents are kept.
+/// A cluster with the host's part of an operator: its settings, and the folder where documents are kept.
 struct Site {
     host: Host,
     search: OwnSearch,

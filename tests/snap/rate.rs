@@ -1,4 +1,4 @@
-//! `svc-snap --rate-limit`: the search database's throttles, taken off or set for one step and put back on every way out.
+//! `svc-snap --rate-limit`: the cluster's throttles, taken off or set for one step and put back on every way out.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -445,7 +445,7 @@ fn cluster_restore_throttle_is_put_back_after_any_exit() {
     assert_eq!(cluster(&sandbox), unset);
     sandbox.from(&["discard"], &staged).ok();
 
-    // Nothing that others share is changed if others share it.
+    // On a cluster that others use, its throttle is not changed.
     let scoped = left_as_it_is(sandbox.from(&["stage", "--rate-limit", "none"], &created));
     assert_eq!(cluster(&sandbox), unset, "{scoped}");
     sandbox.from(&["discard"], &scoped).ok();

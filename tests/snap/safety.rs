@@ -147,7 +147,7 @@ fn discard_keeps_run_with_same_name_prefix() {
     let discard = |run: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", "*");
     let plan = discard(runs[0]).args(["--dry-run"]).run().ok();
     assert_eq!(plan.result()["indices"].as_array().unwrap().len(), 1, "{plan}");
-    // Nor if nothing is recorded of either, or the index is not live any more.
+    // Nor without a record of either, or the index is not live any more.
     sandbox.ask("DELETE", &format!("/{}", sandbox.name("docs")), None);
     discard(runs[0]).run().ok().changed();
     assert_eq!(sandbox.copies(), copies[..1]);

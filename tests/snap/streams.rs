@@ -14,7 +14,7 @@ fn template(sandbox: &Sandbox, name: &str, data_stream: Value) {
 fn stream(sandbox: &Sandbox, suffix: &str) -> String {
     let name = sandbox.name(suffix);
     template(sandbox, &name, json!({}));
-    // The first document makes it, if `_data_stream` is not served too.
+    // The first document makes it: `_data_stream` may not be served.
     sandbox.fill_stream(&name, 0, 5);
     sandbox.ask("POST", &format!("/{name}/_rollover"), None);
     sandbox.fill_stream(&name, 5, 8);

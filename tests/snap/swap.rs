@@ -1,4 +1,4 @@
-//! `svc-snap stage`, `swap`, `discard` and `restore` on a real search database.
+//! `svc-snap stage`, `swap`, `discard` and `restore` on a real cluster.
 
 use std::collections::BTreeMap;
 
@@ -181,7 +181,7 @@ fn closed_index_state_is_restored_by_swap() {
     assert_eq!(sandbox.count(&docs), 15, "what was replaced comes back");
     sandbox.from(&["swap"], &back).ok();
     assert_eq!((shown(&sandbox, indices), sandbox.count(&docs)), (open, 10));
-    // If it is not live any more, too.
+    // The same after the live index was deleted.
     sandbox.delete(&docs);
     sandbox.from(&["restore"], &of_closed).ok().changed();
     assert_eq!(shown(&sandbox, indices), closed);
@@ -309,7 +309,7 @@ fn verified_write_block_is_restored() {
     let again = sandbox.from(&["swap"], &restored).ok();
     sandbox.from(&["swap"], &again).ok();
     assert_eq!(sandbox.settings(&docs), before);
-    // If it is not live any more, too.
+    // The same after the live index was deleted.
     sandbox.delete(&docs);
     sandbox.from(&["restore"], &created).ok().changed();
     assert_eq!(sandbox.settings(&docs), before);

@@ -271,7 +271,7 @@ fn alias_named_like_existing_index_is_refused() {
         refused(sandbox.from(step, &created));
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content.clone()));
     }
-    // And if the index itself is not live any more.
+    // The same after the live index was deleted.
     sandbox.delete(&docs);
     let content = sandbox.content();
     refused(sandbox.from(&["restore"], &created));

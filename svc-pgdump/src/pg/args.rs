@@ -145,7 +145,7 @@ impl ConnectionArgs {
         })
     }
 
-    /// Where the server is, and the address to find it at if that is another thing than its name.
+    /// The server, and the address to connect to if its name is not used.
     fn host(&self, env: &Environment, as_os_user: bool) -> Result<(String, Option<IpAddr>), Failure> {
         let (host, address) = match given(self.host.as_deref()) {
             Some(host) if as_os_user && !is_folder(host) => {

@@ -283,7 +283,7 @@ mod tests {
             let found = found.as_ref().map(Option::as_deref).map_err(|failure| failure.code.as_str());
             assert_eq!(found, expected, "{args:?} {given:?}");
         }
-        // If there is no TLS, there is nothing that is not verified.
+        // If there is no TLS, nothing is to be verified.
         let insecure = |url: &str| settings(&["--url", url, "--insecure"], &[]).unwrap().insecure;
         assert_eq!((insecure("https://es1:9200"), insecure("http://es1:9200")), (true, false));
     }

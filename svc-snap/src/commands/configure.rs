@@ -45,7 +45,7 @@ pub struct Configured {
     pub path_repo: Vec<String>,
     /// The previous configuration file; `null` if it was right already. Else the server must be restarted to know the new one.
     pub previous: Option<String>,
-    /// What is done; empty if all is so already.
+    /// The changes; empty if there is nothing to change.
     pub plan: Vec<Action>,
 }
 

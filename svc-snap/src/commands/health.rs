@@ -48,7 +48,7 @@ pub struct Health {
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
     pub nodes: Vec<Node>,
-    /// The directories that every node may have repositories in (`path.repo`); empty if 4.1 has still to be done.
+    /// The directories that every node may have repositories in (`path.repo`); empty until `svc-snap configure` has run.
     pub path_repo: Vec<String>,
     pub repository: RepositoryHealth,
     pub disks: Vec<NodeDisk>,
@@ -64,7 +64,7 @@ pub struct Health {
 pub struct Node {
     pub name: String,
     pub version: String,
-    /// The directories that it may have repositories in; empty if 4.1 has still to be done on it.
+    /// The directories that it may have repositories in; empty until `svc-snap configure` has run there.
     pub path_repo: Vec<String>,
 }
 

@@ -58,7 +58,7 @@ pub struct Registered {
     pub definition: Definition,
     /// What it was before, without secrets; `null` if none of that name was registered.
     pub before: Option<Definition>,
-    /// What is done; empty if it is registered just so.
+    /// The changes; empty if it is registered just so.
     pub plan: Vec<Action>,
 }
 

@@ -53,7 +53,7 @@ pub fn setting(name: &str) -> String {
 }
 
 fn settings_of(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
-    let product = variable("SVC_NAME").unwrap_or_else(|| "svc".to_owned());
+    let product = variable("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""));
     let mut settings: Vec<(String, String)> =
         HANDED.iter().map(|name| ((*name).to_owned(), variable(name).unwrap_or_else(|| default_of(name, &product)))).collect();
     for (_, value) in settings.iter_mut().filter(|(name, _)| matches!(name.as_str(), "SVC_STATE_DIR" | "SVC_BACKUP_DIR")) {

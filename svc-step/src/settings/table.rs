@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub struct Setting {
     /// The variable.
     pub name: &'static str,
-    /// What it is if nobody says it.
+    /// Its value if it is not set.
     pub default: Unset,
     /// One sentence, without a full stop.
     pub help: &'static str,
@@ -16,7 +16,7 @@ pub struct Setting {
     pub is_path: bool,
 }
 
-/// What a setting is if nobody says it.
+/// The value of a setting that is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unset {
     /// Nothing.
@@ -59,7 +59,7 @@ const GROUPS: &[Group] = &[
                 Nothing,
                 "HOST:PORT, where the product accepts connections as soon as it works; as SVC_READY_URL (--ready-tcp)",
             ),
-            path("SVC_CONFIG_FILE", Nothing, "The configuration file, if it is that of neither layout"),
+            path("SVC_CONFIG_FILE", Nothing, "The configuration file, if it is at the path of neither layout"),
             path("SVC_INSTALLER_DIR", Nothing, "The directory of installers"),
             path("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a directory of installers"),
             of("SVC_UNINSTALL", Nothing, "The command that uninstalls the product"),
@@ -216,7 +216,7 @@ pub fn find(name: &str) -> Option<&'static Setting> {
 }
 
 impl Setting {
-    /// Its value if nobody says it, for a product of that name.
+    /// Its value if it is not set, for a product of that name.
     #[must_use]
     pub fn default_for(&self, product: &str) -> Option<String> {
         match self.default {

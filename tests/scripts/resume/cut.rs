@@ -93,7 +93,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     let probe = || {
         let ended = !script.is_running();
         let mut new: Vec<PathBuf> = entries(product).filter(|path| !before.contains(path)).collect();
-        // If several came at once.
+        // Several requests may have come together.
         in_order(&mut new);
         let mut found = new.iter().filter_map(|path| Some((path.parent()?.to_owned(), point(path)?)));
         let found = found.find(|(run, point)| wanted(run, point));

@@ -25,7 +25,7 @@ pub const SUMS: &str = "SHA256SUMS";
 pub const SCHEMA: &str = "svc-restore-point/1";
 /// What a restore point is for: made by an upgrade, every night, or by hand.
 pub const KINDS: [&str; 3] = ["upgrade", "nightly", "manual"];
-/// Both of these files are larger only if they are none of ours.
+/// A larger one of these files was not written by us.
 const LARGEST: u64 = 1024 * 1024;
 
 /// Where the restore points of a service are.
