@@ -444,7 +444,9 @@ mod tests {
         run.commit("").unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| run.close(true));
-            std::thread::sleep(ECHO * 10);
+            while !run.state().ended {
+                std::thread::yield_now();
+            }
             run.note_started(&run.name_files("installer"), Kind::External).unwrap();
             drop(busy);
         });
