@@ -197,6 +197,10 @@ fn step_ended_by_signal_is_no_warning() {
     for option in ["--or-review", "--or-warn"] {
         let step = format!("step {option} not_checked made -- bash -c 'echo \"$0\"; exit 143' '{document}'\n");
         Bare::default().own_script(&step).run().fails(1, "interrupted");
+        // It is told to end as its script was killed, before it has a document.
+        let step = format!("step {option} not_checked made -- bash -c 'kill -9 '$$'; exec sleep 600'\n");
+        let ran = Bare::default().own_script(&step).run();
+        assert!(ran.doc()["ok"] == false && ran.doc()["warnings"] == json!([]), "{ran}");
     }
 }
 

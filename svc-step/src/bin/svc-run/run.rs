@@ -131,8 +131,8 @@ pub struct State {
     pending_commit: Option<(String, Vec<Undo>)>,
     /// The steps that were told to end.
     ending: BTreeSet<String>,
-    /// All were, also one that is on its way.
-    all_ending: bool,
+    /// All were, also one that is on its way: the script was killed.
+    pub all_ending: bool,
 }
 
 /// A tool that is running.

@@ -61,8 +61,10 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
         }
         let tolerated = options.warn_if.iter().find(|code| **code == failure.code);
         let warning = options.or_warn.as_ref().or(options.or_review.as_ref()).or(tolerated);
-        // One that was interrupted, as when the script has died, is no warning: it would outlive the resumed run.
-        if let Some(code) = warning.filter(|_| !["outcome_unknown", "interrupted"].contains(&failure.code.as_str())) {
+        // One that was interrupted is no warning, with a document or, as its script was killed, without: it would outlive the run's
+        // resumption.
+        let is_interrupted = ["outcome_unknown", "interrupted"].contains(&failure.code.as_str()) || run.state().all_ending;
+        if let Some(code) = warning.filter(|_| !is_interrupted) {
             run.warn(code, format!("{} failed: {}", step.name, failure.message), options.or_review.is_some())?;
             return Ok(());
         }
