@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::document::{Document, Warning};
+use crate::file;
 use crate::reporter::shell_quoted;
 use crate::steps;
 
@@ -437,10 +438,7 @@ pub fn numbered(name: &str, time: u32) -> String {
 /// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.
 #[must_use]
 pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
-    let mut name = files.as_os_str().to_owned();
-    name.push(".");
-    name.push(ending);
-    name.into()
+    file::beside(files, &format!(".{ending}"))
 }
 
 /// Number, step and attempt of `NN-<step>[.<attempt>].started`.
