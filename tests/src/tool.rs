@@ -137,12 +137,6 @@ impl Tool {
         self
     }
 
-    /// After how long it counts as hanging and is killed; [`wait::HANG`] without.
-    pub fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
-        self
-    }
-
     /// Allows it to write to stderr although it succeeds: it has `--progress` or `--verbose`.
     pub fn talks(mut self) -> Self {
         self.talks = true;
@@ -196,8 +190,8 @@ mod tests {
             // More than the shell needs on any machine.
             ("sleep 600 & exit 0", limits[1], "left behind holds its output open"),
         ] {
-            let panic =
-                std::panic::catch_unwind(|| Tool::program("/bin/sh").args(["-c", script]).limit(limit).run()).unwrap_err();
+            let tool = Tool { limit, ..Tool::program("/bin/sh").args(["-c", script]) };
+            let panic = std::panic::catch_unwind(|| tool.run()).unwrap_err();
             assert!(panic.downcast_ref::<String>().unwrap().contains(why), "{script}: {panic:?}");
         }
     }
