@@ -60,6 +60,19 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|_| format!("`{text}` is negative"))
 }
 
+/// The same, but no bare number: in a settings file beside ages, people may mean anything by it.
+///
+/// # Errors
+/// A sentence, as that of [`parse`].
+pub fn with_unit(text: &str) -> Result<Duration, String> {
+    if has_unit(text) { parse(text) } else { Err(format!("`{text}` has no unit: write 90s, 5m or 1h30m")) }
+}
+
+/// Whether it is more than a number.
+pub(crate) fn has_unit(text: &str) -> bool {
+    !text.trim().bytes().all(|byte| byte.is_ascii_digit())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -137,7 +137,7 @@ impl Retention {
 /// # Errors
 /// A sentence for clap.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    if text.trim().bytes().all(|byte| byte.is_ascii_digit()) {
+    if !deadline::has_unit(text) {
         return Err(format!("`{text}` has no unit: write 30d, 4w or 36h"));
     }
     let days = |text: &str, days: u64| text.trim().parse::<u64>().ok()?.checked_mul(days * 86_400).map(Duration::from_secs);

@@ -481,6 +481,8 @@ fn invalid_option_or_setting_exits_2_without_change() {
         ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
         ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
         ("svc-backup", &["--prune", "--dry-run"], ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
+        // What it takes, and an age of that form is none of it.
+        ("svc-backup", &["--dry-run"], ("SVC_TIMEOUT", "5"), "settings_invalid", "`5` has no unit: write 90s, 5m or 1h30m"),
         // Another setting has that value.
         ("svc-backup", &["--prune", "--max-age", "7"], ("SVC_KEEP_MIN_COUNT", "7"), "options_invalid", "`7` has no unit"),
         ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),

@@ -13,7 +13,7 @@ use svc_step::journal::{self, Journal, Plan, numbered};
 use svc_step::reporter::shell_quoted;
 use svc_step::run_id::{self, RunId, stamp};
 use svc_step::secret::REDACTED;
-use svc_step::{Failure, deadline, retention, settings};
+use svc_step::{Failure, deadline, settings};
 
 use super::arguments::SuperviseArgs;
 use super::command_line::{here, private_values, program, recorded, words};
@@ -94,7 +94,7 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
     }
     for name in ["SVC_TIMEOUT", "SVC_OFFSITE_TIMEOUT"] {
         let limit = settings::setting(name);
-        let read = deadline::parse(&limit).and_then(|_| retention::duration(&limit));
+        let read = deadline::with_unit(&limit);
         let read = read.and_then(|limit| if limit.is_zero() { Err("it is 0".to_owned()) } else { Ok(limit) });
         if let (false, Err(error)) = (limit.is_empty(), read) {
             return Err(Failure::usage("settings_invalid", format!("{name}: {error}.")).hint(format!("Set {name}, or unset it.")));
