@@ -66,17 +66,15 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Where the configuration is that was saved from `source`, unless the caller names it: in the same installation, or that very
-    /// file, if it was of neither layout.
+    /// Where the configuration is that was saved from `source`, unless the caller names the file: in the same installation, or in the
+    /// one that the caller names; but that very file if it was of neither layout.
     pub(crate) fn of_saved(&self, source: &Path, layout: Layout) -> Self {
         let mut config = self.clone();
-        if self.config.is_none() && self.product.install_dir.is_none() {
-            let inside = layout.path_in(self.product.name());
-            if source.ends_with(&inside) {
-                config.product.install_dir = source.ancestors().nth(inside.components().count()).map(PathBuf::from);
-            } else {
-                config.config = Some(source.to_owned());
-            }
+        let inside = layout.path_in(self.product.name());
+        if !source.ends_with(&inside) {
+            config.config.get_or_insert_with(|| source.to_owned());
+        } else if self.product.install_dir.is_none() {
+            config.product.install_dir = source.ancestors().nth(inside.components().count()).map(PathBuf::from);
         }
         config
     }

@@ -92,6 +92,9 @@ pub fn three_way(layout: Layout, base: &Flat, mine: &Flat, new: &Flat) -> Merge 
     for path in all {
         let (was, is, there) = (base.get(path), mine.get(path), new.get(path));
         if is == was {
+            if is != there && matches!(is, Some(Tree::Alias(target)) if is_customised(target, base, mine)) {
+                settled.push(Decision::not_carried(path, Reason::OtherStructure));
+            }
             continue;
         }
         if is == there {
@@ -106,6 +109,14 @@ pub fn three_way(layout: Layout, base: &Flat, mine: &Flat, new: &Flat) -> Merge 
         }
     }
     apply(layout, changes, settled, mine, new)
+}
+
+/// Whether something of a group is, or of one that it refers to.
+fn is_customised(group: &Path, base: &Flat, mine: &Flat) -> bool {
+    mine.keys().chain(base.keys()).filter(|path| path.starts_with(group)).any(|path| match (base.get(path), mine.get(path)) {
+        (was, Some(Tree::Alias(target))) if was == mine.get(path) => is_customised(target, base, mine),
+        (was, is) => was != is,
+    })
 }
 
 /// The merge without a base: only what is named, a key or a group each, is carried, or with `None` all that differs. Nothing is removed.

@@ -1,6 +1,7 @@
 //! `save`: a private copy of the configuration file (procedure, 9.3 step 3).
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -85,8 +86,11 @@ fn copy_path(args: &SaveArgs, layout: Layout) -> Result<PathBuf, Failure> {
     let path = file::absolute(&to)?;
     let copy = if is_folder { path.join(layout.file_name(name)) } else { path };
     let parent = file::folder_of(&copy);
-    if parent.is_dir() {
-        return Ok(copy);
+    match fs::metadata(parent) {
+        Ok(meta) if meta.is_dir() => return Ok(copy),
+        Ok(_) => return Err(file::not_regular("save into the directory", parent, "no directory")),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(Failure::io("save into the directory", parent, &error)),
+        Err(_) => {}
     }
     Err(Failure::not_found("file_not_found", format!("The directory {} to save into does not exist.", parent.display()))
         .hint(shell_quoted(&["mkdir", "-p", "-m", "0700", &parent.display().to_string()])))

@@ -79,7 +79,10 @@ impl SavedArgs {
         }
         let path = file::absolute(self.saved.as_deref().unwrap_or(Path::new("")))?;
         // The name goes first: --layout may be of the new configuration alone.
-        let layout = Layout::of_name(&path).or(config.layout).unwrap_or(Layout::Conf);
+        let layout = match Layout::of_name(&path).or(config.layout) {
+            Some(layout) => layout,
+            None => config.find(None)?.1,
+        };
         Ok((Copy { content: Content::read_own("read the saved copy", &path)?, layout, saved: None }, config.clone()))
     }
 }

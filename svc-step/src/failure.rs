@@ -105,8 +105,12 @@ impl Failure {
             io::ErrorKind::NotFound => Self::not_found("file_not_found", format!("Cannot {action}: there is no {path}."))
                 .hint("Check the path, or name the right one."),
             io::ErrorKind::PermissionDenied => {
-                Self::refused("permission_denied", format!("Cannot {action}: no rights to {path}."))
-                    .hint("Run the command as root (sudo), or as the owner of that path.")
+                let hint = if nix::unistd::geteuid().is_root() {
+                    "Even root may not: see lsattr -d of it and of its directory, or the export of a network disk."
+                } else {
+                    "Run the command as root (sudo), or as the owner of that path."
+                };
+                Self::refused("permission_denied", format!("Cannot {action}: no rights to {path}.")).hint(hint)
             }
             io::ErrorKind::ReadOnlyFilesystem => {
                 Self::refused("permission_denied", format!("Cannot {action}: the disk that holds {path} is read-only."))

@@ -218,10 +218,11 @@ pub fn open_no_link(action: &str, path: &Path) -> Result<File, Failure> {
 fn open_with(action: &str, path: &Path, more: OFlag) -> Result<File, Failure> {
     let flags = (more | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(|error| {
-        if error.raw_os_error() == Some(nix::Error::ELOOP as i32) {
-            not_regular(action, path, "a symbolic link")
-        } else {
-            Failure::io(action, path, &error)
+        match error.raw_os_error().map(nix::Error::from_raw) {
+            Some(nix::Error::ELOOP) => not_regular(action, path, "a symbolic link"),
+            // A socket.
+            Some(nix::Error::ENXIO) => not_regular(action, path, "no regular file"),
+            _ => Failure::io(action, path, &error),
         }
     })?;
     let meta = file.metadata().map_err(|error| Failure::io(action, path, &error))?;

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::document::{Document, Warning};
 use crate::file;
+use crate::lock;
 use crate::reporter::shell_quoted;
 use crate::steps;
 
@@ -182,14 +183,6 @@ pub fn document_in(path: &Path) -> Option<Document<Value>> {
     read_json(path)
 }
 
-/// What the file of a lock says, if somebody holds the lock.
-#[must_use]
-pub fn held(path: &Path) -> Option<String> {
-    // Shared: two who ask at once must not take each other for the holder.
-    let is_held = fs::File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)));
-    is_held.then(|| fs::read_to_string(path).unwrap_or_default().trim().to_owned())
-}
-
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     let mut text = Vec::new();
     fs::File::open(path).ok()?.take(LARGEST).read_to_end(&mut text).ok()?;
@@ -247,7 +240,7 @@ impl Journal {
     #[must_use]
     pub fn is_running(&self) -> bool {
         let Some(state_dir) = self.dir.parent().and_then(Path::parent) else { return false };
-        let holder = held(&state_dir.join("lock"));
+        let holder = lock::holder(&state_dir.join("lock"));
         holder.is_some_and(|holder| self.is_within(&holder)) && self.last_document().is_none()
     }
 

@@ -62,9 +62,7 @@ impl Lock {
     /// Who holds the lock of one thing, as `RUN (process ID)`; `None` if nobody does.
     #[must_use]
     pub fn holder(call: &Call, kind: &str, name: &str) -> Option<String> {
-        let mut file = File::open(call.state_dir().join("locks").join(file_name(kind, name))).ok()?;
-        // Shared: two who ask at once must not take each other for the holder.
-        matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)).then(|| read_holder(&mut file))
+        holder(&call.state_dir().join("locks").join(file_name(kind, name)))
     }
 }
 
@@ -91,16 +89,19 @@ pub fn within(time: Duration, file: &File) -> std::io::Result<bool> {
 }
 
 fn held(kind: &str, name: &str, file: &mut File) -> Failure {
-    let holder = read_holder(file);
-    Failure::locked("locked", format!("Another run holds the lock of the {kind} {name}."))
-        .hint("Wait until it has ended, then run the same command again.")
-        .cause(format!("held by {holder}"))
-}
-
-fn read_holder(file: &mut File) -> String {
     let mut holder = String::new();
     let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
-    holder.trim().to_owned()
+    Failure::locked("locked", format!("Another run holds the lock of the {kind} {name}."))
+        .hint("Wait until it has ended, then run the same command again.")
+        .cause(format!("held by {}", holder.trim()))
+}
+
+/// What the file of a lock says, if somebody holds the lock.
+#[must_use]
+pub fn holder(path: &Path) -> Option<String> {
+    // Shared: two who ask at once must not take each other for the holder.
+    let is_held = File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
+    is_held.then(|| fs::read_to_string(path).unwrap_or_default().trim().to_owned())
 }
 
 /// Makes a directory of our own (0700) with its parents.

@@ -71,10 +71,18 @@ pub(crate) fn show(call: &Call, step: &str, manager: Manager, units: &[String], 
     }
     let of = |(name, properties): (&String, &BTreeMap<&str, &str>)| {
         let named = relations.split(',').filter_map(|relation| properties.get(relation));
-        let related = named.flat_map(|names| names.split_whitespace()).map(str::to_owned).collect();
+        let related = named.flat_map(|names| names.split_whitespace()).map(unescaped).collect();
         Shown { name: name.clone(), state: State::from(properties), related }
     };
     Ok(units.iter().zip(&shown).map(of).collect())
+}
+
+/// A name in a list of names: systemctl quotes one with a backslash as a shell does, and before systemd 247 escaped the backslash.
+fn unescaped(name: &str) -> String {
+    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+        Some(quoted) => quoted.replace(r"\\", r"\"),
+        None => name.replace(r"\x5c", r"\"),
+    }
 }
 
 /// Whether the manager is another user's, who alone may act (unless polkit lets others).

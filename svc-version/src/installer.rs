@@ -52,7 +52,7 @@ pub(crate) fn run(args: &InstallerArgs, call: &Call) -> StepResult<Installer> {
 /// The installer at an absolute path.
 ///
 /// # Errors
-/// Its name has no version (3), it is not there (4), others can write to it (3), it cannot be executed (3), or is empty or not what its checksum file says (7).
+/// Its name has no version (3), it is not there (4), others can write to it or could have planted it (3), it cannot be executed (3), or is empty or not what its checksum file says (7).
 pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Installer> {
     let version = version_of(path, product)?;
     let meta = std::fs::metadata(path).map_err(|error| Failure::io("read the installer", path, &error))?;
@@ -86,14 +86,25 @@ pub(crate) fn read(path: &Path, product: &str, call: &Call) -> StepResult<Instal
 /// Whoever can write to it, or put another one in its place, could run anything as the caller. (Whether the owner and a group may, the
 /// operator has decided.)
 fn refuse_writable(path: &Path) -> Result<(), Failure> {
-    let real = std::fs::canonicalize(path).map_err(|error| Failure::io("read the installer", path, &error))?;
-    for place in [real.as_path(), file::folder_of(&real), file::folder_of(path)] {
-        let meta = std::fs::metadata(place).map_err(|error| Failure::io("read the installer", place, &error))?;
+    let fault = |error: std::io::Error| Failure::io("read the installer", path, &error);
+    let real = std::fs::canonicalize(path).map_err(fault)?;
+    for (entry, place) in [(&*real, &*real), (&*real, file::folder_of(&real)), (path, file::folder_of(path))] {
+        let meta = std::fs::metadata(place).map_err(fault)?;
+        if meta.mode() & 0o002 == 0 {
+            continue;
+        }
+        let message = format!("The installer {} is not run: everybody can write to {}", path.display(), place.display());
         let is_sticky = meta.is_dir() && meta.mode() & 0o1000 != 0;
-        if meta.mode() & 0o002 != 0 && !is_sticky {
-            let message = format!("The installer {} is not run: everybody can write to {}.", path.display(), place.display());
+        let owner = std::fs::symlink_metadata(entry).map_err(fault)?.uid();
+        if !is_sticky {
             let chmod = shell_quoted(&["chmod", "o-w", &place.to_string_lossy()]);
             let hint = format!("If it is the one that was shipped:\n  {chmod}");
+            return Err(Failure::refused("permission_denied", format!("{message}.")).hint(hint));
+        }
+        // There anybody can add a file, and only its owner can replace it.
+        if ![0, nix::unistd::geteuid().as_raw()].contains(&owner) {
+            let message = format!("{message}, and {} belongs to the user number {owner}.", entry.display());
+            let hint = "If it is the one that was shipped, copy it to a directory of your own.";
             return Err(Failure::refused("permission_denied", message).hint(hint));
         }
     }

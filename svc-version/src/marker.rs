@@ -13,6 +13,9 @@ use crate::version::Version;
 /// A marker is one short line; a larger file is something else.
 const LONGEST: u64 = 4096;
 
+/// Its name in an installation.
+const NAME: &str = "current-version";
+
 const ACTION: &str = "read the version marker";
 
 /// Where the marker is.
@@ -31,17 +34,19 @@ impl MarkerArgs {
         self.product.name()
     }
 
-    /// Whether the options or settings name the marker's place; else that of a document wins over the default.
-    pub(crate) fn is_named(&self) -> bool {
-        self.marker.is_some() || self.product.install_dir.is_some()
+    /// The absolute path of a marker that was cleared: where it was, unless the caller names another one, or, if it was an
+    /// installation's, another installation.
+    pub(crate) fn of_cleared(&self, cleared: &Path) -> Result<PathBuf, Failure> {
+        let has_moved = self.product.install_dir.is_some() && cleared.ends_with(NAME);
+        if self.marker.is_some() || has_moved { self.path() } else { Ok(cleared.to_owned()) }
     }
 
     /// The marker's absolute path.
     ///
     /// # Errors
-    /// The current directory is gone.
+    /// The current directory is gone, or the path is not UTF-8 (2).
     pub(crate) fn path(&self) -> Result<PathBuf, Failure> {
-        let marker = self.marker.clone().unwrap_or_else(|| self.product.install_dir().join("current-version"));
+        let marker = self.marker.clone().unwrap_or_else(|| self.product.install_dir().join(NAME));
         file::absolute(&marker)
     }
 

@@ -1,6 +1,6 @@
 //! `record`: write the version marker.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,8 +72,10 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
         let attempt = call.effects().attempt();
         if let Err(failure) = file::write_whole(&path, content.as_bytes(), 0o644, Existing::ReplaceInUse) {
             // It is complete or absent: reading it back says which, even if only the directory could not be synced.
-            if marker::lossy_text(&path).is_ok_and(|now| now.map(|(text, _)| text) == recorded.before) {
-                attempt.refused();
+            match marker::lossy_text(&path).map(|now| now.map(|(text, _)| text)) {
+                Ok(now) if now == recorded.before => attempt.refused(),
+                Ok(Some(now)) if now == content => attempt.happened(),
+                _ => {}
             }
             return Err(Stopped::with(failure, recorded));
         }
@@ -97,6 +99,6 @@ fn wanted(args: &RecordArgs, call: &Call) -> Result<Wanted, Failure> {
     }
     // A cleared marker is restored to the letter, at its path.
     let cleared = received.result::<Cleared>()?;
-    let path = if args.marker.is_named() { args.marker.path()? } else { PathBuf::from(&cleared.marker) };
+    let path = args.marker.of_cleared(Path::new(&cleared.marker))?;
     Ok(Wanted { path, version: cleared.version, content: cleared.content.ok_or_else(missing)? })
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -63,11 +64,15 @@ fn copy_owned_by_another_user_is_refused() {
 }
 
 #[test]
-fn fifo_in_place_of_copy_is_refused() {
-    let (site, copy) = site();
-    os::run(Command::new("mkfifo").arg(&copy)).unwrap();
-    for call in [save(&site, &copy), site.tool("diff").arg(&copy), site.tool("carry").arg(&copy)] {
-        call.args(["--timeout", "20s"]).run().refused("file_invalid").unchanged();
+fn fifo_or_socket_in_place_of_copy_is_refused() {
+    let make: [fn(&Path); 2] =
+        [|copy| drop(os::run(Command::new("mkfifo").arg(copy)).unwrap()), |copy| drop(UnixListener::bind(copy).unwrap())];
+    for make in make {
+        let (site, copy) = site();
+        make(&copy);
+        for call in [save(&site, &copy), site.tool("diff").arg(&copy), site.tool("carry").arg(&copy)] {
+            call.args(["--timeout", "20s"]).run().refused("file_invalid").unchanged();
+        }
     }
 }
 

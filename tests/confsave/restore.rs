@@ -126,11 +126,12 @@ fn restore_targets_saved_path_unless_another_is_given() {
         assert_eq!(from("carry").arg("--dry-run").run().result()["new"]["path"], place.to_str().unwrap());
         let ran = from("restore").run().ok().changed();
         assert_eq!((ran.result()["path"].as_str(), text(place)), (place.to_str(), mine.clone()));
-        // The installation has moved.
-        let moved = site.path("moved");
-        from("restore").arg("--install-dir").arg(&moved).run().ok().changed();
-        assert_eq!(text(moved.join(format!("config/{name}/{name}.yaml"))), mine);
-        fs::remove_dir_all(moved).unwrap();
+        // The installation has moved; what is in none stays where it was.
+        fs::write(place, SHIPPED).unwrap();
+        let moved = site.path("moved").join(format!("config/{name}/{name}.yaml"));
+        let ran = from("restore").arg("--install-dir").arg(site.path("moved")).run().ok().changed();
+        let wanted = if option == "--config" { place } else { &moved };
+        assert_eq!((ran.result()["path"].as_str(), text(wanted)), (wanted.to_str(), mine.clone()));
     }
     assert!(!Path::new("/opt").join(name).exists());
 }

@@ -113,7 +113,10 @@ fn unprivileged_user_saves_only_readable_files() {
     assert_eq!(save.clone().run().ok().result()["owner"], "root");
     assert_eq!(fs::metadata(site.path("home/svc.yaml")).unwrap().uid(), user.uid.as_raw());
 
-    // Neither a file that may not be read nor one in a folder that may not be passed is taken for a missing one.
+    // Neither a file that may not be read nor one in a folder that may not be passed is taken for a missing one; nor such a folder.
+    os::folder(&site.path("closed"), 0o700, None).unwrap();
+    let closed = site.tool("save").as_user(&user.name).env("SVC_STATE_DIR", site.path("home/state"));
+    closed.arg("--to").arg(site.path("closed/new/")).run().refused("permission_denied");
     os::chmod(site.yaml(), 0o600);
     save.clone().run().refused("permission_denied");
     os::chmod(site.path("inst dir"), 0o700);

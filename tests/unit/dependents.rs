@@ -48,7 +48,7 @@ fn stopped_dependents_are_restarted_from_document() {
     let needs = format!("Requires={0}\nAfter={0}", unit.name);
     let near = Own::needing(&unit, "requires", SIMPLE);
     let far = Own::with("binds", &format!("BindsTo={0}\nAfter={0}", near.name), SIMPLE);
-    let part = Own::with("part", &format!("PartOf={}", unit.name), SIMPLE);
+    let part = Own::with(r"part\x2dof", &format!("PartOf={}", unit.name), SIMPLE);
     let asleep = Own::needing(&unit, "asleep", SIMPLE);
     let apart = Own::with("wants", &format!("Wants={0}\nAfter={0}", unit.name), SIMPLE);
     let target = Own::named(format!("unit-test-needs-{}.target", std::process::id()), &needs, "");

@@ -1,7 +1,7 @@
 //! Installers: the version in their name, and the checksum file beside them.
 
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, symlink};
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
@@ -69,6 +69,11 @@ fn installer_that_everybody_can_write_to_is_refused() {
         place.tool("installer").arg(&installer).run()
     };
     read(0o775, 0o1777).ok();
+    // Somebody else may have put it there.
+    chown(&installer, Some(65534), None).unwrap();
+    read(0o755, 0o1777).refused("permission_denied").error_has(&["belongs to the user number 65534"]);
+    read(0o755, 0o755).ok();
+    chown(&installer, Some(0), None).unwrap();
     let chmod = format!("chmod o-w {}", installer.display());
     assert!(read(0o777, 0o755).refused("permission_denied").hint().ends_with(&chmod));
     read(0o755, 0o777).refused("permission_denied");

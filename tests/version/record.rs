@@ -30,6 +30,11 @@ fn cleared_marker_is_recorded_again_verbatim() {
     assert_eq!(ran.result()["before"], json!(null));
     assert_eq!(place.marker_says().as_deref(), Some("  1.15.5\r\n"));
     from("record", &cleared).run().ok().unchanged();
+    // Nor do the settings, of one that is in no installation.
+    let other = place.file("other", "1.0.0\n");
+    let cleared = place.tool("clear").arg("--marker").arg(&other).run().ok().text();
+    from("record", &cleared).run().ok().changed();
+    assert_eq!(fs::read_to_string(other).unwrap(), "1.0.0\n");
     // A marker that was absent is nothing to record.
     from("record", &again.text()).run().fails(2, "options_invalid");
 

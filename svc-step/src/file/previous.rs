@@ -46,7 +46,7 @@ impl Previous {
             return Ok(());
         }
         match fs::hard_link(path, &self.path) {
-            Ok(()) => sync_folder_of(&self.path),
+            Ok(()) => sync_folder_of(&self.path).inspect_err(|_| self.undo()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(&self.path)),
             // Some file systems have no second names, and none has them across two.
             Err(_) => write_whole(&self.path, bytes, 0o600, Existing::Keep),

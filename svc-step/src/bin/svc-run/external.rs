@@ -15,8 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
-use svc_step::journal::{self, Attempt, Journal, Kind, with_ending};
+use svc_step::journal::{Attempt, Journal, Kind, with_ending};
 use svc_step::line_secrets::without_secrets;
+use svc_step::lock;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::steps;
@@ -331,7 +332,7 @@ pub fn is_running(state_dir: &Path) -> bool {
 /// The files of such a command that is running.
 pub fn running(state_dir: &Path) -> Option<PathBuf> {
     let path = lock_path(state_dir);
-    (journal::held(&path).is_some() || recorded_is_alive(&path)).then(|| recorded(&path).unwrap_or_default())
+    (lock::holder(&path).is_some() || recorded_is_alive(&path)).then(|| recorded(&path).unwrap_or_default())
 }
 
 /// The files of the command that has the lock, or had it last.
