@@ -10,10 +10,11 @@ use svc_tests::tool::root;
 const TOOLS: [&str; 6] = ["svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave"];
 
 /// What makes a failure or a warning of that exit status; its code is the literal behind it. Those of warnings are 0 and 9.
-const MAKERS: [(&str, u8); 24] = [
+const MAKERS: [(&str, u8); 27] = [
     ("Failure::failed(", 1),
     ("Status::Failed,", 1),
     ("Failure::usage(", 2),
+    ("Status::Usage,", 2),
     ("bad(", 2),
     ("Failure::refused(", 3),
     ("refuse_any(", 3),
@@ -23,9 +24,11 @@ const MAKERS: [(&str, u8); 24] = [
     ("Failure::unavailable(", 5),
     ("Status::Unavailable,", 5),
     ("Failure::timeout(", 6),
+    ("Status::Timeout,", 6),
     ("Failure::invalid(", 7),
     ("Status::Invalid,", 7),
     ("Failure::locked(", 8),
+    ("Status::Locked,", 8),
     (".warn(", 0),
     ("warn_of(call,", 0),
     (".review(", 9),
@@ -81,9 +84,9 @@ fn errors_page_lists_every_code_once_with_its_statuses() {
     let codes = codes();
     let mut shown = Vec::new();
     let lines = table.lines().map(|line| {
-        let cells: Vec<&str> = line.splitn(4, " | ").collect();
-        let [code, _, meaning] = cells[..] else { return line.to_owned() };
-        let Some(code) = code.strip_prefix("| `").and_then(|code| code.strip_suffix('`')) else { return line.to_owned() };
+        let cells: Vec<&str> = line.splitn(4, '|').map(str::trim).collect();
+        let ["", code, _, meaning] = cells[..] else { return line.to_owned() };
+        let Some(code) = code.strip_prefix('`').and_then(|code| code.strip_suffix('`')) else { return line.to_owned() };
         shown.push(code.to_owned());
         format!("| `{code}` | {} | {meaning}", codes.get(code).map_or("", String::as_str))
     });
@@ -124,21 +127,26 @@ fn exit_statuses_of_a_tools_page_are_those_of_the_sources() {
 }
 
 #[test]
-fn every_known_step_name_is_used_in_some_script() {
+fn every_step_that_is_read_by_name_is_begun_by_some_script() {
     let scripts = ["scripts", "scripts/lib"].iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
     let texts: Vec<String> = scripts.flat_map(|entry| fs::read_to_string(entry.unwrap().path())).collect();
-    for step in svc_step::steps::ALL {
-        // The number of a hop is counted.
-        let name = if step == svc_step::steps::FIRST_HOP { "\"hop-$" } else { step };
-        let verbs = ["step", "check", "start", "external", "undo", "preflight"];
-        let is_begun = |line: &str| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let is_name = |word: &&str| if name == step { *word == name } else { word.starts_with(name) };
-            let at = words.iter().position(is_name);
-            at.is_some_and(|at| words[..at].iter().any(|word| verbs.contains(word)))
-        };
-        assert!(texts.iter().flat_map(|text| text.lines()).any(is_begun), "no script has the step {step}");
+    let (mut begun, mut read) = (BTreeSet::new(), BTreeSet::new());
+    // A counted name ends where its number stands.
+    let names = |text: &str| -> Vec<String> {
+        text.split_whitespace().map(|word| word.trim_matches('"').split('$').next().unwrap().to_owned()).collect()
+    };
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let is_verb = |word: &String| ["step", "check", "start", "external", "undo", "preflight"].contains(&word.as_str());
+        begun.extend(names(line.split(" -- ").next().unwrap()).into_iter().skip_while(|word| !is_verb(word)));
+        // What a rollback reads of its upgrade.
+        for read_of in line.split("--run \"$upgrade\" ").skip(1) {
+            read.extend(names(read_of.split([')', ';', '&', '.']).next().unwrap()));
+        }
     }
+    assert!(read.len() > 5, "{read:?}");
+    read.extend(svc_step::steps::ALL.iter().map(|step| step.strip_suffix('1').unwrap_or(step).to_owned()));
+    let unknown: Vec<_> = read.difference(&begun).collect();
+    assert!(unknown.is_empty(), "no script begins these steps: {unknown:?}");
 }
 
 /// What a heading is called in a link.

@@ -160,11 +160,7 @@ fn plan(args: &CarryArgs, call: &Call, files: &Files, carried: &mut Carried) -> 
     if text.as_bytes() == new.content.bytes {
         return Ok(None);
     }
-    let run = call.run_id();
-    let previous = Previous::plan(&new.content.path, &new.content.bytes, |number| match number {
-        1 => format!(".before-{run}"),
-        more => format!(".before-{run}.{more}"),
-    })?;
+    let previous = Previous::plan_named(&new.content.path, &new.content.bytes, &format!(".before-{}", call.run_id()))?;
     carried.plan.extend(new.text.differing(&values).iter().map(|path| {
         let change = match values.get(path) {
             Some(value) => format!("set {} to {}", render(&redactor.path(path)), redactor.value(path, value)),

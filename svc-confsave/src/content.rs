@@ -127,10 +127,7 @@ pub(crate) fn put(
 
 /// Where a file is kept that the operator's takes the place of: beside it, as package managers do.
 pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
-    Previous::plan(&old.path, &old.bytes, |number| match number {
-        1 => ".svc-new".to_owned(),
-        more => format!(".svc-new.{more}"),
-    })
+    Previous::plan_named(&old.path, &old.bytes, ".svc-new")
 }
 
 pub(crate) fn not_as_written(path: &Path) -> Failure {

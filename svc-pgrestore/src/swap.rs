@@ -227,7 +227,7 @@ impl Swapped {
     }
 
     /// The way back: what was replaced becomes live again, and what had come in gets its name back.
-    pub(crate) fn reversed(&self) -> Result<Self, Failure> {
+    fn reversed(&self) -> Result<Self, Failure> {
         let nothing = |why: &str| {
             Failure::not_found("swap_not_found", format!("There is nothing to go back to: {why}."))
                 .hint("Restore another dump: svc-pgrestore FILE.")

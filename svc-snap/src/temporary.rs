@@ -141,7 +141,7 @@ impl<'a> Current<'a> {
     }
 
     /// Why it cannot be written again without harm. No secret is ever written again, so plans and warnings may show the requests.
-    pub fn why_not_rewritable(&self) -> Option<String> {
+    fn why_not_rewritable(&self) -> Option<String> {
         let Target::Repository(_) = self.target else { return None };
         let kind = self.definition.get("type").and_then(Value::as_str).unwrap_or_default();
         let mut settings = self.settings.clone();
@@ -180,7 +180,7 @@ impl<'a> Current<'a> {
     }
 
     /// The request by which an operator puts it back; without its body if that would harm the repository or show its secrets.
-    pub fn by_hand(&self) -> String {
+    fn by_hand(&self) -> String {
         let (path, body) = self.restored();
         if self.why_not_rewritable().is_none() {
             return format!("PUT {path} {body}");

@@ -1,7 +1,7 @@
 //! Another program, run with its output read, its time limited, and ended with us.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
@@ -165,6 +165,12 @@ pub fn capture(call: &Call, command: &mut Command) -> Result<Captured, Failure> 
     })?;
     let Ended { status, stderr } = running.wait(call)?;
     Ok(Captured { status, stdout, stderr })
+}
+
+/// The exit status as a shell gives it: 128+n for a process that signal n has ended.
+#[must_use]
+pub fn exit_status(ended: ExitStatus) -> i32 {
+    ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }
 
 /// Lets the program run as another user of this host, with that user's home and none of root's groups.

@@ -133,7 +133,7 @@ impl Document<Value> {
 
 /// The schema name of a step, major 1.
 #[must_use]
-pub fn schema_name(tool: &str, step: &str) -> String {
+pub(crate) fn schema_name(tool: &str, step: &str) -> String {
     format!("{tool}.{step}/1")
 }
 

@@ -276,7 +276,7 @@ pub fn bytes_of(file: &File, action: &str, path: &Path, limit: u64) -> Result<Ve
 ///
 /// # Errors
 /// As [`read_text`].
-pub fn text_of(file: File, action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
+pub(crate) fn text_of(file: File, action: &str, path: &Path, limit: u64) -> Result<String, Failure> {
     String::from_utf8(bytes_of(&file, action, path, limit)?).map_err(|error| {
         Failure::invalid("file_invalid", format!("Cannot {action}: {} is not UTF-8 text.", path.display()))
             .hint("Check that this is the right file.")

@@ -42,7 +42,7 @@ impl OtherServer {
     /// that people know it by; `setting` names what leads to the right one.
     ///
     /// # Errors
-    /// They differ, and `--other-server` was not said (3).
+    /// They differ, and `--other-server` was not passed (3).
     pub fn check(self, spoken_of: &str, found: &str, server: &str, setting: &str) -> Result<(), Failure> {
         if self.other_server || spoken_of == found {
             return Ok(());

@@ -24,7 +24,7 @@ const GAP: usize = 2;
 const FIRST: &[(&str, &[&str])] = &[
     ("points", &["id", "state", "made_at", "size_bytes", "quiesced", "version", "kind"]),
     ("snapshots", &["name", "state", "started_at", "indices_count", "kind", "duration_ms"]),
-    ("captured", &["name", "docs_count", "docs_exact", "closed"]),
+    ("captured", &["name", "docs_count", "docs_exact"]),
     ("disks", &["node", "level", "available_bytes", "high_watermark_bytes"]),
     ("changed", &["path", "saved", "new"]),
     ("copies", &["point_id", "host", "made_at", "has_repository"]),

@@ -98,7 +98,7 @@ pub(crate) fn interrupted(mut failure: Failure, report: &Report, goal: Goal) -> 
 }
 
 /// Whether a unit that `unit` requires is not active, nor done: systemd then fails the start of `unit` and leaves no trace of it.
-pub(crate) fn requirement_failed(call: &Call, unit: &Unit) -> Result<bool, Failure> {
+fn requirement_failed(call: &Call, unit: &Unit) -> Result<bool, Failure> {
     let shown = show(call, "status", unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?;
     let required: Vec<String> = shown.into_iter().flat_map(|shown| shown.related).collect();
     let required = show(call, "status", unit.manager, &required, "")?;

@@ -66,9 +66,8 @@ pub(crate) fn run(args: &ConfigureArgs, call: &Call) -> StepResult<Configured> {
         ))
     })?;
     let is_edited = edited != text;
-    let run = call.run_id();
-    let name = |number| if number == 1 { format!(".before-{run}") } else { format!(".before-{run}.{number}") };
-    let previous = is_edited.then(|| Previous::plan(&config, text.as_bytes(), name)).transpose()?;
+    let name = format!(".before-{}", call.run_id());
+    let previous = is_edited.then(|| Previous::plan_named(&config, text.as_bytes(), &name)).transpose()?;
     let mut plan: Vec<Action> = todo.make.iter().map(|folder| Action::file(folder, "create the directory")).collect();
     if !todo.chown.is_empty() {
         plan.push(Action::file(&location, format!("chown to {}, with all that is in it", user.name)));

@@ -26,7 +26,7 @@ const LOCATION_SETTINGS: [&str; 8] = ["location", "url", "uri", "path", "bucket"
   svc-snap register --repository old --location /var/backups/search/old_repo --readonly
   svc-snap register --repository far --type s3 --setting bucket=backups --setting base_path=search
 
-Secrets of s3, gcs and azure belong into the server's keystore.")]
+Secrets of s3, gcs and azure belong in the server's keystore.")]
 pub struct RegisterArgs {
     /// The repository's directory, as every node sees it (type fs)
     #[arg(long, value_name = "DIR", env = "SVC_BACKUP_REPO")]

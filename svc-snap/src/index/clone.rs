@@ -260,7 +260,7 @@ pub(crate) fn again<T>(work: impl FnMut() -> Result<T, Failure>) -> Result<T, Fa
 }
 
 /// Whether the outcome of the request is unknown, or an index of the clone's name is there already.
-pub(crate) fn is_transient(failure: &Failure) -> bool {
+fn is_transient(failure: &Failure) -> bool {
     failure.code == "outcome_unknown" || is_there(failure)
 }
 

@@ -51,7 +51,7 @@ impl Scope {
     }
 
     /// Whether it means that name in particular, even one that the server would keep for itself.
-    pub(crate) fn means(&self, name: &str) -> bool {
+    fn means(&self, name: &str) -> bool {
         self.patterns.mean(name)
     }
 
@@ -113,7 +113,7 @@ impl Patterns {
     }
 }
 
-pub(crate) fn is_security(name: &str) -> bool {
+fn is_security(name: &str) -> bool {
     name == ".opendistro_security" || name.starts_with(".security") || name.starts_with(".opensearch-security")
 }
 

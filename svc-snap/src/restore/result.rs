@@ -40,7 +40,7 @@ pub struct CopiedIndex {
     pub uuid: Option<String>,
     /// How many documents the copy holds, or `null` before it is verified.
     pub docs_count: Option<u64>,
-    /// How many documents were captured, or `null` if none were or writes went on meanwhile.
+    /// How many documents were captured, or `null` if none were, or if the index was written to meanwhile.
     pub docs_expected: Option<u64>,
     /// What the index had beside its documents, or `null` if it was not captured.
     pub metadata: Option<IndexMetadata>,

@@ -181,7 +181,7 @@ pub struct RestoredIndex {
     pub state: RestoreState,
     /// How many documents it holds, or `null` before it is verified.
     pub docs_count: Option<u64>,
-    /// How many documents were captured, or `null` if none were or writes went on meanwhile.
+    /// How many documents were captured, or `null` if none were, or if the index was written to meanwhile.
     pub docs_expected: Option<u64>,
 }
 

@@ -36,6 +36,14 @@ impl Previous {
             .hint("Remove those that nobody needs."))
     }
 
+    /// The same with this suffix, and behind it 2, …
+    ///
+    /// # Errors
+    /// As [`Previous::plan`].
+    pub fn plan_named(path: &Path, bytes: &[u8], suffix: &str) -> Result<Self, Failure> {
+        Self::plan(path, bytes, |number| if number == 1 { suffix.to_owned() } else { format!("{suffix}.{number}") })
+    }
+
     /// Gives the file at `path` its second name, so that it keeps its rights. The name that it has stays until another file takes it:
     /// at no moment is there none. Where it can have no second name, a private copy of `bytes` is made.
     ///

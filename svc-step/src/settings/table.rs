@@ -78,9 +78,9 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_KEEP_MAX_COUNT",
                 Is("30"),
-                "The oldest backups above this number go, whatever their age; none: any number may stay",
+                "Maximum number of backups, whatever their age; the oldest are removed; none: no limit",
             ),
-            of("SVC_KEEP_MIN_COUNT", Is("7"), "This number of backups stays, whatever their age"),
+            of("SVC_KEEP_MIN_COUNT", Is("7"), "Minimum number of backups to keep, whatever their age"),
             of(
                 "SVC_NIGHTLY_QUIESCE",
                 Is("no"),
@@ -116,7 +116,7 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_KEEP_RUNS",
                 Is("90d"),
-                "Run directories go that nothing needs and nothing was written to for this long; none: they stay",
+                "Remove run directories that are not needed and were not written to for this long; none: keep all",
             ),
             path(
                 "SVC_METRICS_FILE",
@@ -175,7 +175,7 @@ const GROUPS: &[Group] = &[
             of(
                 "SVC_SEARCH_RATE_LIMIT",
                 Is("server"),
-                "How fast: none (no limit), SIZE a second (100mb), or server: the cluster's own throttle (not set: none while the service is stopped, if SVC_INDICES is *)",
+                "Throttle of snapshots and restores: none, SIZE a second (100mb), or server: the cluster's own (a script takes none while the service is stopped, if this is not set and SVC_INDICES is *)",
             ),
         ],
     ),

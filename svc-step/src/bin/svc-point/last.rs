@@ -134,6 +134,6 @@ pub fn unfinished(state_dir: &Path) -> usize {
 }
 
 /// How long ago a time is, in milliseconds.
-pub fn millis(time: Timestamp) -> u64 {
+fn millis(time: Timestamp) -> u64 {
     u64::try_from(point::older(time).as_millis()).unwrap_or(u64::MAX)
 }

@@ -16,7 +16,7 @@ pub struct SuperviseArgs {
     /// The values of this option of the script are written nowhere (installer-arg)
     #[arg(long, value_name = "OPTION")]
     pub private: Vec<String>,
-    /// Resume that run, or the one that is to be resumed
+    /// Resume that run; without RUN the newest unfinished one
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     pub resume: Option<String>,
     /// Run an external command again although it failed or its outcome is unknown

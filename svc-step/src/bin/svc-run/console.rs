@@ -177,8 +177,8 @@ fn disk(disk: &Value) -> String {
     format!("{}: {free} free, {level}", text("node"))
 }
 
-/// What helps after a step of a script that failed. A tool's hint may name an option that the script does not have; then it is in words of
-/// the script's.
+/// What helps after a step of a script that failed. A tool's hint may name an option that the script does not have; then the hint names
+/// the script's own.
 pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<String> {
     let document = document?;
     let error = document.error.as_ref()?;
@@ -215,7 +215,7 @@ pub fn failure(script: &str, error: &ErrorPart) -> String {
 
 /// The lines at the end of a run on a terminal: from what to what, the downtime, the restore point, what to run next, where the
 /// document is. None if the run failed: the two lines of that are all.
-pub fn summary(document: &Document<RunResult>) -> Option<String> {
+fn summary(document: &Document<RunResult>) -> Option<String> {
     let result = document.result.as_ref().filter(|_| document.ok && !document.dry_run)?;
     let script = document.tool.split(' ').next().unwrap_or_default();
     let version = |one: &Option<String>| one.clone().unwrap_or_else(|| "an unknown version".to_owned());
@@ -234,12 +234,9 @@ pub fn summary(document: &Document<RunResult>) -> Option<String> {
     lines.extend(downtime.map(|ms| format!("the service was down for {}", duration(ms))));
     let point = result.restore_point.as_ref().or_else(|| result.hops.last()?.restore_point.as_ref());
     lines.extend(point.map(|point| format!("restore point: {point}")));
-    match script {
-        "svc-upgrade" if point.is_some() => lines.push("to go back:\n  svc-rollback".to_owned()),
-        "svc-rollback" if swapped => {
-            lines.push("to discard the data that was replaced:\n  svc-rollback --discard-previous".to_owned())
-        }
-        _ => {}
+    lines.extend(result.go_back.as_ref().map(|command| format!("to go back:\n  {command}")));
+    if script == "svc-rollback" && swapped {
+        lines.push("to discard the data that was replaced:\n  svc-rollback --discard-previous".to_owned());
     }
     if !document.warnings.is_empty() {
         lines.push(format!("warnings to read: {}", document.warnings.len()));
@@ -381,8 +378,7 @@ mod tests {
             it.result = Some(result);
             it
         };
-        let upgrade =
-            json!({"from_version": "1.15.5", "version": "2.0.1", "downtime_ms": 4210, "restore_point": "/b/p", "run_dir": "/r"});
+        let upgrade = json!({"from_version": "1.15.5", "version": "2.0.1", "downtime_ms": 4210, "restore_point": "/b/p", "go_back": "svc-rollback", "run_dir": "/r"});
         let expected = "svc-upgrade: upgraded from 1.15.5 to 2.0.1\nsvc-upgrade: the service was down for 4.2 s\nsvc-upgrade: restore point: /b/p\nsvc-upgrade: to go back:\n  svc-rollback\nsvc-upgrade: document: /r/document.json";
         assert_eq!(summary(&of("svc-upgrade", upgrade)).unwrap(), expected);
         let rollback = json!({"version": "1.15.5", "previous": {"run": "r"}, "swap_back": ["svc-unit stop"]});

@@ -6,7 +6,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use nix::fcntl::{FallocateFlags, fallocate};
+use svc_step::child::exit_status;
 use svc_step::file;
 use svc_step::journal::with_ending;
 
@@ -140,7 +140,7 @@ fn end_of(args: &HoldArgs, mut child: Child, terminal: Option<File>, process_fil
         Some(terminal) => show_until_ended(&mut child, File::open(with_ending(&args.files, "out"))?, terminal)?,
         None => child.wait()?,
     };
-    Ok(ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1))
+    Ok(exit_status(ended))
 }
 
 /// Shows on the terminal what the command prints, until it has ended; what it leaves behind may continue to print.

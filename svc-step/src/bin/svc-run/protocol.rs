@@ -81,7 +81,7 @@ pub struct Options {
     /// --reads, and a failure is a verdict, which `svc-run verdict` shows
     #[arg(long)]
     pub preflight: bool,
-    /// Skip it if that step has failed
+    /// Skip it unless that step is ok
     #[arg(long, value_name = "STEP")]
     pub needs: Option<String>,
     /// Skip it if that step is ok

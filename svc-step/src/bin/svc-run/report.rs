@@ -40,6 +40,8 @@ pub struct RunResult {
     pub swap_back: Vec<String>,
     /// The commands that discard what a rollback replaced, or the clones of an upgrade.
     pub discard_previous: Vec<String>,
+    /// The command that goes back to the version before an upgrade.
+    pub go_back: Option<String>,
     /// Whether a rollback took the clones of `svc-upgrade --clone`; null if there were none.
     pub clones: Option<bool>,
     /// The upgrades that a run of several hops has made, each a run of its own.

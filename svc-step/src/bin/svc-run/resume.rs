@@ -93,7 +93,7 @@ fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure>
     if !asked.is_empty() {
         return journal::named(state_dir, asked).ok_or_else(|| query::not_found(state_dir, &format!(" {asked}")));
     }
-    let of_script: Vec<Journal> = journal::runs(state_dir).into_iter().filter(|run| run.script() == script).collect();
+    let of_script: Vec<Journal> = journal::runs_of(state_dir, script).collect();
     let newest = of_script
         .iter()
         .find(|run| run.notes().commit.is_some())

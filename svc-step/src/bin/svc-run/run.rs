@@ -65,7 +65,7 @@ impl Caller {
     }
 
     /// The names of the variables that an environment has besides the caller's.
-    pub fn added(&self, names: impl Iterator<Item = OsString>) -> String {
+    fn added(&self, names: impl Iterator<Item = OsString>) -> String {
         let new = names.filter(|name| !self.environment.iter().any(|(known, value)| known == name && !value.is_empty()));
         new.map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }

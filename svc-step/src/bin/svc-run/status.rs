@@ -98,7 +98,7 @@ pub struct StepStatus {
     pub attempt: u32,
     /// RFC 3339, UTC.
     pub begun_at: Time,
-    /// `ok`, the code of its error, `running`, `ended with N`, or `outcome unknown`.
+    /// `ok`, `not there` (which was no failure), the code of its error, `failed`, `running`, `ended with N`, or `outcome unknown`.
     pub state: String,
     /// How long it took, or has been running; null if it is unknown.
     pub duration_ms: Option<u64>,

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use svc_step::child::exit_status;
 use svc_step::document::Document;
 use svc_step::file::Existing;
 use svc_step::journal::{self, Journal, Kind, with_ending};
@@ -29,7 +30,7 @@ use super::usage_error::{self, Printed};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
 const RESERVED_FOR_A_DOCUMENT: u64 = 1024 * 1024;
-/// How much later than a tool that a signal has ended the run may notice that signal.
+/// A signal may reach the run this much later than the tool that it ended.
 const NOTICED: Duration = Duration::from_secs(1);
 /// How often a tool that is running is asked for.
 const POLL: Duration = Duration::from_secs(1);
@@ -236,7 +237,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<(i
         Failure::fault(format!("The end of the step {} was lost: {error}.", step.name))
             .hint(format!("Find out what keeps its process {process} from ending:\n  ps -o pid,stat,wchan,args {process}"))
     })?;
-    Ok((ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1), printed))
+    Ok((exit_status(ended), printed))
 }
 
 /// Waits for a tool. One that was told to end and does not is killed, and what no signal ends (it waits for a disk that is away) is left

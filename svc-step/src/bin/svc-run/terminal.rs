@@ -12,6 +12,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nix::unistd::{Pid, Uid, getppid, setsid};
+use svc_step::child::exit_status;
 use svc_step::document::Document;
 use svc_step::reporter::WATCHED;
 use svc_step::signals::{self, Signals};
@@ -149,7 +150,7 @@ fn follow(script: &str, mut child: Child, folder: &Path, json: bool) -> ExitCode
     };
     let is_printed = print(&fs::read(folder.join("out")).unwrap_or_default(), json);
     let _ = fs::remove_dir_all(folder);
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).filter(|_| is_printed);
+    let code = Some(exit_status(status)).filter(|_| is_printed);
     ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
 

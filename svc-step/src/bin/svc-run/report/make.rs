@@ -20,7 +20,7 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     result.steps = attempts.iter().map(line).collect();
     // That of a nightly backup is its step's.
     let span = downtime(&attempts).and_then(|(down, up)| Some(up? - down));
-    result.downtime_ms = span.or_else(|| document_of(&attempts, "backup")?.number("/downtime_ms"));
+    result.downtime_ms = span.or_else(|| document_of(&attempts, steps::BACKUP)?.number("/downtime_ms"));
     result.preflight_total = (!result.preflight.is_empty()).then(|| Total::of(&result.preflight));
     result.hops = hops(&attempts);
     result.from_version = from_version(&attempts);
