@@ -1,11 +1,11 @@
-//! `svc-testhost suite`, which runs all the others; and the sample service's installers.
+//! `tests/suite`, which runs all the others; and the sample service's installers.
 
 use std::fs;
 use std::process::Command;
 
 use svc_tests::host::Host;
 use svc_tests::os;
-use svc_tests::tool::{bin_dir, root};
+use svc_tests::tool::root;
 
 #[test]
 fn unavailable_cluster_is_reported_as_skipped() {
@@ -14,15 +14,15 @@ fn unavailable_cluster_is_reported_as_skipped() {
     fs::create_dir(dir.path().join(".m2")).unwrap();
     let nowhere = "<settings><mirrors><mirror><id>nowhere</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:1/</url></mirror></mirrors></settings>";
     fs::write(dir.path().join(".m2/settings.xml"), nowhere).unwrap();
-    let suite = Command::new(bin_dir().join("svc-testhost"))
-        .args(["suite", "opensearch-2", "elasticsearch-8"])
+    let suite = Command::new("tests/suite")
+        .args(["opensearch-2", "elasticsearch-8"])
         .current_dir(root())
         .env("SVC_TEST_CACHE", dir.path().join("cache"))
         .env("MAVEN_OPTS", format!("-Duser.home={}", dir.path().display()))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&suite.stderr);
-    assert_eq!(suite.status.code(), Some(1), "{said}");
+    assert_eq!(suite.status.code(), Some(2), "{said}");
     let told: Vec<Vec<_>> =
         std::str::from_utf8(&suite.stdout).unwrap().lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(told, [["opensearch-2", "skipped"], ["elasticsearch-8", "skipped"]]);

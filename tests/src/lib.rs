@@ -34,7 +34,6 @@ pub mod s3;
 pub mod sandbox;
 pub mod search;
 pub mod secured;
-pub mod suite;
 pub mod systemd;
 pub mod terminal;
 pub mod tool;
@@ -55,7 +54,7 @@ pub fn rounds(what: &str, few: usize, all: usize) -> usize {
     few
 }
 
-/// The variable that names the file of what was left out, which [`suite`] sets for each piece of work.
+/// The variable that names the file of what was left out, which `tests/suite` sets for each search database.
 const SKIPPED: &str = "SVC_TEST_SKIPPED";
 
 /// Records that a test, or a part of one, is left out here: what it would have shown, and why not. A test that returns early has
@@ -68,10 +67,4 @@ pub fn skip(what_and_why: &str) {
     // One write, so that tests that run at the same time do not mix their lines.
     let recorded = recorded.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{what_and_why}\n").as_bytes()));
     assert!(recorded.is_ok(), "cannot record in {} what is left out: {recorded:?}", file.display());
-}
-
-/// Tells the suite that something has ended. It stops a host that it hears nothing of for a long time.
-fn tell_progress() {
-    let Some(file) = std::env::var_os(SKIPPED) else { return };
-    let _ = std::fs::File::options().append(true).open(file).and_then(|file| file.set_modified(std::time::SystemTime::now()));
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::IsTerminal;
 use std::process::{Command, ExitCode};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -13,7 +12,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use svc_tests::host::{self, FOLDERS, Running};
 use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
-use svc_tests::suite::{self, Filter, Lists, Suite};
 use svc_tests::{children, os, wait};
 
 /// A search database, a PostgreSQL and a systemd user manager in one folder, for as long as a command runs.
@@ -28,31 +26,17 @@ enum Arguments {
         /// Leave `path.repo` out of the search database's configuration: its one-time configuration has still to be done.
         #[arg(long)]
         no_path_repo: bool,
+        /// How many hosts there are at a time: if memory has space for the folders of all, they are there.
+        #[arg(long, value_name = "COUNT")]
+        hosts: Option<usize>,
         /// The command and its arguments.
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Run the tests of the workspace in hosts, several at a time; print what came of each search database, and what was left
-    /// out.
-    Suite {
-        /// How many hosts at a time; default: as many as the free memory has room for (5 GB each), at most 4.
-        #[arg(long, value_name = "COUNT")]
-        hosts: Option<usize>,
-        /// After how many minutes in which no test and no tool has ended a test target is stopped.
-        #[arg(long, value_name = "MINUTES", default_value_t = 30)]
-        watchdog: u64,
-        /// Run on all of them also what is otherwise run on one.
-        #[arg(long)]
-        everywhere: bool,
-        /// Run what takes long too: the tests that are `#[ignore]`, and the long series complete.
-        #[arg(long)]
-        deep: bool,
-        /// Which search databases.
-        #[arg(required = true)]
-        keys: Vec<String>,
-        /// `--test TARGET`, a part of a test's name, and behind a further `--` what is for the test programs.
-        #[arg(last = true)]
-        filter: Vec<String>,
+    /// Put a search database and its Java into the cache.
+    Fetch {
+        #[arg(value_name = "KEY")]
+        search: String,
     },
     /// Print the names of the search databases.
     List,
@@ -60,16 +44,15 @@ enum Arguments {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse() {
-        Arguments::Run { search, no_path_repo, command } => {
-            run(&search, &Settings { no_path_repo, ..Settings::default() }, &command)
+        Arguments::Run { search, no_path_repo, hosts, command } => {
+            let parent = hosts.and_then(host::in_memory).unwrap_or(FOLDERS);
+            run(parent, &search, &Settings { no_path_repo, ..Settings::default() }, &command)
         }
+        Arguments::Fetch { search } => distribution(&search).and_then(Distribution::fetch).map(|()| 0),
         Arguments::List => {
             DISTRIBUTIONS.iter().for_each(|one| println!("{:16} {} {}", one.key, one.product, one.version));
             Ok(0)
         }
-        Arguments::Suite { hosts, watchdog, everywhere, deep, keys, filter } => Filter::of(&filter, deep).and_then(|filter| {
-            run_suite(hosts.unwrap_or_else(suite::hosts), Duration::from_secs(60 * watchdog), filter, everywhere, &keys)
-        }),
     };
     outcome.map_or_else(
         |error| {
@@ -80,32 +63,10 @@ fn main() -> ExitCode {
     )
 }
 
-fn run_suite(hosts: usize, watchdog: Duration, filter: Filter, everywhere: bool, keys: &[String]) -> Result<u8> {
+fn run(parent: &str, search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
     forward_signals()?;
     host::sweep();
-    let lists = Lists::read()?;
-    let wanted: Vec<&Distribution> = keys.iter().map(|key| distribution(key)).collect::<Result<_>>()?;
-    let had = |one: &&Distribution| {
-        one.fetch().inspect_err(|error| eprintln!("svc-testhost: {} cannot be had: {error:#}", one.key)).is_ok()
-    };
-    let (ready, skipped): (Vec<&'static Distribution>, Vec<_>) = wanted.into_iter().partition(had);
-    skipped.iter().for_each(|one| println!("{:16} skipped", one.key));
-    ensure!(!ready.is_empty(), "no search database could be had");
-    let suite = Suite::of(&ready, &lists, filter, everywhere)?;
-    let outcomes = suite.run(hosts, watchdog, host::in_memory(hosts).unwrap_or(FOLDERS));
-    outcomes.iter().for_each(|(key, outcome)| println!("{key:16} {outcome}"));
-    suite::left_out(&outcomes).iter().for_each(|one| println!("note: {one}"));
-    ensure!(!wait::is_cancelled(), "interrupted");
-    let passed = outcomes.values().all(|one| one.failed.is_empty());
-    let count: usize = outcomes.values().map(|one| one.tests[0]).sum();
-    ensure!(!passed || count > 0, "no test was run: none matches the filter");
-    Ok(u8::from(!passed))
-}
-
-fn run(search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
-    forward_signals()?;
-    host::sweep();
-    let done = Running::during(FOLDERS, search, settings, |host| {
+    let done = Running::during(parent, search, settings, |host| {
         ensure!(!wait::is_cancelled(), "interrupted");
         let (program, arguments) = command.split_first().context("no command")?;
         let mut command = Command::new(program);
@@ -127,8 +88,10 @@ fn forward_signals() -> Result<()> {
             // ^C on a terminal has reached a command of this process group too; a second INT might make it leave without cleaning
             // up.
             let from_terminal = number == SIGINT && std::io::stdin().is_terminal();
-            if let Ok(signal) = Signal::try_from(number) {
-                children::signal(signal, from_terminal);
+            if let Ok(signal) = Signal::try_from(number)
+                && !from_terminal
+            {
+                children::signal(signal);
             }
         }
     });

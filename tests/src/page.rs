@@ -27,8 +27,8 @@ pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<Stri
 /// Runs commands, and gives what they wrote to stdout and to stderr: into files, since a server that they started would hold pipes open.
 fn run(flags: &str, commands: &str, env: &[(String, String)], dir: &Path) -> Result<(ExitStatus, [String; 2])> {
     let files = [tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?];
-    let mut child = children::grouped("bash")
-        .args([flags, "pipefail", "-c", commands])
+    let status = children::grouped("timeout")
+        .args(["--kill-after=60", &wait::HANG.as_secs().to_string(), "bash", flags, "pipefail", "-c", commands])
         .env_clear()
         .env("PATH", search_path([]))
         .env("LANG", "C.UTF-8")
@@ -37,11 +37,11 @@ fn run(flags: &str, commands: &str, env: &[(String, String)], dir: &Path) -> Res
         .stdin(Stdio::null())
         .stdout(files[0].reopen()?)
         .stderr(files[1].reopen()?)
-        .spawn()
+        .status()
         .context("cannot run bash")?;
-    let status = children::while_it_progresses(&mut child, wait::HANG, || ())?;
     let said = files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).unwrap_or_default()).into_owned());
-    Ok((status.with_context(|| format!("`{commands}` did not end\n{}\n{}", said[1], said[0]))?, said))
+    ensure!(status.code() != Some(124), "`{commands}` did not end\n{}\n{}", said[1], said[0]);
+    Ok((status, said))
 }
 
 /// A command of a page's transcripts, and what the page says that it prints.

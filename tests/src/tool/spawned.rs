@@ -105,7 +105,6 @@ impl Spawned {
             let (limit, out, err) = (self.tool.limit, self.stdout.so_far(), self.stderr.so_far());
             panic!("{:?} did not end within {limit:?}\nstdout: {out}\nstderr: {err}", self.tool);
         };
-        crate::tell_progress();
         let is_closed = || [&self.stdout, &self.stderr].iter().all(|reader| reader.thread.is_finished());
         let closed = wait::gone(self.tool.limit, is_closed);
         let ran = Ran {
