@@ -1,3 +1,4 @@
+use super::sql::{BACKSLASH, QUOTE, VERTICAL_TAB};
 use super::*;
 
 use proptest::prelude::*;
