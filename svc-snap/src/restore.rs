@@ -9,6 +9,7 @@ pub(crate) mod in_place;
 pub(crate) mod phases;
 pub(crate) mod plan;
 pub(crate) mod record;
+mod requests;
 mod result;
 mod source;
 pub(crate) mod stage;

@@ -185,7 +185,7 @@ fn snapshot_name_in_use_is_refused_with_free_name() {
     sandbox.simple("docs", 1);
     let run = |n: usize, args: &[&str]| of_run(&sandbox, n, args).run();
     run(1, &["create", "s"]).ok();
-    run(2, &["create", "s"]).refused("name_in_use").error_has(&["such as s_2"]);
+    run(2, &["create", "s"]).refused("name_in_use").error_has(&["--unique"]);
     assert_eq!(run(3, &["create", "s", "--unique"]).ok().changed().result()["name"], "s_2");
     assert_eq!(run(4, &["create", "s", "--unique"]).ok().result()["name"], "s_3");
     // The same call of the same run finds its own, and verifies it.

@@ -296,9 +296,8 @@ pub(super) fn incomplete(base: &str, error: &dyn std::fmt::Display) -> RequestEr
 }
 
 pub(super) fn too_large(base: &str, limit: u64) -> RequestError {
-    let message = format!("An answer of the server at {base} is larger than {} MiB.", limit >> 20);
-    let hint = "Check that --url (SVC_SEARCH_URL) is the server's own address.";
-    RequestError::unknown(Failure::fault(message).hint(hint))
+    let failure = Failure::fault(format!("An answer of the server at {base} is larger than {} MiB.", limit >> 20));
+    RequestError::unknown(failure.hint("Check that --url (SVC_SEARCH_URL) is the server's own address."))
 }
 
 #[cfg(test)]

@@ -188,12 +188,9 @@ fn choose(args: &CreateArgs, call: &Call, server: &Server) -> Result<(String, Op
     let (mut candidate, mut number) = (first.clone(), 1);
     loop {
         match snapshot::find(server, repository, &candidate)? {
-            None if number == 1 || args.unique => return Ok((candidate, None)),
-            None => {
-                let hint = format!("Take a free name, such as {candidate}; --unique picks one by itself.");
-                return Err(in_use(repository, &first).hint(hint));
-            }
+            None => return Ok((candidate, None)),
             Some(found) if found.is_of(call) => return Ok((candidate, Some(found))),
+            Some(_) if !args.unique => return Err(in_use(repository, &first)),
             Some(_) => {
                 number += 1;
                 candidate = format!("{first}_{number}");
@@ -278,8 +275,8 @@ impl Taking<'_> {
                 // Another run's: this one's is refused as long as that one is there.
                 Ok(Some(_)) if error.is_some() || Instant::now() > until => {
                     attempt.refused();
-                    let in_use = || in_use(self.repository, self.name);
-                    return Err(error.filter(|_| has_no_effect).map_or_else(in_use, |error| error.failure));
+                    let refused = error.filter(|_| has_no_effect).map(|error| error.failure);
+                    return Err(refused.unwrap_or_else(|| in_use(self.repository, self.name)));
                 }
                 // A refusal is believed only of a server that shows that there is no such snapshot.
                 Ok(None) if follow.is_answered() && (has_no_effect || Instant::now() > until) => {
@@ -390,7 +387,7 @@ impl Taking<'_> {
 
 fn in_use(repository: &str, name: &str) -> Failure {
     Failure::refused("name_in_use", format!("The repository {repository} has a snapshot {name} already."))
-        .hint("Give another name, or pass --unique to have a free name picked.")
+        .hint("Name another one, or pass --unique to have a free name picked.")
 }
 
 /// The request was sent, and neither an acceptance nor the snapshot came.

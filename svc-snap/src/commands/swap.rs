@@ -55,7 +55,11 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
     let run = given.run.clone();
     let (mut swapped, kind) = task(args, call, &server, given)?;
     if args.unused && matches!(kind, Task::Resume) {
-        return Err(clones_used(&swapped).into());
+        // From its first request on, any of the copies may have been live.
+        let message = format!("A swap of the run {run} has made copies live before, or was about to.");
+        let hint =
+            "Stage the snapshot: svc-snap stage --from DOCUMENT; or leave --unused out, to take the copies as they are now.";
+        return Err(Failure::refused("not_swappable", message).hint(hint).into());
     }
     let names = swapped.live_names();
     let touched = if let Task::Undo(before) = &kind { before } else { &swapped };
@@ -144,12 +148,6 @@ fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: 
         return Ok((phases::undone(server, &before)?, Task::Undo(before)));
     }
     Ok((plan::backward(call, server, scope, &before, how)?, Task::Begin(Begun::Swapped(before))))
-}
-
-/// A swap of these copies is recorded: from its first request on, any of them may have been live.
-fn clones_used(recorded: &Swapped) -> Failure {
-    Failure::refused("not_swappable", format!("A swap of the run {} has made copies live before, or was about to.", recorded.run))
-        .hint("Stage the snapshot: svc-snap stage --from DOCUMENT; or leave --unused out, to take the copies as they are now.")
 }
 
 fn taken_back(recorded: &Swapped) -> Failure {

@@ -10,7 +10,7 @@ use crate::index::copies::marked_run;
 use crate::index::{Found, Index, IndexMetadata, Patterns, Scope, SkipReason, Skipped, counts, get_indices, policy, select};
 use crate::restore::phases::{Phase, phase};
 use crate::restore::{
-    CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped, auto_create, capacity, checks, record, swap,
+    CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped, auto_create, capacity, checks, record, requests,
 };
 
 /// How a swap treats what is live.
@@ -187,7 +187,7 @@ pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Res
 }
 
 fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Found) {
-    let requests = swap::requests(swapped, found);
+    let requests = requests::left(swapped, found);
     swapped.plan = match auto_create::exclusion(call, server, swapped) {
         Some(change) => change.around(requests),
         None => requests,
