@@ -2,18 +2,20 @@
 //!
 //! Only read here; `svc-run` writes it. A document that is empty or cut short counts as none: what it would have said is unknown.
 
+mod attempt;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use self::attempt::parts;
+pub use self::attempt::{Attempt, Kind, with_ending};
 use crate::document::{Document, Warning};
-use crate::file;
 use crate::lock;
 use crate::reporter::shell_quoted;
 use crate::steps;
@@ -109,38 +111,6 @@ pub struct Undo {
 #[derive(Deserialize)]
 struct Ended {
     ok: bool,
-}
-
-/// What a step was started as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// It only reads.
-    Check,
-    /// It has an effect.
-    Step,
-    /// A command without a document of its own: an installer, an uninstaller, a hook.
-    External,
-}
-
-/// One attempt of a step.
-#[derive(Debug, Clone)]
-pub struct Attempt {
-    /// Its number in the run: all attempts of a step share it.
-    pub number: u32,
-    /// The step's name.
-    pub step: String,
-    /// Which attempt it is, from 1.
-    pub attempt: u32,
-    /// What it was started as.
-    pub kind: Kind,
-    /// When it was started, in milliseconds since 1970.
-    pub begun_ms: u64,
-    /// The path of its files, without their endings.
-    pub files: PathBuf,
-    /// The exit status of an external command that has ended.
-    pub exit_status: Option<i32>,
-    /// Its document; none if it has not ended, or its outcome is unknown.
-    pub document: Option<Document<Value>>,
 }
 
 /// The runs of a host, the newest first.
@@ -426,58 +396,4 @@ impl Journal {
 #[must_use]
 pub fn numbered(name: &str, time: u32) -> String {
     if time == 1 { format!("{name}.json") } else { format!("{name}.{time}.json") }
-}
-
-/// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.
-#[must_use]
-pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
-    file::beside(files, &format!(".{ending}"))
-}
-
-/// Number, step and attempt of `NN-<step>[.<attempt>].started`.
-fn parts(path: &Path) -> Option<(u32, String, u32)> {
-    let (number, rest) = path.file_name()?.to_str()?.strip_suffix(".started")?.split_once('-')?;
-    let (step, attempt) = rest.split_once('.').map_or((rest, Some(1)), |(step, attempt)| (step, attempt.parse().ok()));
-    Some((number.parse().ok()?, step.to_owned(), attempt?))
-}
-
-impl Attempt {
-    /// The attempt whose `.started` that is.
-    fn of(started: &Path) -> Option<Self> {
-        let (number, step, attempt) = parts(started)?;
-        let files = started.with_extension("");
-        let file = |ending: &str| with_ending(&files, ending);
-        let kind = match fs::read_to_string(started).unwrap_or_default().trim() {
-            "check" => Kind::Check,
-            "external" => Kind::External,
-            // An empty file: the step was started, and its kind is unknown.
-            _ => Kind::Step,
-        };
-        let begun = fs::metadata(started).and_then(|data| data.modified()).ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some(Self {
-            number,
-            step,
-            attempt,
-            kind,
-            begun_ms: u64::try_from(begun.as_millis()).ok()?,
-            exit_status: fs::read_to_string(file("rc")).ok().and_then(|text| text.trim().parse().ok()),
-            // A tool that has outlived its run has left it under its first name.
-            document: document_in(&file("json")).or_else(|| document_in(&file("json.partial"))),
-            files,
-        })
-    }
-
-    /// Where its document is, or will be.
-    #[must_use]
-    pub fn document_path(&self) -> PathBuf {
-        let (path, partial) = (with_ending(&self.files, "json"), with_ending(&self.files, "json.partial"));
-        if path.exists() || !partial.exists() { path } else { partial }
-    }
-
-    /// Whether it has ended well; of an external command whose document was lost, its exit status says it.
-    #[must_use]
-    pub fn is_ok(&self) -> bool {
-        let status = (self.kind == Kind::External).then_some(self.exit_status).flatten();
-        self.document.as_ref().map_or(status == Some(0), |document| document.ok)
-    }
 }
