@@ -277,20 +277,18 @@ fn register_builds_request_for_every_type() {
 
     // A secret is neither sent nor shown.
     let location = sandbox.location().display().to_string();
-    let silent = |ran: &Ran| assert!(!format!("{}{}", ran.stdout, ran.stderr).contains("s3cret"), "a secret is shown\n{ran}");
     for setting in ["secret_key=s3cret", "url=https://me:s3cret@host/"] {
-        silent(
-            &sandbox.run(&["register", "--location", &location, "--setting", setting]).fails(2, "options_invalid").unchanged(),
-        );
+        let ran = sandbox.run(&["register", "--location", &location, "--setting", setting]);
+        ran.fails(2, "options_invalid").unchanged().without(&["s3cret"]);
     }
     sandbox.run(&["register", "--location", "relative"]).fails(2, "options_invalid").unchanged();
     // One that the cluster has already stays out of sight.
     let body = json!({"type": "fs", "settings": {"location": location, "sas_token": "s3cret"}});
     sandbox.ask("PUT", &format!("/_snapshot/{}", sandbox.prefix), Some(body));
-    let refused = sandbox.run(&["register", "--location", &location]).refused("name_in_use");
-    let replaced = sandbox.run(&["register", "--location", &location, "--replace"]).ok().changed();
+    sandbox.run(&["health"]).ok().without(&["s3cret"]);
+    sandbox.run(&["register", "--location", &location]).refused("name_in_use").without(&["s3cret"]);
+    let replaced = sandbox.run(&["register", "--location", &location, "--replace"]).ok().changed().without(&["s3cret"]);
     assert_eq!(replaced.result()["before"]["settings"]["sas_token"], "<redacted>");
-    [refused, replaced, sandbox.run(&["health"]).ok()].iter().for_each(silent);
     sandbox.run(&["register", "--location", &location, "--type", "s3", "--setting", "bucket=b"]).refused("name_in_use");
 }
 
