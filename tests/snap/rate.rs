@@ -281,32 +281,14 @@ fn concurrent_repository_change_is_not_overwritten() {
     for ran in [&secret, &health] {
         let said = ran.doc()["warnings"].to_string();
         assert!(said.contains("PUT /_snapshot/") && said.contains("with max_snapshot_bytes_per_sec 8mb"), "{ran}");
-        assert!(!format!("{ran}").contains("s3cret"), "{ran}");
     }
-}
-
-#[test]
-fn repository_with_secrets_keeps_its_throttle() {
-    let mut sandbox = Sandbox::new("secret");
-    sandbox.simple("docs", 3);
-    for (secrets, recorded) in [
-        ([("address", "http://me:s3cret@far:1/x"), ("other", "ftp://far/?token=s3cret")], false),
-        ([("client.secret_key", "s3cret"), ("address", "hdfs://me:s3cret@far")], true),
-    ] {
-        let record = [(SNAPSHOT, "0"), ("svc_tools_rate", &of_another_host())];
-        sandbox = sandbox.registered(&[&secrets[..], if recorded { &record } else { &[] }].concat());
-        let before = sandbox.repository();
-        let name = format!("s-{recorded}");
-        for args in
-            [&["create", &name, "--rate-limit", "none", "--dry-run"][..], &["create", &name, "--rate-limit", "none"], &["health"]]
-        {
-            let ran = sandbox.run(args).ok();
-            assert!(!format!("{ran}").contains("s3cret"), "{ran}");
-            let warnings = ran.doc()["warnings"].as_array().unwrap().iter().filter(|one| one["code"] == "setting_not_changed");
-            let (left, others): (Vec<_>, Vec<_>) = warnings.partition(|one| one["message"].to_string().contains("Left as it is"));
-            assert_eq!((!others.is_empty(), !left.is_empty()), (recorded, args.len() > 1), "{ran}");
-        }
-        assert_eq!(sandbox.repository(), before);
+    // The throttle of one that has a secret already is left alone.
+    let sandbox = sandbox.registered(&[("client.secret_key", "s3cret"), (SNAPSHOT, "8mb")]);
+    let before = sandbox.repository();
+    let left = left_as_it_is(sandbox.run(&["create", "s5", "--rate-limit", "none"]));
+    assert_eq!(sandbox.repository(), before);
+    for ran in [secret, health, left] {
+        ran.without(&["s3cret"]);
     }
 }
 
