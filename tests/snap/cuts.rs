@@ -33,7 +33,7 @@ fn six(sandbox: &Sandbox, end: &str) -> (Ran, BTreeMap<String, (Index, Value)>) 
 }
 
 #[test]
-fn killed_swap_is_finished_by_same_command() {
+fn swap_survives_broken_connection_and_kill_at_any_request() {
     let sandbox = Sandbox::new("kill");
     let all = sandbox.name("all");
     let aliases = json!({sandbox.name("alias"): {"is_write_index": true, "filter": {"term": {"k": 1}}}, &all: {}});
@@ -48,6 +48,14 @@ fn killed_swap_is_finished_by_same_command() {
     let upgraded = sandbox.content();
     let requests = requests_of_a_swap(&sandbox, &created);
     for (n, (number, side)) in every_cut(requests).enumerate() {
+        let staged = sandbox.from(&["stage"], &created).ok();
+        let gate = sandbox.gate().close_at(number, side).hanging_up();
+        let swapped = sandbox.resuming(&["swap"], &staged).via(&gate).run().ok().changed();
+        assert!(gate.changes().len() >= number, "{:?}", gate.changes());
+        assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
+        sandbox.from(&["swap"], &swapped).ok();
+        sandbox.run(&["discard", "--run", staged.id()]).ok();
+
         let run = run_id(n);
         let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
         let gate = sandbox.gate().close_at(number, side).kill(sandbox.resuming(&["swap"], &staged));
@@ -79,25 +87,6 @@ fn killed_swap_is_finished_by_same_command() {
         assert_eq!(sandbox.content(), upgraded, "{at}");
         sandbox.run(&["discard", "--run", &run]).ok();
         assert!(sandbox.copies().is_empty(), "{at}");
-    }
-}
-
-#[test]
-fn swap_survives_broken_connection_at_any_request() {
-    let sandbox = Sandbox::new("break");
-    let live = sandbox.written_through(&sandbox.name("alias"), "docs");
-    sandbox.fill(&live, 0, 10);
-    let before = sandbox.content();
-    let created = sandbox.create("s1");
-    for (number, side) in every_cut(requests_of_a_swap(&sandbox, &created)) {
-        sandbox.fill(&live, 5, 25);
-        let staged = sandbox.from(&["stage"], &created).ok();
-        let gate = sandbox.gate().close_at(number, side).hanging_up();
-        let swapped = sandbox.resuming(&["swap"], &staged).via(&gate).run().ok().changed();
-        assert!(gate.changes().len() >= number, "{:?}", gate.changes());
-        assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
-        sandbox.from(&["discard"], &swapped).ok();
-        assert!(sandbox.copies().is_empty());
     }
 }
 
