@@ -243,6 +243,17 @@ fn silent_server_is_given_up_at_timeout_or_signal() {
         waiting.wait().fails(143, "interrupted").unchanged();
     }
     assert_eq!((sandbox.content(), sandbox.names(), sandbox.snapshots().len()), (before.0, before.1, 1));
+    let silent = |holds: &str, side: Side| sandbox.gate().close_on(holds, side);
+    for (args, gate, code) in [
+        (&["create", "t", "--rate-limit", "none"][..], silent("?verify=false", Side::After), "timeout"),
+        (&["create", "t", "--rate-limit", "none"], silent("/t?", Side::Before), "timeout"),
+        (&["stage", "s1", "--rate-limit", "none"], silent("/_restore", Side::After), "outcome_unknown"),
+        (&["delete", "s1", "--cancel"], silent("DELETE ", Side::Before), "timeout"),
+        (&["cleanup"], silent("/_cleanup", Side::Before), "timeout"),
+    ] {
+        let ran = sandbox.tool(args).args(["--timeout", "6s"]).via(&gate).run().fails(6, code);
+        assert!(gate.is_closed(), "it did not come to its request: {:?}\n{ran}", gate.changes());
+    }
 }
 
 #[test]

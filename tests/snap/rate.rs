@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 use svc_tests::prelude::*;
 
@@ -330,30 +329,6 @@ fn wait_puts_rate_back_unless_repository_is_locked() {
     let sandbox = left_by_a_dead_run(sandbox);
     sandbox.run(&["wait", "good"]).ok().changed().warns("run_recovered");
     assert_eq!(sandbox.repository()[SNAPSHOT], "7mb");
-}
-
-#[test]
-fn call_ends_at_timeout_if_server_falls_silent() {
-    let calls: [(&[&str], usize, Side, &str); 5] = [
-        (&["create", "s", "--rate-limit", "none"], 1, Side::After, "timeout"),
-        (&["create", "s", "--rate-limit", "none"], 2, Side::Before, "timeout"),
-        (&["stage", "begun", "--rate-limit", "none"], 1, Side::After, "outcome_unknown"),
-        (&["delete", "begun", "--cancel"], 1, Side::Before, "timeout"),
-        (&["cleanup"], 1, Side::Before, "timeout"),
-    ];
-    // Each in a repository of its own, all at once: their time goes by in waiting.
-    thread::scope(|scope| {
-        for (at, (args, number, side, code)) in calls.into_iter().enumerate() {
-            scope.spawn(move || {
-                let sandbox = Sandbox::new(&format!("silence-{at}"));
-                sandbox.simple("docs", 3);
-                sandbox.create("begun");
-                let gate = sandbox.gate().close_at(number, side);
-                let ran = sandbox.tool(args).args(["--timeout", "6s"]).via(&gate).run().fails(6, code);
-                assert!(gate.is_closed(), "it did not come to its request: {:?}\n{ran}", gate.changes());
-            });
-        }
-    });
 }
 
 #[test]
