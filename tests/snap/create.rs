@@ -257,17 +257,21 @@ fn silent_server_is_given_up_at_timeout_or_signal() {
 }
 
 #[test]
-fn signal_during_create_cancels_snapshot() {
+fn signal_during_create_cancels_snapshot_although_server_is_busy() {
     let sandbox = Sandbox::slow("term");
     let location = sandbox.location().display().to_string();
+    // What a server says while a repository is cleaned up.
+    let busy = (503, "concurrent_snapshot_execution_exception", "a repository cleanup is in-progress");
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
+        let gate = sandbox.gate().refusing("DELETE ", 3, busy);
+        let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]).via(&gate), "s");
         for step in [&["create", "t"][..], &["delete", "s"], &["cleanup"], &["prune"], &["register", "--location", &location]] {
             sandbox.run(step).fails(8, "locked").unchanged();
         }
         create.signal(signal);
         let ended = create.wait().fails(128 + signal as i32, "interrupted").unchanged();
         assert!(!ended.result().is_null() && sandbox.snapshots().is_empty(), "{ended}");
+        assert_eq!(gate.changes().iter().filter(|line| line.starts_with("DELETE ")).count(), 4, "{ended}");
     }
 }
 

@@ -193,18 +193,6 @@ fn create_retries_busy_server_until_timeout() {
 }
 
 #[test]
-fn cancel_is_retried_while_server_is_busy() {
-    let sandbox = Sandbox::slow("cancel");
-    let gate = sandbox.gate();
-    gate.rule(|line| line.starts_with("DELETE "), Act::Answer(busy(), false), 0, 3);
-    let create = sandbox.tool(&["create", "s"]).via(&gate).spawn();
-    sandbox.appears("s");
-    create.signal(Signal::SIGTERM);
-    create.wait().fails(143, "interrupted").unchanged();
-    assert_eq!(gate.changes().iter().filter(|line| line.starts_with("DELETE ")).count(), 4);
-}
-
-#[test]
 #[ignore = "takes minutes"]
 fn unanswered_create_is_given_up_if_name_is_taken() {
     let bench = Bench::small("taken");
