@@ -39,15 +39,27 @@ fn snapshot_with_missing_shards_is_refused() {
 
 /// The servers answer the count of each index in a list, in which the counts behind one that failed must not be another's.
 #[test]
-fn index_deleted_before_its_count_is_named() {
+fn index_deleted_during_create_is_named() {
     let sandbox = Sandbox::new("uncounted");
-    let [a, _b, _c] = [("a", 1), ("b", 2), ("c", 3)].map(|(suffix, docs)| sandbox.simple(suffix, docs));
-    let gate = sandbox.gate().close_before("POST /_msearch", 1);
-    let create = gate.hold(sandbox.tool(&["create", "s1"]));
-    sandbox.delete(&a);
-    gate.open();
-    create.wait().fails(4, "data_not_found").unchanged().error_has(&[&a]);
-    assert!(sandbox.snapshots().is_empty());
+    let all = [("a", 1), ("b", 2), ("c", 3)].map(|(suffix, docs)| sandbox.simple(suffix, docs));
+    let create = |n: usize| of_run(&sandbox, n, &["create", &format!("s{n}")]);
+    for (n, (at, index)) in [("POST /_msearch", &all[0]), ("PUT /_snapshot/", &all[1])].into_iter().enumerate() {
+        let gate = sandbox.gate().close_before(at, 1);
+        let held = gate.hold(create(n));
+        sandbox.delete(index);
+        gate.open();
+        let ended = held.wait().error_has(&[index]);
+        if n == 0 {
+            ended.fails(4, "data_not_found").unchanged();
+            assert!(sandbox.snapshots().is_empty());
+        } else {
+            ended.fails(7, "snapshot_invalid").changed();
+        }
+    }
+    let taken = &sandbox.snapshots()[0];
+    assert_eq!((&taken["state"], &taken["indices"]), (&json!("SUCCESS"), &json!([all[2]])));
+    create(1).run().fails(7, "snapshot_invalid").unchanged();
+    create(1).arg("--no-wait").run().fails(7, "snapshot_invalid").unchanged();
 }
 
 #[test]

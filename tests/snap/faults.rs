@@ -265,21 +265,6 @@ fn concurrent_creates_of_same_name_have_one_winner() {
 }
 
 #[test]
-fn index_deleted_before_snapshot_makes_it_invalid() {
-    let bench = Bench::small("gone");
-    let small = bench.sandbox.simple("small", 1);
-    bench.hurt(Act::Hold, 1);
-    let create = bench.taking("s");
-    bench.sandbox.delete(&small);
-    bench.gate.open();
-    create.wait().fails(7, "snapshot_invalid").changed().error_has(&[&small]);
-    let truth = bench.truth("s");
-    assert_eq!((&truth["state"], truth["indices"].to_string().contains(&small)), (&json!("SUCCESS"), false));
-    bench.create("s").run().fails(7, "snapshot_invalid").unchanged();
-    bench.create("s").args(["--no-wait"]).run().fails(7, "snapshot_invalid").unchanged();
-}
-
-#[test]
 #[ignore = "takes minutes"]
 fn create_during_server_restart_never_claims_unchanged() {
     let systemd = Host::shared().unwrap().systemd;
