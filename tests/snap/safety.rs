@@ -139,26 +139,6 @@ fn stage_and_in_place_restore_retry_busy_server() {
 }
 
 #[test]
-fn discard_keeps_run_with_same_name_prefix() {
-    let (sandbox, _, created) = Sandbox::saved("prefix");
-    let runs = ["20260101t000000z-x", "20260101t000000z-x-2"];
-    runs.iter().for_each(|run| drop(sandbox.from(&["stage", "--run-id", run], &created).ok()));
-    let copies = sandbox.copies();
-    let discard = |run: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", "*");
-    let plan = discard(runs[0]).args(["--dry-run"]).run().ok();
-    assert_eq!(plan.result()["indices"].as_array().unwrap().len(), 1, "{plan}");
-    // Nor without a record of either, or the index is not live any more.
-    sandbox.ask("DELETE", &format!("/{}", sandbox.name("docs")), None);
-    discard(runs[0]).run().ok().changed();
-    assert_eq!(sandbox.copies(), copies[..1]);
-    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
-    sandbox.simple("docs", 3);
-    discard(runs[0]).run().fails(4, "swap_not_found").unchanged();
-    discard(runs[1]).run().ok().changed();
-    assert!(sandbox.copies().is_empty());
-}
-
-#[test]
 fn restore_that_cannot_undo_names_remaining_copies() {
     let sandbox = Sandbox::new("left");
     let (docs, gone) = (sandbox.simple("docs", 10), sandbox.simple("gone", 10));
