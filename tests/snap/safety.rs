@@ -55,41 +55,40 @@ fn in_place_restore_of_live_or_closed_index_needs_on_conflict() {
 }
 
 #[test]
-fn lost_response_of_in_place_restore_is_outcome_unknown() {
+fn in_place_restore_that_was_not_awaited_is_verified_by_same_command() {
     let (sandbox, docs, created) = Sandbox::saved("lost");
-    // The restore itself, which the server continues alone.
-    let gate = sandbox.gate().close_on("/_restore", Side::After).hanging_up();
-    let lost = sandbox.resuming(&CLOSE, &created).via(&gate).run().fails(6, "outcome_unknown").changed();
-    assert_eq!(gate.changes().len(), 2, "nothing is opened again: {:?}", gate.changes());
-    assert_eq!(state(&lost, &docs), "in_progress");
-    // The same command of the same run waits for it and verifies it; it restores nothing again.
-    let run = lost.id();
-    let resume = || sandbox.resuming(&CLOSE, &created).args(["--run-id", run]);
-    let gate = sandbox.gate();
-    let resumed = resume().via(&gate).run().ok().unchanged();
-    assert_eq!((gate.changes().len(), state(&resumed, &docs)), (0, "restored"));
-    assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(10), 10));
-    // What is written afterwards is nobody's to verify.
-    sandbox.fill(&docs, 10, 15);
-    resume().run().ok().unchanged();
-    assert_eq!(sandbox.count(&docs), 15);
-    sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found");
+    let look = "/_cluster/state/customs";
+    let away = sandbox.gate();
+    away.rule(move |line| line.contains(look), Act::Cut(At::Request(0), End::Close), 0, 1000);
+    for (n, (gate, limit, status, code)) in [
+        // The answer to the restore itself, which the server continues alone.
+        (sandbox.gate().close_on("/_restore", Side::After).hanging_up(), "10m", 6, "outcome_unknown"),
+        (away, "10m", 5, "search_unreachable"),
+        (sandbox.gate().close_before(look, 1), "8s", 6, "timeout"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let run = run_id(n);
+        let restore = |args: &[&str]| sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).args(args);
+        let left = restore(&["--timeout", limit]).via(&gate).run().fails(status, code).changed().error_has(&[&run]);
+        assert_eq!((gate.changes().len(), state(&left, &docs)), (2, "in_progress"), "nothing is opened again\n{left}");
+        sandbox.from(&["stage", "--run-id", &run], &created).refused("name_in_use");
+        sandbox.from(&["wait"], &left).fails(2, "from_invalid").unchanged();
+        let gate = sandbox.gate();
+        let resumed = restore(&[]).via(&gate).run().ok().unchanged();
+        assert_eq!((gate.changes().len(), state(&resumed, &docs)), (0, "restored"), "{code}");
+        assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(10), 10), "{code}");
+        // What is written afterwards is nobody's to verify.
+        sandbox.fill(&docs, 10, 15);
+        restore(&[]).run().ok().unchanged();
+        assert_eq!(sandbox.count(&docs), 15, "{code}");
+        sandbox.run(&["discard", "--run", &run]).fails(4, "swap_not_found");
+    }
     let gate = sandbox.gate().close_on("DELETE ", Side::After).hanging_up();
     let lost = sandbox.resuming(&DELETE, &created).via(&gate).run().fails(6, "outcome_unknown");
     assert_eq!((&lost.doc()["changed"], state(&lost, &docs)), (&Value::Null, "in_progress"), "{lost}");
     sandbox.from(&DELETE, &created).ok().changed();
-    assert_eq!(sandbox.count(&docs), 10);
-}
-
-#[test]
-fn in_place_restore_names_its_run_if_server_goes_away() {
-    let (sandbox, docs, created) = Sandbox::saved("away");
-    let gate = sandbox.gate();
-    gate.rule(|line| line.contains("/_cluster/state/customs"), Act::Cut(At::Request(0), End::Close), 0, 1000);
-    let away = sandbox.resuming(&CLOSE, &created).via(&gate).run().fails(5, "search_unreachable").changed();
-    let run = away.id().to_owned();
-    away.error_has(&[&format!("--run-id {run}")]);
-    sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).run().ok().unchanged();
     assert_eq!(sandbox.count(&docs), 10);
 }
 
