@@ -254,19 +254,6 @@ fn restore_by_name_uses_capture_of_this_host() {
 }
 
 #[test]
-fn index_with_longest_name_is_restored() {
-    let sandbox = Sandbox::new("long");
-    let suffix = "x".repeat(255 - sandbox.prefix.len() - 1);
-    let (long, short) = (sandbox.simple(&suffix, 3), sandbox.simple("short", 4));
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&long, 3, 6);
-    sandbox.fill(&short, 4, 6);
-    sandbox.from(&["restore"], &created).ok();
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
 fn same_run_id_for_different_restore_is_refused() {
     let sandbox = Sandbox::new("one-run");
     let (a, b) = (sandbox.simple("a", 3), sandbox.simple("b", 3));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use svc_tests::prelude::*;
 
 /// Indices of every kind: settings that are set to their defaults too, an analyzer and a sort order, nested documents, shared and
-/// moved write aliases, filters, routing, hidden ones, replicas that cannot be placed. Gives their names.
+/// moved write aliases, filters, routing, hidden ones, a long name, replicas that cannot be placed. Gives their names.
 fn all_kinds(sandbox: &Sandbox) -> Vec<String> {
     let alias = |suffix: &str| sandbox.name(suffix);
     let analysis = json!({"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}});
@@ -22,7 +22,9 @@ fn all_kinds(sandbox: &Sandbox) -> Vec<String> {
         "aliases": {alias("all"): {"is_write_index": false}}});
     let c = json!({"settings": {"number_of_replicas": 0, "index.hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
     let d = json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}});
-    let indices = [("a", a), ("b", b), ("c", c), ("d", d)].map(|(suffix, body)| sandbox.index(suffix, body));
+    // The longest name that there may be.
+    let long = format!("c{}", "x".repeat(255 - sandbox.name("c").len()));
+    let indices = [("a", a), ("b", b), (&*long, c), ("d", d)].map(|(suffix, body)| sandbox.index(suffix, body));
     indices.iter().for_each(|index| sandbox.fill(index, 0, 30));
     indices.into()
 }
