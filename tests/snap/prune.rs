@@ -171,17 +171,6 @@ fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
 }
 
 #[test]
-fn prune_keeps_snapshot_in_progress() {
-    let sandbox = Sandbox::slow("underway");
-    let body = json!({"indices": sandbox.name("docs"), "metadata": {"svc_tools": {"run_id": "x", "kind": "nightly"}}});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/n1", sandbox.prefix), Some(body));
-    sandbox.appears("n1");
-    let pruned = sandbox.tool(&ALL_BUT_ONE).run().ok().unchanged();
-    assert_eq!(told(&pruned), ["n1 kept running"]);
-    sandbox.ask("DELETE", &format!("/_snapshot/{}/n1", sandbox.prefix), None);
-}
-
-#[test]
 fn prune_retries_busy_server_until_timeout() {
     let sandbox = nightly("busy", &["n1", "n2", "n3"]);
     // What a server says while another one cleans up.
