@@ -48,7 +48,7 @@ fn restore_keeps_other_and_security_indices_unchanged() {
 }
 
 #[test]
-fn killed_direct_restore_is_finished_by_same_command() {
+fn killed_direct_restore_is_discarded_or_finished_by_same_command() {
     let sandbox = Sandbox::new("unopened");
     let lost = sandbox.written_through(&sandbox.name("alias"), "lost");
     sandbox.fill(&lost, 0, 20);
@@ -62,6 +62,11 @@ fn killed_direct_restore_is_finished_by_same_command() {
         let run = run_id(n);
         let restore = || sandbox.resuming(&["restore", "--run-id", &run], &created);
         let gate = sandbox.gate().close_at(number, side).kill(restore());
+        // With its index in the record.
+        if (number, side) == (2, Side::Before) {
+            sandbox.run(&["discard", "--run", &run]).ok().changed();
+            assert_eq!(sandbox.names(), std::slice::from_ref(&live));
+        }
         restore().run().ok();
         let now = sandbox.content();
         assert_eq!((&now[&lost], &now[&live]), (&before[&lost], &before[&live]), "{number} {side:?}: {:?}", gate.changes());

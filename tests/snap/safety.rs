@@ -166,26 +166,6 @@ fn failed_restore_that_leaves_copies_reports_changed() {
 }
 
 #[test]
-fn discard_removes_index_left_by_killed_restore() {
-    let sandbox = Sandbox::new("unopened").registered(&[("max_restore_bytes_per_sec", "100kb")]);
-    let lost = sandbox.noise("lost", 10);
-    sandbox.ask("PUT", &format!("/{lost}/_alias/{}", sandbox.name("alias")), None);
-    let created = sandbox.create("s1");
-    sandbox.delete(&lost);
-    let run = "20261120t080001z-test";
-    let restore = sandbox.resuming(&["restore", "--run-id", run], &created).spawn();
-    let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
-    let has_uuid = |record: Value| record["result"]["indices"][0]["uuid"].is_string().then_some(());
-    let read = || serde_json::from_str(&std::fs::read_to_string(&record).ok()?).ok().and_then(has_uuid);
-    wait::until("the index in the record", wait::HANG, read).unwrap();
-    restore.signal(Signal::SIGKILL);
-    restore.wait();
-    assert_eq!(sandbox.names(), [lost]);
-    sandbox.run(&["discard", "--run", run]).ok().changed();
-    assert_eq!(sandbox.names(), Vec::<String>::new());
-}
-
-#[test]
 fn restore_reports_content_differs_without_record() {
     let (sandbox, docs, created) = Sandbox::saved("verdict");
     let mut forged = created.doc().clone();
