@@ -348,7 +348,7 @@ fn at_random(bench: &Bench, seed: u64) -> bool {
 
 /// `SVC_TEST_SEED=N` starts from another seed; what is printed of a call has its own.
 #[test]
-fn no_cut_anywhere_ever_leads_to_a_wrong_verdict() {
+fn create_under_random_faults_reports_changed_truthfully() {
     const LANES: usize = 5;
     let first = random::seed() * 1000;
     let count = svc_tests::rounds("random faults of a create", 5, 100);

@@ -227,7 +227,7 @@ fn interrupted_prune_reports_what_was_deleted() {
 }
 
 #[test]
-fn nothing_goes_if_the_list_is_incomplete() {
+fn prune_deletes_nothing_if_snapshot_list_is_incomplete() {
     let sandbox = nightly("unread", &["n1", "n2", "n3"]);
     sandbox.tool(&ALL_BUT_ONE).args(["--repository", "nowhere"]).run().fails(4, "repository_not_found").unchanged();
     // Elasticsearch 7.17's answer for a repository that is missing, and a list that is cut.

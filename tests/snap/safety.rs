@@ -184,7 +184,7 @@ fn restore_reports_content_differs_without_record() {
 }
 
 #[test]
-fn needed_disk_space_comes_from_server_or_capture() {
+fn stage_takes_needed_bytes_from_snapshot_status_or_capture() {
     let (sandbox, docs, created) = Sandbox::saved("sizes");
     let says = sandbox.search.product == Product::OpenSearch;
     let stage = |gate: &Gate| sandbox.resuming(&["stage"], &created).via(gate);

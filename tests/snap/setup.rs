@@ -9,7 +9,7 @@ use svc_tests::prelude::*;
 use svc_tests::rights;
 
 #[test]
-fn second_configure_of_vendor_server_changes_nothing() {
+fn vendor_server_is_configured_and_registered_once() {
     let host = Host::shared().unwrap();
     let server = host.search_server(&host.search.key, &Settings { no_path_repo: true, ..Settings::default() }).unwrap();
     let sandbox = Sandbox::on(server.server.clone(), "setup");
@@ -215,7 +215,7 @@ fn refused_health_ends_wait_or_leaves_repository_unknown() {
 }
 
 #[test]
-fn health_that_waits_asks_again_only_for_what_is_cheap() {
+fn health_wait_repeats_only_cluster_health_request() {
     let sandbox = Sandbox::new("waits");
     let lost = sandbox.red("lost");
     let gate = sandbox.gate();
@@ -305,7 +305,7 @@ fn repository_without_files_is_reported_damaged() {
 }
 
 #[test]
-fn directory_of_another_repository_is_not_written_to() {
+fn register_of_directory_of_other_repository_is_refused_unless_readonly() {
     let sandbox = Sandbox::new("twice");
     sandbox.simple("docs", 3);
     sandbox.create("first");
