@@ -57,17 +57,19 @@ fn killed_direct_restore_is_discarded_or_finished_by_same_command() {
         let run = run_id(n);
         let restore = || sandbox.resuming(&["restore", "--run-id", &run], &created);
         let gate = sandbox.gate().close_at(number, side).kill(restore());
-        // With its index in the record.
-        if (number, side) == (2, Side::Before) {
-            sandbox.run(&["discard", "--run", &run]).ok().changed();
-            assert_eq!(sandbox.names(), std::slice::from_ref(&live));
-        }
         restore().run().ok();
         let now = sandbox.content();
         assert_eq!((&now[&lost], &now[&live]), (&before[&lost], &before[&live]), "{number} {side:?}: {:?}", gate.changes());
         sandbox.run(&["discard", "--run", &run]).ok();
         assert!(sandbox.copies().is_empty(), "{number} {side:?}");
     }
+    // While it verifies what is there.
+    sandbox.delete(&lost);
+    let (run, gate) = (run_id(9), sandbox.gate().close_before("POST /_msearch", 1));
+    gate.kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
+    assert!(sandbox.names().contains(&lost));
+    sandbox.run(&["discard", "--run", &run]).ok().changed();
+    assert_eq!(sandbox.names(), [live]);
 }
 
 #[test]
