@@ -254,17 +254,23 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found").unchanged();
 
-    // The same when no record of it is left: the state folder was lost, or is another host's.
     let lose_records = || std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
     // The name of one run begins with that of the other.
     let [short, long] = ["20261120t020060z-x", "20261120t020060z-x-2"];
+    let discard = |run: &str, scope: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", scope);
     sandbox.from(&["stage", "--run-id", short], &created).ok();
     sandbox.from(&["restore", "--run-id", long], &created).ok();
+    let kept = sandbox.copies().remove(0);
+    // By its record, of an index that is not live any more.
+    sandbox.delete(&live);
+    discard(short, "*").run().ok().changed();
+    assert_eq!(sandbox.copies(), std::slice::from_ref(&kept));
+    sandbox.simple("docs", 3);
+    sandbox.from(&["stage", "--run-id", short], &created).ok();
+    // The same when no record of it is left: the state folder was lost, or is another host's.
     lose_records();
     let runs: Vec<_> = told(&sandbox).into_iter().map(|(_, run)| run).collect();
     assert_eq!(runs, [long, short]);
-    let kept = sandbox.copies().remove(0);
-    let discard = |run: &str, scope: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", scope);
     discard(short, "*").arg("--dry-run").run().ok().unchanged();
     discard(short, "*").run().ok().changed();
     assert_eq!(sandbox.copies(), [kept]);
