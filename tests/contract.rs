@@ -203,7 +203,7 @@ fn failure_is_told_on_stderr_and_in_a_document_or_table() {
 }
 
 /// Steps that continue from another's document, and what they are handed.
-const FROM: [(&str, &[&str]); 10] = [
+const FROM: [(&str, &[&str]); 16] = [
     ("svc-version", &["check", "--from", "-"]),
     ("svc-version", &["record", "--from", "-"]),
     ("svc-unit", &["start", "--from", "-"]),
@@ -213,6 +213,12 @@ const FROM: [(&str, &[&str]); 10] = [
     ("svc-pgdump", &["verify", "--from", "-"]),
     ("svc-pgrestore", &["--from", "-"]),
     ("svc-pgrestore", &["swap", "--from", "-"]),
+    ("svc-snap", &["show", "--from", "-"]),
+    ("svc-snap", &["wait", "--from", "-"]),
+    ("svc-snap", &["delete", "--from", "-"]),
+    ("svc-snap", &["stage", "--from", "-"]),
+    ("svc-snap", &["swap", "--from", "-"]),
+    ("svc-snap", &["discard", "--from", "-"]),
     ("svc-snap", &["restore", "--from", "-"]),
 ];
 

@@ -327,6 +327,7 @@ mod tests {
             assert!(failure.message.contains(says), "{text}: {failure}");
         }
         assert!(parse(&failed, Accept::Unfinished).is_ok());
+        assert!(parse(&failed.replace("{\"n\":1}", "null"), Accept::Unfinished).is_err());
     }
 
     #[test]

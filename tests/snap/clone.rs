@@ -254,17 +254,28 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found").unchanged();
 
-    // The same when no record of it is left: the state folder was lost, or is another host's.
     let lose_records = || std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
-    sandbox.from(&["stage", "--run-id", &run_id(60)], &created).ok();
-    sandbox.from(&["restore", "--run-id", &run_id(61)], &created).ok();
+    // The name of one run begins with that of the other.
+    let [short, long] = ["20261120t020060z-x", "20261120t020060z-x-2"];
+    let discard = |run: &str, scope: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", scope);
+    sandbox.from(&["stage", "--run-id", short], &created).ok();
+    sandbox.from(&["restore", "--run-id", long], &created).ok();
+    let kept = sandbox.copies().remove(0);
+    // By its record, of an index that is not live any more.
+    sandbox.delete(&live);
+    discard(short, "*").run().ok().changed();
+    assert_eq!(sandbox.copies(), std::slice::from_ref(&kept));
+    sandbox.simple("docs", 3);
+    sandbox.from(&["stage", "--run-id", short], &created).ok();
+    // The same when no record of it is left: the state folder was lost, or is another host's.
     lose_records();
     let runs: Vec<_> = told(&sandbox).into_iter().map(|(_, run)| run).collect();
-    assert_eq!(runs, [run_id(61), run_id(60)]);
-    sandbox.run(&["discard", "--run", &run_id(60), "--dry-run"]).ok().unchanged();
-    sandbox.run(&["discard", "--run", &run_id(60)]).ok().changed();
-    let other = sandbox.tool(&["discard", "--run", &run_id(61)]).env("SVC_INDICES", "other-*");
-    other.run().fails(4, "swap_not_found").unchanged();
+    assert_eq!(runs, [long, short]);
+    discard(short, "*").arg("--dry-run").run().ok().unchanged();
+    discard(short, "*").run().ok().changed();
+    assert_eq!(sandbox.copies(), [kept]);
+    discard(short, "*").run().fails(4, "swap_not_found").unchanged();
+    discard(long, "other-*").run().fails(4, "swap_not_found").unchanged();
     // Of an index that is not live any more, the run is that of its other copies.
     let gone = sandbox.simple("gone", 1);
     sandbox.create("both");
@@ -279,12 +290,13 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     sandbox.from(&["stage", "--run-id", &run_id(63)], &created).ok();
     lose_records();
     sandbox.delete(&live);
-    for n in 61..=63 {
-        sandbox.run(&["discard", "--run", &run_id(n)]).refused("not_swappable");
+    let runs = [long.to_owned(), run_id(62), run_id(63)];
+    for run in &runs {
+        sandbox.run(&["discard", "--run", run]).refused("not_swappable");
     }
     sandbox.simple("docs", 1);
-    for n in 61..=63 {
-        sandbox.run(&["discard", "--run", &run_id(n)]).ok().changed();
+    for run in &runs {
+        sandbox.run(&["discard", "--run", run]).ok().changed();
     }
     assert_eq!(sandbox.names(), [live]);
 }

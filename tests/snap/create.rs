@@ -34,20 +34,33 @@ fn snapshot_with_missing_shards_is_refused() {
     let listed = &listed.result()["snapshots"][0];
     assert_eq!((&listed["valid"], &listed["state"]), (&json!(false), &json!("PARTIAL")));
     sandbox.from(&["show"], &partial).fails(2, "snapshot_invalid").unchanged();
+    sandbox.run(&["delete", "part"]).ok().changed();
     sandbox.run(&["create", "rest", "--indices", &format!("*,-{lost}")]).ok();
 }
 
 /// The servers answer the count of each index in a list, in which the counts behind one that failed must not be another's.
 #[test]
-fn index_deleted_before_its_count_is_named() {
+fn index_deleted_during_create_is_named() {
     let sandbox = Sandbox::new("uncounted");
-    let [a, _b, _c] = [("a", 1), ("b", 2), ("c", 3)].map(|(suffix, docs)| sandbox.simple(suffix, docs));
-    let gate = sandbox.gate().close_before("POST /_msearch", 1);
-    let create = gate.hold(sandbox.tool(&["create", "s1"]));
-    sandbox.delete(&a);
-    gate.open();
-    create.wait().fails(4, "data_not_found").unchanged().error_has(&[&a]);
-    assert!(sandbox.snapshots().is_empty());
+    let all = [("a", 1), ("b", 2), ("c", 3)].map(|(suffix, docs)| sandbox.simple(suffix, docs));
+    let create = |n: usize| of_run(&sandbox, n, &["create", &format!("s{n}")]);
+    for (n, (at, index)) in [("POST /_msearch", &all[0]), ("PUT /_snapshot/", &all[1])].into_iter().enumerate() {
+        let gate = sandbox.gate().close_before(at, 1);
+        let held = gate.hold(create(n));
+        sandbox.delete(index);
+        gate.open();
+        let ended = held.wait().error_has(&[index]);
+        if n == 0 {
+            ended.fails(4, "data_not_found").unchanged();
+            assert!(sandbox.snapshots().is_empty());
+        } else {
+            ended.fails(7, "snapshot_invalid").changed();
+        }
+    }
+    let taken = &sandbox.snapshots()[0];
+    assert_eq!((&taken["state"], &taken["indices"]), (&json!("SUCCESS"), &json!([all[2]])));
+    create(1).run().fails(7, "snapshot_invalid").unchanged();
+    create(1).arg("--no-wait").run().fails(7, "snapshot_invalid").unchanged();
 }
 
 #[test]
@@ -243,20 +256,35 @@ fn silent_server_is_given_up_at_timeout_or_signal() {
         waiting.wait().fails(143, "interrupted").unchanged();
     }
     assert_eq!((sandbox.content(), sandbox.names(), sandbox.snapshots().len()), (before.0, before.1, 1));
+    let silent = |holds: &str, side: Side| sandbox.gate().close_on(holds, side);
+    for (args, gate, code) in [
+        (&["create", "t", "--rate-limit", "none"][..], silent("?verify=false", Side::After), "timeout"),
+        (&["create", "t", "--rate-limit", "none"], silent("/t?", Side::Before), "timeout"),
+        (&["stage", "s1", "--rate-limit", "none"], silent("/_restore", Side::After), "outcome_unknown"),
+        (&["delete", "s1", "--cancel"], silent("DELETE ", Side::Before), "timeout"),
+        (&["cleanup"], silent("/_cleanup", Side::Before), "timeout"),
+    ] {
+        let ran = sandbox.tool(args).args(["--timeout", "6s"]).via(&gate).run().fails(6, code);
+        assert!(gate.is_closed(), "it did not come to its request: {:?}\n{ran}", gate.changes());
+    }
 }
 
 #[test]
-fn signal_during_create_cancels_snapshot() {
+fn signal_during_create_cancels_snapshot_although_server_is_busy() {
     let sandbox = Sandbox::slow("term");
     let location = sandbox.location().display().to_string();
+    // What a server says while a repository is cleaned up.
+    let busy = (503, "concurrent_snapshot_execution_exception", "a repository cleanup is in-progress");
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
+        let gate = sandbox.gate().refusing("DELETE ", 3, busy);
+        let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]).via(&gate), "s");
         for step in [&["create", "t"][..], &["delete", "s"], &["cleanup"], &["prune"], &["register", "--location", &location]] {
             sandbox.run(step).fails(8, "locked").unchanged();
         }
         create.signal(signal);
         let ended = create.wait().fails(128 + signal as i32, "interrupted").unchanged();
         assert!(!ended.result().is_null() && sandbox.snapshots().is_empty(), "{ended}");
+        assert_eq!(gate.changes().iter().filter(|line| line.starts_with("DELETE ")).count(), 4, "{ended}");
     }
 }
 
@@ -283,40 +311,4 @@ fn snapshot_continues_after_create_times_out() {
     let begun = sandbox.run(&["create", "t", "--no-wait"]).ok().changed();
     sandbox.run(&["delete", "t", "--cancel"]).ok().changed();
     sandbox.from(&["wait"], &begun).fails(4, "snapshot_not_found").unchanged();
-}
-
-#[test]
-fn timed_out_in_place_restore_is_resumed() {
-    let sandbox = Sandbox::new("resume").registered(&[("max_restore_bytes_per_sec", "125kb")]);
-    let docs = sandbox.noise("docs", 16);
-    let created = sandbox.create("s");
-    let run = "20261120t020003z-resume";
-    let restore = ["restore", "--in-place", "--on-conflict", "delete", "--run-id", run];
-    let left = sandbox.resuming(&restore, &created).args(["--timeout", "10s"]).run();
-    let left = left.fails(6, "timeout").changed().error_has(&[run]);
-    sandbox.from(&["stage", "--run-id", run], &created).refused("name_in_use");
-    let resumed = sandbox.from(&restore, &created).ok().unchanged();
-    assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(16), 16));
-    sandbox.from(&["wait"], &left).fails(2, "from_invalid").unchanged();
-}
-
-/// The servers make such a snapshot only on the way to its removal: it stays where that fails. A folder lies where the repository's
-/// list would be written a second time.
-#[test]
-fn failed_snapshot_is_refused_by_show_wait_and_restore() {
-    let sandbox = Sandbox::slow("failed");
-    let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
-    let in_the_way = sandbox.location().join("index-1");
-    fs::create_dir(&in_the_way).unwrap();
-    let removal = sandbox.search.request("DELETE", &format!("/_snapshot/{}/s", sandbox.prefix), None).unwrap();
-    assert!(removal.0 >= 400, "{removal:?}");
-    assert_eq!(sandbox.snapshots()[0]["state"], "FAILED");
-    let created = create.wait().fails(7, "snapshot_invalid").changed();
-    assert_eq!(created.result()["snapshot"]["state"], "FAILED", "{created}");
-    for step in ["show", "wait", "stage", "restore"] {
-        sandbox.run(&[step, "s"]).fails(7, "snapshot_invalid").unchanged().error_has(&["aborted"]);
-    }
-    assert_eq!(sandbox.run(&["list"]).ok().result()["snapshots"][0]["valid"], false);
-    fs::remove_dir(&in_the_way).unwrap();
-    sandbox.run(&["delete", "s"]).ok().changed();
 }

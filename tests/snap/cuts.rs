@@ -33,7 +33,7 @@ fn six(sandbox: &Sandbox, end: &str) -> (Ran, BTreeMap<String, (Index, Value)>) 
 }
 
 #[test]
-fn killed_swap_is_finished_by_same_command() {
+fn swap_survives_broken_connection_and_kill_at_any_request() {
     let sandbox = Sandbox::new("kill");
     let all = sandbox.name("all");
     let aliases = json!({sandbox.name("alias"): {"is_write_index": true, "filter": {"term": {"k": 1}}}, &all: {}});
@@ -48,6 +48,14 @@ fn killed_swap_is_finished_by_same_command() {
     let upgraded = sandbox.content();
     let requests = requests_of_a_swap(&sandbox, &created);
     for (n, (number, side)) in every_cut(requests).enumerate() {
+        let staged = sandbox.from(&["stage"], &created).ok();
+        let gate = sandbox.gate().close_at(number, side).hanging_up();
+        let swapped = sandbox.resuming(&["swap"], &staged).via(&gate).run().ok().changed();
+        assert!(gate.changes().len() >= number, "{:?}", gate.changes());
+        assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
+        sandbox.from(&["swap"], &swapped).ok();
+        sandbox.run(&["discard", "--run", staged.id()]).ok();
+
         let run = run_id(n);
         let staged = sandbox.from(&["stage", "--run-id", &run], &created).ok();
         let gate = sandbox.gate().close_at(number, side).kill(sandbox.resuming(&["swap"], &staged));
@@ -79,25 +87,6 @@ fn killed_swap_is_finished_by_same_command() {
         assert_eq!(sandbox.content(), upgraded, "{at}");
         sandbox.run(&["discard", "--run", &run]).ok();
         assert!(sandbox.copies().is_empty(), "{at}");
-    }
-}
-
-#[test]
-fn swap_survives_broken_connection_at_any_request() {
-    let sandbox = Sandbox::new("break");
-    let live = sandbox.written_through(&sandbox.name("alias"), "docs");
-    sandbox.fill(&live, 0, 10);
-    let before = sandbox.content();
-    let created = sandbox.create("s1");
-    for (number, side) in every_cut(requests_of_a_swap(&sandbox, &created)) {
-        sandbox.fill(&live, 5, 25);
-        let staged = sandbox.from(&["stage"], &created).ok();
-        let gate = sandbox.gate().close_at(number, side).hanging_up();
-        let swapped = sandbox.resuming(&["swap"], &staged).via(&gate).run().ok().changed();
-        assert!(gate.changes().len() >= number, "{:?}", gate.changes());
-        assert_eq!(sandbox.content(), before, "broken {side:?} request {number}");
-        sandbox.from(&["discard"], &swapped).ok();
-        assert!(sandbox.copies().is_empty());
     }
 }
 
@@ -339,13 +328,28 @@ fn interrupted_staging_changes_nothing_live() {
 }
 
 #[test]
-fn swap_timed_out_before_exchange_is_undone() {
-    let sandbox = Sandbox::new("limit");
+fn ended_swap_is_undone_before_exchange_and_finished_after() {
+    let sandbox = Sandbox::new("ended");
     // So long that one request cannot hold all of them.
     let (created, before) = six(&sandbox, &"x".repeat(180));
     let upgraded = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
     let copies = sandbox.copies();
+    let is_old = |ran: &Ran| {
+        let is = (ran.states(), sandbox.content(), sandbox.copies());
+        assert_eq!(is, (vec!["old".to_owned(); 6], upgraded.clone(), copies.clone()), "{ran}");
+    };
+    let signalled = |at: &str, document: &Ran| {
+        let gate = sandbox.gate().close_on(at, Side::After);
+        let held = gate.hold(sandbox.resuming(&["swap"], document));
+        for (step, document) in [("swap", &staged), ("restore", &created)] {
+            sandbox.from(&[step], document).fails(8, "locked").unchanged();
+        }
+        held.signal(Signal::SIGTERM);
+        gate.open();
+        held.wait().fails(143, "interrupted")
+    };
+    is_old(&signalled("/_clone/", &staged).unchanged());
     // The limit is over at the second request. On a slow machine it may be over before: then a longer one is.
     let cut = [5, 60, 300].into_iter().find_map(|seconds| {
         let gate = sandbox.gate().close_on("/_clone/", Side::Before);
@@ -361,20 +365,18 @@ fn swap_timed_out_before_exchange_is_undone() {
         came.then(|| ended.fails(6, "timeout").unchanged())
     });
     let cut = cut.expect("it comes to its second request");
-    assert_eq!(cut.states(), ["old"; 6]);
-    assert_eq!((sandbox.content(), sandbox.copies()), (upgraded.clone(), copies));
+    is_old(&cut);
 
     sandbox.from(&["swap", "--exact"], &cut).fails(2, "options_invalid").unchanged();
-    let finished = sandbox.from(&["swap"], &cut).ok().changed();
-    assert_eq!(sandbox.content(), before);
+    let finished = signalled("/_aliases", &cut).changed();
+    assert_eq!((finished.states(), sandbox.content()), (vec!["new".to_owned(); 6], before));
     sandbox.from(&["swap"], &cut).ok().unchanged();
-    sandbox.run(&["swap", "--run", staged.id()]).ok().unchanged();
-    let back = sandbox.from(&["swap"], &finished).ok().changed();
+    let back = sandbox.run(&["swap", "--run", staged.id(), "--back"]).ok().changed();
     assert_eq!(sandbox.content(), upgraded);
     sandbox.from(&["swap"], &cut).refused("name_in_use");
     sandbox.from(&["swap", "--back"], &cut).ok().unchanged();
     sandbox.from(&["discard"], &back).ok().changed();
-    assert_eq!((sandbox.content(), sandbox.copies()), (upgraded, Vec::new()));
+    assert_eq!((sandbox.content(), sandbox.copies()), (upgraded.clone(), Vec::new()));
 }
 
 #[test]
@@ -448,27 +450,4 @@ fn server_restart_during_swap_is_undone_or_finished() {
         sandbox.run(&["discard", "--run", staged.id()]).ok().changed();
         assert_eq!((sandbox.count(&live), sandbox.blocks(&live)), (15, Vec::new()), "{at} {side:?}");
     }
-}
-
-#[test]
-fn signal_undoes_swap_before_exchange_and_not_after() {
-    let sandbox = Sandbox::new("finish");
-    let (created, before) = six(&sandbox, "");
-    let upgraded = sandbox.content();
-    let staged = sandbox.from(&["stage"], &created).ok();
-    let copies = sandbox.copies();
-    let ended = |at: &str| {
-        let gate = sandbox.gate().close_on(at, Side::After);
-        let held = gate.hold(sandbox.resuming(&["swap"], &staged));
-        for (step, document) in [("swap", &staged), ("restore", &created)] {
-            sandbox.from(&[step], document).fails(8, "locked").unchanged();
-        }
-        held.signal(Signal::SIGTERM);
-        gate.open();
-        held.wait().fails(143, "interrupted")
-    };
-    let undone = ended("/_clone/").unchanged();
-    assert_eq!((undone.states(), sandbox.content(), sandbox.copies()), (vec!["old".to_owned(); 6], upgraded, copies));
-    let finished = ended("/_aliases").changed();
-    assert_eq!((finished.states(), sandbox.content()), (vec!["new".to_owned(); 6], before));
 }

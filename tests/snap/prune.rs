@@ -171,17 +171,6 @@ fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
 }
 
 #[test]
-fn prune_keeps_snapshot_in_progress() {
-    let sandbox = Sandbox::slow("underway");
-    let body = json!({"indices": sandbox.name("docs"), "metadata": {"svc_tools": {"run_id": "x", "kind": "nightly"}}});
-    sandbox.ask("PUT", &format!("/_snapshot/{}/n1", sandbox.prefix), Some(body));
-    sandbox.appears("n1");
-    let pruned = sandbox.tool(&ALL_BUT_ONE).run().ok().unchanged();
-    assert_eq!(told(&pruned), ["n1 kept running"]);
-    sandbox.ask("DELETE", &format!("/_snapshot/{}/n1", sandbox.prefix), None);
-}
-
-#[test]
 fn prune_retries_busy_server_until_timeout() {
     let sandbox = nightly("busy", &["n1", "n2", "n3"]);
     // What a server says while another one cleans up.
@@ -238,7 +227,7 @@ fn interrupted_prune_reports_what_was_deleted() {
 }
 
 #[test]
-fn nothing_goes_if_the_list_is_incomplete() {
+fn prune_deletes_nothing_if_snapshot_list_is_incomplete() {
     let sandbox = nightly("unread", &["n1", "n2", "n3"]);
     sandbox.tool(&ALL_BUT_ONE).args(["--repository", "nowhere"]).run().fails(4, "repository_not_found").unchanged();
     // Elasticsearch 7.17's answer for a repository that is missing, and a list that is cut.

@@ -1,11 +1,6 @@
 //! What is restored and what is left alone: patterns, the scope, disk space; and restores that are cut.
 
-use std::time::Duration;
-
-use svc_tests::disk::SmallDisk;
 use svc_tests::prelude::*;
-
-const MB: u64 = 1 << 20;
 
 fn reason(ran: &Ran, name: &str) -> Value {
     let skipped = ran.result()["skipped"].as_array().unwrap().iter().find(|one| one["name"] == name);
@@ -48,7 +43,7 @@ fn restore_keeps_other_and_security_indices_unchanged() {
 }
 
 #[test]
-fn killed_direct_restore_is_finished_by_same_command() {
+fn killed_direct_restore_is_discarded_or_finished_by_same_command() {
     let sandbox = Sandbox::new("unopened");
     let lost = sandbox.written_through(&sandbox.name("alias"), "lost");
     sandbox.fill(&lost, 0, 20);
@@ -68,6 +63,13 @@ fn killed_direct_restore_is_finished_by_same_command() {
         sandbox.run(&["discard", "--run", &run]).ok();
         assert!(sandbox.copies().is_empty(), "{number} {side:?}");
     }
+    // While it verifies what is there.
+    sandbox.delete(&lost);
+    let (run, gate) = (run_id(9), sandbox.gate().close_before("POST /_msearch", 1));
+    gate.kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
+    assert!(sandbox.names().contains(&lost));
+    sandbox.run(&["discard", "--run", &run]).ok().changed();
+    assert_eq!(sandbox.names(), [live]);
 }
 
 #[test]
@@ -127,128 +129,48 @@ fn interrupted_direct_restore_removes_only_its_index() {
     }
 }
 
-/// A server of the test's own, on a disk that nobody else fills: its limits are set, and it is the service's alone (the scope
-/// `*`).
+/// A server of the test's own: its limits are set, and it is the service's alone (the scope `*`). (`capacity.rs` has the arithmetic.)
 #[test]
 fn restore_exceeding_disk_or_shard_limit_is_refused() {
-    let host = Host::shared().unwrap();
-    let extra = [("cluster.routing.allocation.disk.threshold_enabled".to_owned(), "true".to_owned())];
-    let settings = Settings { extra: extra.into(), ..Settings::default() };
-    let own = host.prepare_search_server(&host.search.key, &settings).unwrap();
-    let _disk = SmallDisk::at(&own.data_dir, 300).unwrap();
-    own.start(&host.systemd).unwrap();
+    let own = own_server(&[("cluster.routing.allocation.disk.threshold_enabled", "true")]);
     let sandbox = Sandbox::on(own.server.clone(), "room").registered(&[]);
-    let watermarks = |low: u64, high: u64| {
+    let watermarks = |free: &str| {
         let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
-        let free = |bytes: u64| json!(format!("{bytes}b"));
-        let all = json!({name("low"): free(low), name("high"): free(high), name("flood_stage"): free(1)});
+        let all = json!({name("low"): free, name("high"): free, name("flood_stage"): "1b"});
         sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": all})));
     };
-    watermarks(1, 1);
-    let docs = sandbox.noise("docs", 60);
+    watermarks("1b");
+    sandbox.simple("docs", 10);
     let everything = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
     let created = everything(&["create", "s1"]).run().ok();
-    let resuming = |args: &[&str]| sandbox.resuming(args, &created).env("SVC_INDICES", "*");
-    let indices = || {
-        let all = sandbox.ask("GET", "/_cat/indices?format=json&h=index,uuid,docs.count&expand_wildcards=all", None);
-        let mut all: Vec<String> = all.as_array().unwrap().iter().map(Value::to_string).collect();
-        all.sort();
-        all
-    };
-    let before = indices();
-    let refused = |args: &[&str]| {
+    let from = |args: &[&str], document: &Ran| sandbox.resuming(args, document).env("SVC_INDICES", "*");
+    let staged = from(&["stage"], &created).run().ok();
+    let refused = |tool: Tool| {
         let gate = sandbox.gate();
-        let tool = if args[0] == "clone" { everything(args) } else { resuming(args) };
-        tool.via(&gate).run().refused("out_of_space");
-        assert_eq!((gate.changes(), indices()), (Vec::new(), before.clone()), "{args:?}");
+        let ran = tool.via(&gate).run().refused("out_of_space");
+        assert_eq!(gate.changes(), [""; 0], "{ran}");
+        ran
     };
-    let all_refused = || {
-        for args in [&["stage"][..], &["restore"], &["clone", "--indices", &docs]] {
-            refused(args);
-        }
-    };
+    let beside = || [from(&["stage"], &created), from(&["restore"], &created), everything(&["clone"])];
 
-    let available = || {
-        let stats = sandbox.ask("GET", "/_nodes/stats/fs", None);
-        let node = stats["nodes"].as_object().unwrap().values().next().unwrap().clone();
-        node["fs"]["total"]["available_in_bytes"].as_u64().unwrap()
-    };
-    let status = sandbox.ask("GET", &format!("/_snapshot/{}/s1/_status", sandbox.prefix), None);
-    let bytes = status["snapshots"][0]["stats"]["total"]["size_in_bytes"].as_u64().unwrap();
-    assert!(bytes > 4 * MB, "{status}");
-    // What the server has written and does not need any more goes behind the scenes.
-    for tidy in ["_flush?force=true", "_forcemerge?max_num_segments=1", "_flush?force=true"] {
-        sandbox.ask("POST", &format!("/{docs}/{tidy}"), None);
+    watermarks("1000tb");
+    beside().into_iter().for_each(|tool| drop(refused(tool)));
+    for args in [CLOSE, DELETE] {
+        let ran = refused(from(&args, &created)).error_has(&["bytes that are given up"]);
+        assert!(!ran.text().contains(" 0 bytes that are given up"), "{ran}");
     }
-    let mut last = 0;
-    wait::until("a disk that stays as it is", wait::HANG, || {
-        // The server looks at its disk once a second.
-        std::thread::sleep(Duration::from_secs(2));
-        (std::mem::replace(&mut last, available()) == last).then_some(())
-    })
-    .unwrap();
-    // In place it has the space of what it gives up.
-    let would_fit = || drop(resuming(&DELETE).arg("--dry-run").run().ok());
-    // The high watermark is just above what is restored; then the node is past it.
-    let just_above = available() - (bytes - MB);
-    watermarks(just_above, just_above);
-    [["stage"], ["restore"]].iter().for_each(|args| refused(args));
-    would_fit();
-    watermarks(available() + MB, available() + MB);
-    all_refused();
-    // So far past the watermark that not even what is given up would do.
-    watermarks(available() + 2 * bytes, available() + 2 * bytes);
-    [CLOSE, DELETE].iter().for_each(|args| refused(args));
-    watermarks(available() - bytes - MB, available() - bytes - MB);
-    let staged = resuming(&["stage"]).run().ok().changed();
     // Past the low watermark no shard comes to the node, unless the server makes an exception for a cluster of one.
     let settings = sandbox.ask("GET", "/_cluster/settings?include_defaults=true&flat_settings=true", None);
     let exception = "cluster.routing.allocation.disk.watermark.enable_for_single_data_node";
-    watermarks(400 * MB, 1);
-    let gate = sandbox.gate();
-    let swap = sandbox.resuming(&["swap", "--dry-run"], &staged).via(&gate).run();
-    sandbox.from(&["discard"], &staged).ok();
     if settings["defaults"][exception] == "false" {
-        swap.ok();
+        from(&["swap", "--dry-run"], &staged).run().ok();
     } else {
-        swap.refused("out_of_space");
-        assert_eq!(gate.changes(), Vec::<String>::new());
-        all_refused();
+        refused(from(&["swap"], &staged));
     }
-    watermarks(1, 1);
+    watermarks("1b");
 
     sandbox.set_cluster("cluster.max_shards_per_node", json!(sandbox.shards()));
-    all_refused();
-    would_fit();
-}
-
-/// The index that a server makes for itself, by the name by which the procedure's pattern leaves it out.
-#[test]
-fn default_pattern_excludes_geoip_index() {
-    const GEOIP: &str = ".geoip_databases";
-    let sandbox = Sandbox::new("geoip");
-    let docs = sandbox.simple("docs", 3);
-    sandbox.ask("PUT", &format!("/{GEOIP}"), Some(json!({"settings": {"number_of_replicas": 0}})));
-    sandbox.fill(GEOIP, 0, 3);
-    let ours = format!("{}-*", sandbox.prefix);
-    let scope = format!("{ours},{GEOIP}");
-    let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", &scope);
-    // By its name, or it is the server's own and stays out of a snapshot.
-    let with = tool(&["create", "with"]).run().ok();
-    let without = sandbox.create("without");
-    let made = sandbox.uuid(GEOIP);
-    for (document, holds_it) in [(&with, true), (&without, false)] {
-        assert_eq!(document.result()["snapshot"]["indices"].as_array().unwrap().contains(&json!(GEOIP)), holds_it);
-        let restore = sandbox.resuming(&["restore", "--exact"], document).env("SVC_INDICES", &scope);
-        let restored = restore.run().ok().changed();
-        assert_eq!(restored.result()["indices"].as_array().unwrap().len(), 1, "{restored}");
-        assert!(!holds_it || reason(&restored, GEOIP) == "not_asked_for", "{restored}");
-        assert_eq!((sandbox.uuid(GEOIP), sandbox.count(GEOIP)), (made.clone(), 3));
-        sandbox.from(&["discard"], &restored).ok();
-    }
-    assert_eq!(sandbox.count(&docs), 3);
-    sandbox.remove_state();
-    tool(&["restore", "with", "--indices", GEOIP]).run().warns("not_checked");
-    assert_ne!(sandbox.uuid(GEOIP), made, "by its name it is restored");
-    sandbox.ask("DELETE", &format!("/{GEOIP}"), None);
+    beside().into_iter().for_each(|tool| drop(refused(tool)));
+    // In place it has the room of what it gives up.
+    from(&DELETE, &created).arg("--dry-run").run().ok();
 }

@@ -55,41 +55,40 @@ fn in_place_restore_of_live_or_closed_index_needs_on_conflict() {
 }
 
 #[test]
-fn lost_response_of_in_place_restore_is_outcome_unknown() {
+fn in_place_restore_that_was_not_awaited_is_verified_by_same_command() {
     let (sandbox, docs, created) = Sandbox::saved("lost");
-    // The restore itself, which the server continues alone.
-    let gate = sandbox.gate().close_on("/_restore", Side::After).hanging_up();
-    let lost = sandbox.resuming(&CLOSE, &created).via(&gate).run().fails(6, "outcome_unknown").changed();
-    assert_eq!(gate.changes().len(), 2, "nothing is opened again: {:?}", gate.changes());
-    assert_eq!(state(&lost, &docs), "in_progress");
-    // The same command of the same run waits for it and verifies it; it restores nothing again.
-    let run = lost.id();
-    let resume = || sandbox.resuming(&CLOSE, &created).args(["--run-id", run]);
-    let gate = sandbox.gate();
-    let resumed = resume().via(&gate).run().ok().unchanged();
-    assert_eq!((gate.changes().len(), state(&resumed, &docs)), (0, "restored"));
-    assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(10), 10));
-    // What is written afterwards is nobody's to verify.
-    sandbox.fill(&docs, 10, 15);
-    resume().run().ok().unchanged();
-    assert_eq!(sandbox.count(&docs), 15);
-    sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found");
+    let look = "/_cluster/state/customs";
+    let away = sandbox.gate();
+    away.rule(move |line| line.contains(look), Act::Cut(At::Request(0), End::Close), 0, 1000);
+    for (n, (gate, limit, status, code)) in [
+        // The answer to the restore itself, which the server continues alone.
+        (sandbox.gate().close_on("/_restore", Side::After).hanging_up(), "10m", 6, "outcome_unknown"),
+        (away, "10m", 5, "search_unreachable"),
+        (sandbox.gate().close_before(look, 1), "8s", 6, "timeout"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let run = run_id(n);
+        let restore = |args: &[&str]| sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).args(args);
+        let left = restore(&["--timeout", limit]).via(&gate).run().fails(status, code).changed().error_has(&[&run]);
+        assert_eq!((gate.changes().len(), state(&left, &docs)), (2, "in_progress"), "nothing is opened again\n{left}");
+        sandbox.from(&["stage", "--run-id", &run], &created).refused("name_in_use");
+        sandbox.from(&["wait"], &left).fails(2, "from_invalid").unchanged();
+        let gate = sandbox.gate();
+        let resumed = restore(&[]).via(&gate).run().ok().unchanged();
+        assert_eq!((gate.changes().len(), state(&resumed, &docs)), (0, "restored"), "{code}");
+        assert_eq!((&resumed.result()["indices"][0]["docs_count"], sandbox.count(&docs)), (&json!(10), 10), "{code}");
+        // What is written afterwards is nobody's to verify.
+        sandbox.fill(&docs, 10, 15);
+        restore(&[]).run().ok().unchanged();
+        assert_eq!(sandbox.count(&docs), 15, "{code}");
+        sandbox.run(&["discard", "--run", &run]).fails(4, "swap_not_found");
+    }
     let gate = sandbox.gate().close_on("DELETE ", Side::After).hanging_up();
     let lost = sandbox.resuming(&DELETE, &created).via(&gate).run().fails(6, "outcome_unknown");
     assert_eq!((&lost.doc()["changed"], state(&lost, &docs)), (&Value::Null, "in_progress"), "{lost}");
     sandbox.from(&DELETE, &created).ok().changed();
-    assert_eq!(sandbox.count(&docs), 10);
-}
-
-#[test]
-fn in_place_restore_names_its_run_if_server_goes_away() {
-    let (sandbox, docs, created) = Sandbox::saved("away");
-    let gate = sandbox.gate();
-    gate.rule(|line| line.contains("/_cluster/state/customs"), Act::Cut(At::Request(0), End::Close), 0, 1000);
-    let away = sandbox.resuming(&CLOSE, &created).via(&gate).run().fails(5, "search_unreachable").changed();
-    let run = away.id().to_owned();
-    away.error_has(&[&format!("--run-id {run}")]);
-    sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).run().ok().unchanged();
     assert_eq!(sandbox.count(&docs), 10);
 }
 
@@ -139,26 +138,6 @@ fn stage_and_in_place_restore_retry_busy_server() {
 }
 
 #[test]
-fn discard_keeps_run_with_same_name_prefix() {
-    let (sandbox, _, created) = Sandbox::saved("prefix");
-    let runs = ["20260101t000000z-x", "20260101t000000z-x-2"];
-    runs.iter().for_each(|run| drop(sandbox.from(&["stage", "--run-id", run], &created).ok()));
-    let copies = sandbox.copies();
-    let discard = |run: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", "*");
-    let plan = discard(runs[0]).args(["--dry-run"]).run().ok();
-    assert_eq!(plan.result()["indices"].as_array().unwrap().len(), 1, "{plan}");
-    // Nor without a record of either, or the index is not live any more.
-    sandbox.ask("DELETE", &format!("/{}", sandbox.name("docs")), None);
-    discard(runs[0]).run().ok().changed();
-    assert_eq!(sandbox.copies(), copies[..1]);
-    std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
-    sandbox.simple("docs", 3);
-    discard(runs[0]).run().fails(4, "swap_not_found").unchanged();
-    discard(runs[1]).run().ok().changed();
-    assert!(sandbox.copies().is_empty());
-}
-
-#[test]
 fn restore_that_cannot_undo_names_remaining_copies() {
     let sandbox = Sandbox::new("left");
     let (docs, gone) = (sandbox.simple("docs", 10), sandbox.simple("gone", 10));
@@ -187,26 +166,6 @@ fn failed_restore_that_leaves_copies_reports_changed() {
 }
 
 #[test]
-fn discard_removes_index_left_by_killed_restore() {
-    let sandbox = Sandbox::new("unopened").registered(&[("max_restore_bytes_per_sec", "100kb")]);
-    let lost = sandbox.noise("lost", 10);
-    sandbox.ask("PUT", &format!("/{lost}/_alias/{}", sandbox.name("alias")), None);
-    let created = sandbox.create("s1");
-    sandbox.delete(&lost);
-    let run = "20261120t080001z-test";
-    let restore = sandbox.resuming(&["restore", "--run-id", run], &created).spawn();
-    let record = sandbox.state.path().join(format!("swaps/{run}.svc-snap.json"));
-    let has_uuid = |record: Value| record["result"]["indices"][0]["uuid"].is_string().then_some(());
-    let read = || serde_json::from_str(&std::fs::read_to_string(&record).ok()?).ok().and_then(has_uuid);
-    wait::until("the index in the record", wait::HANG, read).unwrap();
-    restore.signal(Signal::SIGKILL);
-    restore.wait();
-    assert_eq!(sandbox.names(), [lost]);
-    sandbox.run(&["discard", "--run", run]).ok().changed();
-    assert_eq!(sandbox.names(), Vec::<String>::new());
-}
-
-#[test]
 fn restore_reports_content_differs_without_record() {
     let (sandbox, docs, created) = Sandbox::saved("verdict");
     let mut forged = created.doc().clone();
@@ -225,7 +184,7 @@ fn restore_reports_content_differs_without_record() {
 }
 
 #[test]
-fn needed_disk_space_comes_from_server_or_capture() {
+fn stage_takes_needed_bytes_from_snapshot_status_or_capture() {
     let (sandbox, docs, created) = Sandbox::saved("sizes");
     let says = sandbox.search.product == Product::OpenSearch;
     let stage = |gate: &Gate| sandbox.resuming(&["stage"], &created).via(gate);
@@ -271,19 +230,6 @@ fn restore_by_name_uses_capture_of_this_host() {
         let ran = sandbox.run(&[step, "s1"]).ok().changed();
         assert_eq!((&ran.result()["indices"][0]["docs_expected"], &ran.doc()["warnings"]), (&json!(10), &json!([])), "{ran}");
     }
-    assert_eq!(sandbox.content(), before);
-}
-
-#[test]
-fn index_with_longest_name_is_restored() {
-    let sandbox = Sandbox::new("long");
-    let suffix = "x".repeat(255 - sandbox.prefix.len() - 1);
-    let (long, short) = (sandbox.simple(&suffix, 3), sandbox.simple("short", 4));
-    let created = sandbox.create("s1");
-    let before = sandbox.content();
-    sandbox.fill(&long, 3, 6);
-    sandbox.fill(&short, 4, 6);
-    sandbox.from(&["restore"], &created).ok();
     assert_eq!(sandbox.content(), before);
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use svc_tests::prelude::*;
 
 /// Indices of every kind: settings that are set to their defaults too, an analyzer and a sort order, nested documents, shared and
-/// moved write aliases, filters, routing, hidden ones, replicas that cannot be placed. Gives their names.
+/// moved write aliases, filters, routing, hidden ones, a long name, replicas that cannot be placed. Gives their names.
 fn all_kinds(sandbox: &Sandbox) -> Vec<String> {
     let alias = |suffix: &str| sandbox.name(suffix);
     let analysis = json!({"analyzer": {"folded": {"type": "custom", "tokenizer": "standard", "filter": ["lowercase"]}}});
@@ -22,7 +22,9 @@ fn all_kinds(sandbox: &Sandbox) -> Vec<String> {
         "aliases": {alias("all"): {"is_write_index": false}}});
     let c = json!({"settings": {"number_of_replicas": 0, "index.hidden": true}, "aliases": {alias("dark"): {"is_hidden": true}}});
     let d = json!({"settings": {"index.auto_expand_replicas": "0-1"}, "aliases": {alias("lone"): {}}});
-    let indices = [("a", a), ("b", b), ("c", c), ("d", d)].map(|(suffix, body)| sandbox.index(suffix, body));
+    // The longest name that there may be.
+    let long = format!("c{}", "x".repeat(255 - sandbox.name("c").len()));
+    let indices = [("a", a), ("b", b), (&*long, c), ("d", d)].map(|(suffix, body)| sandbox.index(suffix, body));
     indices.iter().for_each(|index| sandbox.fill(index, 0, 30));
     indices.into()
 }
@@ -193,7 +195,11 @@ fn index_blocks_are_restored_by_resumed_swap() {
     // An index for each block, which it has in the snapshot; they hold more since, and are not blocked.
     let blocks = ["read_only", "read_only_allow_delete", "write"];
     let indices = blocks.map(|block| (sandbox.simple(&format!("was-{block}"), 10), block));
-    indices.iter().for_each(|(index, block)| sandbox.block(index, block, true));
+    indices[..2].iter().for_each(|(index, block)| sandbox.block(index, block, true));
+    // Elasticsearch 9 says of an index blocked by that request that it has verified it (`index.verified_read_only`).
+    let written = &indices[2].0;
+    sandbox.ask("PUT", &format!("/{written}/_block/write"), None);
+    let verified = sandbox.settings(written);
     let created = sandbox.create("s1");
     for (index, block) in &indices {
         sandbox.block(index, block, false);
@@ -214,6 +220,7 @@ fn index_blocks_are_restored_by_resumed_swap() {
             let is = (sandbox.blocks(index), sandbox.count(index));
             assert_eq!(is, (vec![(*block).to_owned()], 10), "{index}, killed after request {number}: {:?}", gate.changes());
         }
+        assert_eq!(sandbox.settings(written), verified);
         // What is live now cannot be taken away, and the way back says so of each.
         let refused = sandbox.from(&["swap"], &finished).refused("index_blocked");
         let message = refused.doc()["error"]["message"].as_str().unwrap();
@@ -223,6 +230,10 @@ fn index_blocks_are_restored_by_resumed_swap() {
         assert_eq!(sandbox.content(), upgraded);
         sandbox.run(&["discard", "--run", &run]).ok();
     }
+    // The same after the live index was deleted.
+    sandbox.delete(written);
+    sandbox.from(&["restore"], &created).ok().changed();
+    assert_eq!(sandbox.settings(written), verified);
 }
 
 /// The servers of the tests have no lifecycle management, and know none of its settings.
@@ -293,24 +304,4 @@ fn ism_policy_is_attached_again_or_warned_about() {
     assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
     // A server that has lost the plugin.
     restore().run().review("not_restored");
-}
-
-/// Elasticsearch 9 says of an index blocked by that request that it has verified it (`index.verified_read_only`).
-#[test]
-fn verified_write_block_is_restored() {
-    let sandbox = Sandbox::new("verified");
-    let docs = sandbox.simple("docs", 10);
-    sandbox.ask("PUT", &format!("/{docs}/_block/write"), None);
-    let before = sandbox.settings(&docs);
-    let created = sandbox.create("s1");
-    sandbox.block(&docs, "write", false);
-    let restored = sandbox.from(&["restore"], &created).ok().changed();
-    assert_eq!(sandbox.settings(&docs), before);
-    let again = sandbox.from(&["swap"], &restored).ok();
-    sandbox.from(&["swap"], &again).ok();
-    assert_eq!(sandbox.settings(&docs), before);
-    // The same after the live index was deleted.
-    sandbox.delete(&docs);
-    sandbox.from(&["restore"], &created).ok().changed();
-    assert_eq!(sandbox.settings(&docs), before);
 }

@@ -126,7 +126,10 @@ mod tests {
             "end_time_in_millis": 1, "shards": {"total": 2, "failed": 0, "successful": 2}});
         value.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         let wanted: Vec<String> = wanted.iter().map(|&name| name.to_owned()).collect();
-        check("r", &Snapshot::read(&value).unwrap(), &wanted).map_err(|failure| (failure.status.code(), failure.code))
+        check("r", &Snapshot::read(&value).unwrap(), &wanted).map_err(|failure| {
+            assert!(value.get("reason").is_none_or(|why| failure.causes == [why.as_str().unwrap()]), "{failure:?}");
+            (failure.status.code(), failure.code)
+        })
     }
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
             (json!({"state": "PARTIAL"}), "snapshot_invalid"),
             (json!({"failures": failed}), "snapshot_invalid"),
             (json!({"shards": {"total": 2, "failed": 1, "successful": 1}}), "snapshot_invalid"),
-            (json!({"state": "FAILED"}), "snapshot_invalid"),
+            (json!({"state": "FAILED", "reason": "aborted"}), "snapshot_invalid"),
             (json!({"state": "INCOMPATIBLE"}), "snapshot_invalid"),
             (json!({"state": "IN_PROGRESS"}), "not_ready"),
             (json!({"indices": []}), "snapshot_invalid"),

@@ -214,6 +214,14 @@ impl Ran {
         parts.iter().for_each(|part| assert!(words.contains(part), "the error does not have {part}\n{self}"));
         self
     }
+
+    /// Asserts that nothing that it said has any of these in it, such as a secret.
+    #[track_caller]
+    pub fn without(self, words: &[&str]) -> Self {
+        let shows = |word: &&str| self.stdout.contains(*word) || self.stderr.contains(*word);
+        assert!(!words.iter().any(shows), "one of {words:?} is shown\n{self}");
+        self
+    }
 }
 
 pub fn schema_file() -> PathBuf {
