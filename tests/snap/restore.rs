@@ -63,13 +63,15 @@ fn killed_direct_restore_is_discarded_or_finished_by_same_command() {
         sandbox.run(&["discard", "--run", &run]).ok();
         assert!(sandbox.copies().is_empty(), "{number} {side:?}");
     }
-    // While it verifies what is there.
+    // While it verifies what is there, and when its swap begins.
     sandbox.delete(&lost);
-    let (run, gate) = (run_id(9), sandbox.gate().close_before("POST /_msearch", 1));
-    gate.kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
-    assert!(sandbox.names().contains(&lost));
-    sandbox.run(&["discard", "--run", &run]).ok().changed();
-    assert_eq!(sandbox.names(), [live]);
+    for (n, stop) in [(8, "POST /_msearch"), (9, &format!("PUT /{live}/_block"))] {
+        let run = run_id(n);
+        sandbox.gate().close_before(stop, 1).kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
+        assert!(sandbox.names().contains(&lost));
+        sandbox.run(&["discard", "--run", &run]).ok().changed();
+        assert_eq!(sandbox.names(), std::slice::from_ref(&live), "{stop}");
+    }
 }
 
 #[test]

@@ -93,12 +93,15 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     }
     names.extend(known().flat_map(Begun::copies).filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
     // What a killed restore has restored directly under a live name, and never opened.
-    if let Some(Begun::Copies(set)) = &recorded {
-        let found = get_indices(&server, set.names())?;
-        let unopened: Vec<&String> = set.indices.iter().filter(|one| one.is_unopened(&found)).map(|one| &one.index).collect();
-        guard::refuse_outside(&args.scope.scope, &unopened)?;
-        names.extend(unopened.into_iter().cloned());
-    }
+    let restored = match &recorded {
+        Some(Begun::Copies(set)) => &*set.indices,
+        Some(Begun::Swapped(swapped)) if !swapped.finished => &swapped.direct,
+        _ => &[],
+    };
+    let found = get_indices(&server, restored.iter().map(|one| &one.index))?;
+    let unopened: Vec<&String> = restored.iter().filter(|one| one.is_unopened(&found)).map(|one| &one.index).collect();
+    guard::refuse_outside(&args.scope.scope, &unopened)?;
+    names.extend(unopened.into_iter().cloned());
     // As long as there is more of the run, so is its record.
     let has_more = matches!(recorded, Some(Begun::Swapped(_))) || all.iter().any(|name| is_ours(&name) && !names.contains(name));
     clear(args, call, &server, &run, &names, recorded.as_ref().filter(|_| !is_set || !has_more))
@@ -120,10 +123,7 @@ fn clear(
     refuse_any("not_swappable", "Copies that have aliases are in use and are not removed", &aliased.collect::<Vec<_>>(), hint)?;
     let left = Left::find(call, server, None)?;
     // A call that was killed may have left a live index without writes.
-    let blocked = match recorded {
-        Some(Begun::Copies(set)) => set.left_blocked(server)?,
-        _ => Vec::new(),
-    };
+    let blocked = if let Some(Begun::Copies(set)) = recorded { set.left_blocked(server)? } else { Vec::new() };
     let unblocks = Act::each(&blocked, Act::Unblock);
     let removals = Act::each(found.keys(), Act::Delete);
     let state = |name: &String| if found.contains_key(name) { DiscardState::Present } else { DiscardState::Absent };
