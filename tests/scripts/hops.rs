@@ -65,7 +65,7 @@ fn upgrade_to_version_runs_every_hop_and_each_is_rolled_back() {
     let planned = to().arg("--dry-run").talks().run().ok().unchanged();
     assert_eq!(planned.result()["plan"].as_array().unwrap().len(), 2, "{planned}");
 
-    // Killed in a hop, it is resumed as the run of all hops: that hop begins again, or goes on if its installer has started.
+    // Killed in a hop, it is resumed as the run of all hops: that hop begins again, or continues if its installer has started.
     signal_at(&product, to(), (Signal::SIGKILL, true), "dump.started");
     once_free(|| product.tool("svc-run").arg("recover")).ok();
     let outer = runs(&product).iter().map(|run| id_of(run)).rfind(|id| id.ends_with("-upgrade-hops")).unwrap();
