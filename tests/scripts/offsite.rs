@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use svc_tests::children::grouped;
 use svc_tests::disk::SmallDisk;
 use svc_tests::journey::{
-    assert_back, count_in, id_of, installed, json_of, once_free, point_of, running, runs, signal_at, still,
+    DOWN, assert_back, count_in, document_of, id_of, installed, json_of, once_free, point_of, running, signal_at, still,
 };
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
@@ -21,26 +21,12 @@ use svc_tests::terminal::Terminal;
 use svc_tests::tool::{Ran, Tool, root, search_path};
 use svc_tests::{os, page, wait};
 
-/// What nothing answers at.
-const DOWN: (&str, &str) = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
-
 fn quiesced_backup(product: &Product) -> Tool {
     product.tool("svc-backup").arg("--quiesce")
 }
 
 fn quiesced_night(product: &Product) -> Tool {
     product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "yes")
-}
-
-/// The last document of the newest run of that kind.
-fn document_of(product: &Product, kind: &str) -> Value {
-    let run = runs(product).into_iter().rfind(|run| run.to_string_lossy().ends_with(kind)).unwrap();
-    json_of(run.join("document.json"))
-}
-
-#[track_caller]
-fn assert_silent(ran: &Ran) {
-    assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""), "{ran}");
 }
 
 #[test]
@@ -57,16 +43,32 @@ fn service_runs_again_after_quiesced_night() {
         assert_eq!((&warm["ok"], &warm["warnings"][0]["code"]), (&json!(true), &json!("not_quiesced")), "{warm}");
     }
 
-    assert_silent(&quiesced_night(&product).run());
+    // As cron starts it, with all that a night may do: nothing in the environment, all settings in the file.
+    let metrics = product.path("svc.prom");
+    let more = [("SVC_METRICS_FILE", metrics.to_str().unwrap()), ("SVC_NIGHTLY_QUIESCE", "yes"), ("SVC_DUMP_COMPRESS", "zstd")];
+    settings_file(&product, &more);
+    let script = |name: &str| Tool::new(name).env("SVC_ENVIRONMENT_FILE", product.path("environment"));
+    assert_eq!(script("svc-offsite").args(["restic", "init"]).talks().run().status, 0);
+    let ran = script("svc-nightly").run();
+    assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""), "{ran}");
     let backup = document_of(&product, "-backup-nightly");
     let downtime = &backup["result"]["downtime_ms"];
     assert!(downtime.as_u64().is_some_and(|downtime| downtime > 0), "{downtime}");
-    assert_eq!(&document_of(&product, "-nightly")["result"]["downtime_ms"], downtime);
+    assert_eq!(&document_of(&product, "z-nightly")["result"]["downtime_ms"], downtime);
     assert!(product.is_active());
-    let list = product.tool("svc-backup").arg("--list").run().ok();
+    let list = script("svc-backup").args(["--list", "--read-all"]).run().ok();
     let points = list.result()["points"].as_array().unwrap();
     assert!(points.len() == 3 && points[2]["state"] == "valid" && points[2]["quiesced"] == true, "{list}");
     assert_eq!(product.snapshots().len(), 3, "the warm snapshot is to go");
+    let dump = fs::read(Path::new(points[2]["path"].as_str().unwrap()).join("offquiet_db.backup.sql")).unwrap();
+    assert!(dump.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]), "it is not compressed");
+    assert_eq!(copies(&script("svc-offsite").arg("list").run()), [points[2]["id"].as_str().unwrap()]);
+    let written = fs::read_to_string(&metrics).unwrap();
+    assert!(written.contains("svc_offsite_copy_timestamp_seconds{") && written.contains("quiesced=\"true\""), "{written}");
+    let ages = script("svc-nightly").args(["--max-age", "26h"]).talks().run();
+    let of_each = ["The newest valid restore point, ", "The restore point of the last off-site copy, "];
+    assert!(ages.status == 0 && of_each.iter().all(|one| ages.stdout.contains(one)), "{ages}");
+    assert_eq!(script("svc-nightly").args(["--max-age", "1ms"]).talks().run().status, 7);
     // Every check and the warm snapshot come before the stop, the rest of the verification after the start; in between nothing may take
     // for ever.
     let steps: Vec<&str> =
@@ -81,7 +83,7 @@ fn service_runs_again_after_quiesced_night() {
     let wrong = product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "true").run();
     assert!(wrong.status == 2 && wrong.stderr.contains("SVC_NIGHTLY_QUIESCE is `true`"), "{wrong}");
 
-    // As good as an upgrade's: a rollback takes it without being asked twice.
+    // As good as an upgrade's: a rollback takes it, compressed as it is, without being asked twice.
     product.tool("svc-rollback").arg(points[2]["id"].as_str().unwrap()).run().ok().changed();
     let quiesced = |ran: &Ran| json_of(point_of(ran).join("restore-point.json"))["quiesced"].clone();
     // Whoever starts it meanwhile is told of.
@@ -149,10 +151,6 @@ fn service_is_started_again_if_quiesced_backup_fails() {
     let before = product.process();
     stubbed(quiesced_backup(&product), "svc-unit", "case $1 in stop) exit 1 ;; esac").fails(1, "no_document");
     quiesced_backup(&product).env(DOWN.0, DOWN.1).run().fails(5, "search_unreachable").unchanged();
-    let night = quiesced_night(&product).env(DOWN.0, DOWN.1).run();
-    assert!(night.status == 5 && night.stdout.is_empty(), "{night}");
-    let left = PathBuf::from(document_of(&product, "-backup-nightly")["result"]["incomplete_point"].as_str().unwrap());
-    assert!(left.join("offundo_db.backup.sql").exists());
     assert_eq!(product.process(), before);
 }
 
@@ -205,12 +203,6 @@ fn deleted_point_and_lost_host_are_restored_from_copy() {
     assert_eq!(record["point_id"], id.as_str());
     let time = |key: &str| record[key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert!(time("made_at") <= time("copied_at") && time("copied_at") <= jiff::Timestamp::now(), "{record}");
-
-    // Without an upgrade a point is taken only if it is named, and one that was not quiesced only with an option.
-    let rollback = || product.tool("svc-rollback").arg("--no-uninstall");
-    let unnamed = rollback().run().fails(4, "point_not_found").unchanged();
-    assert!(unnamed.hint().contains(&id), "{unnamed}");
-    rollback().arg(&id).run().refused("not_quiesced");
 
     product.upgrade().run().ok();
     product.tool("svc-backup").args(["--delete", &id]).run().ok();
@@ -509,97 +501,4 @@ fn push_prunes_only_copies_of_its_own_host() {
     assert_eq!(json_of(product.state_dir().join("offsite.json"))["point_id"], id_of(&newer));
     server.kill().unwrap();
     server.wait().unwrap();
-}
-
-#[test]
-fn quiesced_compressed_offsite_night_is_silent() {
-    let product = running("offall");
-    let metrics = product.path("svc.prom").display().to_string();
-    let more = [
-        ("SVC_METRICS_FILE", metrics.as_str()),
-        ("SVC_NIGHTLY_QUIESCE", "yes"),
-        ("SVC_DUMP_COMPRESS", "zstd"),
-        ("SVC_OFFSITE_KEEP", "--keep-last 1"),
-    ];
-    let env = settings_file(&product, &more);
-    let script = |name: &str| Tool::new(name).envs(env.iter().filter(|(key, _)| key == "SVC_ENVIRONMENT_FILE").cloned());
-    assert!(script("svc-offsite").args(["restic", "init"]).talks().run().status == 0);
-    for _ in 0..2 {
-        assert_silent(&script("svc-nightly").run());
-    }
-    let list = script("svc-backup").args(["--list", "--read-all"]).run().ok();
-    let newest = list.result()["points"].as_array().unwrap().last().unwrap().clone();
-    assert!(newest["quiesced"] == true && newest["state"] == "valid" && product.is_active(), "{list}");
-    let dump = PathBuf::from(newest["path"].as_str().unwrap()).join("offall_db.backup.sql");
-    assert!(fs::read(dump).unwrap().starts_with(&[0x28, 0xb5, 0x2f, 0xfd]), "it is not compressed");
-    assert_eq!(copies(&script("svc-offsite").arg("list").run()), [newest["id"].as_str().unwrap()]);
-    let written = fs::read_to_string(&metrics).unwrap();
-    assert!(written.contains("svc_offsite_copy_timestamp_seconds{") && written.contains("quiesced=\"true\""), "{written}");
-    let ages = script("svc-nightly").args(["--max-age", "26h"]).talks().run();
-    let of_each = ages.stdout.contains("The newest valid restore point, ")
-        && ages.stdout.contains("The restore point of the last off-site copy, ");
-    assert!(ages.status == 0 && of_each, "{ages}");
-    assert_eq!(script("svc-nightly").args(["--max-age", "1ms"]).talks().run().status, 7);
-    // It is as good as any other.
-    script("svc-rehearse").run().ok();
-}
-
-#[test]
-fn failure_hook_runs_only_for_failed_runs() {
-    let product = running("offhook");
-    let told = product.path("told");
-    let does = format!("cat >>'{}'\necho heard\nexec svc-run status >/dev/null", told.display());
-    let hook = product.script("hooks/on-failure/10-tell", &does);
-    let night = || product.tool("svc-nightly").env("SVC_HOOKS_DIR", product.path("hooks"));
-    assert_silent(&night().run());
-    assert!(!told.exists());
-    // Once, by the outermost script, with the document that is in its journal; what it prints is in the log.
-    let ran = night().env(DOWN.0, DOWN.1).run();
-    assert_eq!(ran.status, 5, "{ran}");
-    let document = json_of(&told);
-    assert_eq!((&document, document["schema"].as_str()), (&document_of(&product, "z-nightly"), Some("svc-nightly.run/1")));
-    let log = fs::read_to_string(PathBuf::from(document["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
-    assert!(log.ends_with("heard\n"), "{log}");
-    // One that finds another in progress has not failed; one that was killed is told of by what undoes the rest.
-    fs::remove_file(&told).unwrap();
-    let recover = || product.tool("svc-run").args(["recover", "--silent"]).env("SVC_HOOKS_DIR", product.path("hooks"));
-    let lock = fs::File::open(product.state_dir().join("lock")).unwrap();
-    lock.lock().unwrap();
-    assert_eq!(night().run().status, 8);
-    let silent = recover().run();
-    assert_eq!((silent.status, silent.stdout.as_str(), silent.stderr.as_str()), (8, "", ""));
-    lock.unlock().unwrap();
-    assert!(!told.exists());
-    signal_at(&product, night(), (Signal::SIGKILL, true), "dump.started");
-    let status = product.tool("svc-nightly").arg("--status").run();
-    assert!(!status.stdout.contains("Nothing was changed") && status.stdout.contains("svc-run recover"), "{status}");
-    assert_silent(&once_free(recover));
-    let killed = json_of(&told);
-    assert_eq!((killed["error"]["code"].as_str(), killed["schema"].as_str()), (Some("interrupted"), Some("svc-nightly.run/1")));
-    assert!(!killed["error"]["hint"].as_str().unwrap().contains("Nothing was changed"), "{killed}");
-    // A run that could not begin, and one that only shows what it would do.
-    fs::remove_file(&told).unwrap();
-    night().arg("--dry-run").env("SVC_PG_ADMIN", "nobody").talks().run();
-    assert!(!told.exists());
-    product.tool("svc-backup").args(["--delete", "20260101t000000z-x"]).env("SVC_HOOKS_DIR", product.path("hooks")).run();
-    assert!(told.exists());
-    // One that others can write to is not run, and one that fails is told of; neither changes how the run ends, or keeps from the next.
-    os::chmod(&hook, 0o777);
-    fs::remove_file(&told).unwrap();
-    let ran = night().env(DOWN.0, DOWN.1).run();
-    assert!(ran.status == 5 && ran.stderr.contains("is not run") && !told.exists(), "{ran}");
-    os::chmod(&hook, 0o755);
-    fs::write(&hook, "#!/bin/sh\nexit 4\n").unwrap();
-    // What an editor leaves is none.
-    for name in ["20-tell", ".10-tell", "10-tell~", "10-tell.swp", "10-tell.bak", "10-tell.dpkg-old"] {
-        fs::copy(&hook, hook.with_file_name(name)).unwrap();
-    }
-    let ran = night().env(DOWN.0, DOWN.1).run();
-    assert!(ran.status == 5 && ran.stderr.contains("10-tell failed") && ran.stderr.contains("20-tell failed"), "{ran}");
-    assert_eq!(ran.stderr.matches("The hook").count(), 2, "{ran}");
-    // A run that it starts itself tells nobody.
-    let again = svc_tests::tool::root().join("scripts/svc-nightly");
-    fs::write(&hook, format!("#!/bin/sh\necho >>'{}'\nexec '{}'\n", told.display(), again.display())).unwrap();
-    assert_eq!(night().env(DOWN.0, DOWN.1).run().status, 5);
-    assert_eq!(fs::read_to_string(&told).unwrap(), "\n");
 }

@@ -185,6 +185,8 @@ fn unquiesced_or_damaged_restore_point_is_refused() {
     let point = host.point("nightly", 1, false);
     let name = id_of(&point);
     let accept = || host.run(&["choose", &name, "--accept-unquiesced"]);
+    // Without an upgrade a point is taken only if it is named.
+    host.run(&["choose"]).fails(4, "point_not_found").error_has(&[&name]);
     host.run(&["choose", &name]).refused("not_quiesced");
     // Typed as it stands, the hint takes the same point.
     let path = format!("{}/", point.display());
@@ -261,9 +263,7 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     let manual = host.point("manual", 50, true);
     let prune = |more: &[&str]| host.run(&[&["prune", "--min-count", "1"], more].concat());
     let delete = |point: &Path| host.run(&["delete", &id_of(point)]);
-    // Nothing is known of the newest one's snapshot, or it does not exist.
-    host.snap(5, &document("svc-snap.show/1", false, &Value::Null));
-    prune(&[]).fails(5, "snapshot_not_found").unchanged();
+    // The newest one's snapshot does not exist.
     host.snap(4, &document("svc-snap.show/1", false, &Value::Null));
     assert_eq!(each(&prune(&[]).ok().unchanged(), "reason"), ["other_kind", "none_verified", "none_verified"]);
     host.snap(0, &document("svc-snap.show/1", true, &json!({})));
@@ -289,18 +289,10 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
 
     delete(&newest).refused("not_removed");
     host.run(&["delete", &id_of(&manual), "20260101t000000z-x"]).fails(4, "point_not_found");
-    host.snap(5, &failed("search_unreachable"));
-    let ran = delete(&manual).fails(5, "search_unreachable").changed();
-    assert_eq!(ran.result()["partially_removed"], json!(id_of(&manual)));
-    assert!(manual.exists() && !manual.join("SHA256SUMS").exists());
     // One in whose repository another cluster has written stays: that can be put right.
     host.snap(7, &failed("repository_shared"));
     delete(&manual).fails(7, "repository_shared");
     assert!(manual.exists());
-    // One whose snapshot is of another cluster goes, and the snapshot stays.
-    host.snap(3, &failed("other_server"));
-    assert_eq!(delete(&manual).ok().warns("not_removed").result()["partially_removed"], Value::Null);
-    assert!(!manual.exists() && newest.exists());
 }
 
 /// A restore point of another service, which has the same SVC_BACKUP_DIR.
@@ -446,11 +438,6 @@ fn finalize_and_remove_restore_point_of_run() {
     let done = finalize("upgrade", "05-unit-after").ok();
     let found = ["quiesced", "version", "id"].map(|key| done.result()[key].clone());
     assert_eq!(found, [json!(true), json!("1.15.5"), json!(run)]);
-    let sums = fs::read_to_string(point.join("SHA256SUMS")).unwrap();
-    let names: Vec<&str> = sums.lines().map(|line| &line[66..]).collect();
-    let wanted =
-        ["./svc_db.backup.sql", "./confsave.json", "./pgdump.json", "./restore-point.json", "./snapshot.json", "./version.json"];
-    assert_eq!(names, wanted);
     assert_eq!(each(&host.run(&["list"]), "state"), ["valid"]);
     let once_more = finalize("upgrade", "05-unit-after").ok().unchanged();
     assert_eq!(once_more.result()["made_at"], done.result()["made_at"]);
@@ -500,7 +487,7 @@ fn remove_after_failed_dump_or_snapshot_keeps_other() {
 }
 
 #[test]
-fn out_of_space_is_warning_unless_certain() {
+fn space_check_warns_of_estimate_and_refuses_at_flood_stage() {
     let host = Host::new();
     fs::create_dir_all(host.path("state")).unwrap();
     let write = |name: &str, result: Value| fs::write(host.path(name), document("t.s/1", true, &result).to_string()).unwrap();

@@ -122,7 +122,9 @@ fn rehearsal_verifies_newest_valid_point_without_trace() {
     subscribed("DROP SUBSCRIPTION rhgood");
     assert_no_trace(&product);
 
-    what_is_ended_leaves_nothing_and_what_is_killed_until_the_next_call(&product);
+    let (_, ran) = signal_at(&product, rehearse(&product), (Signal::SIGTERM, true), "swap-search-possible.started");
+    ran.fails(143, "interrupted");
+    assert_no_trace(&product);
 
     let moved = product.path("elsewhere").join(id_of(&point));
     fs::create_dir(moved.parent().unwrap()).unwrap();
@@ -144,6 +146,13 @@ fn failed_rehearsal_ends_upgrade_before_stop() {
     let (cut, _) = signal_at(&product, upgrade(), (Signal::SIGKILL, true), "swap-search-possible.started");
     assert!(traces(&product).len() > 2, "nothing is left, so this shows nothing");
     assert_eq!(product.process(), process);
+    let dry = once_free(|| rehearse(&product).arg("--dry-run").talks()).ok().unchanged();
+    let discards = dry.result()["plan"].to_string().matches("svc-snap discard --run").count();
+    assert_eq!(discards, 2, "what the killed one has left is discarded first\n{dry}");
+    let status = rehearse(&product).arg("--status").run();
+    for said in ["first undoes what the run has left:", "  svc-run recover\n"] {
+        assert!(status.stdout.contains(said), "{status}");
+    }
     let ran = once_free(upgrade).ok();
     let ran = ran.warns("run_recovered");
     assert!(ran.stdout.contains(&format!("What the run {} had left was undone first.", id_of(&cut))), "{ran}");
@@ -170,25 +179,4 @@ fn failed_rehearsal_ends_upgrade_before_stop() {
     assert_eq!(product.process(), process);
     assert_no_trace(&product);
     assert_back(&product, &before);
-}
-
-fn what_is_ended_leaves_nothing_and_what_is_killed_until_the_next_call(product: &Product) {
-    let (_, ran) = signal_at(product, rehearse(product), (Signal::SIGTERM, true), "swap-search-possible.started");
-    ran.fails(143, "interrupted");
-    assert_no_trace(product);
-
-    let (cut, _) = signal_at(product, rehearse(product), (Signal::SIGKILL, true), "swap-database-possible.started");
-    assert!(traces(product).len() > 2, "nothing is left, so this shows nothing");
-    let status = rehearse(product).arg("--status").run();
-    for said in ["first undoes what the run has left:", "  svc-run recover\n"] {
-        assert!(status.stdout.contains(said), "{status}");
-    }
-    let dry = once_free(|| rehearse(product).arg("--dry-run").talks()).ok().unchanged();
-    let discards = |ran: &Ran| ran.result()["plan"].to_string().matches("svc-snap discard --run").count();
-    assert_eq!(discards(&dry), 2, "what the killed one has left is discarded first\n{dry}");
-    let recover = || product.tool("svc-run").arg("recover");
-    let ran = once_free(recover).ok().changed();
-    assert_eq!(ran.result()["undone"], json!([id_of(&cut)]), "{ran}");
-    assert_no_trace(product);
-    recover().run().ok().unchanged();
 }

@@ -413,7 +413,7 @@ fn package_has_no_lintian_messages() {
 }
 
 #[test]
-fn upgrade_rollback_and_nights_of_whole_host() {
+fn packaged_tools_upgrade_roll_back_and_back_up_on_debian() {
     a_complete_life(&SVC, the_nights);
 }
 

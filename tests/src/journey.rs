@@ -11,6 +11,9 @@ use crate::product::{Content, Product};
 use crate::tool::{Ran, Tool};
 use crate::{os, wait};
 
+/// What nothing answers at.
+pub const DOWN: (&str, &str) = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
+
 /// 1.15.5, which runs and writes.
 pub fn running(name: &str) -> Product {
     let product = Product::new(name).unwrap();
@@ -48,6 +51,13 @@ pub fn runs(product: &Product) -> Vec<PathBuf> {
     let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_run).collect();
     runs.sort();
     runs
+}
+
+/// The last document of the newest run of that kind.
+#[track_caller]
+pub fn document_of(product: &Product, kind: &str) -> Value {
+    let run = runs(product).into_iter().rfind(|run| run.to_string_lossy().ends_with(kind));
+    json_of(run.unwrap_or_else(|| panic!("there is no run {kind}")).join("document.json"))
 }
 
 pub fn newest_run(product: &Product) -> PathBuf {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -43,7 +42,7 @@ impl Product {
         // A space in every path: whatever forgets to quote one is seen at once.
         let folder =
             tempfile::Builder::new().prefix(&format!("svc {name} ")).tempdir_in(host.dir.parent().unwrap_or(&host.dir))?;
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        os::chmod(folder.path(), 0o755);
         let product = Self { host, name: name.to_owned(), folder };
         product.host.postgres.create_role(name, "pass:word")?;
         product.host.postgres.create_database(&product.database(), name)?;

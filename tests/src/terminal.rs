@@ -64,12 +64,6 @@ impl Terminal {
         self.player.wait().unwrap();
     }
 
-    /// `kill -9` of all that is on the terminal: what follows, and not the run.
-    pub fn kill_all(mut self) {
-        self.signal_all(Signal::SIGKILL);
-        self.player.wait().unwrap();
-    }
-
     pub fn signal_all(&self, signal: Signal) {
         let player = self.player.id();
         let child = fs::read_to_string(format!("/proc/{player}/task/{player}/children")).unwrap();

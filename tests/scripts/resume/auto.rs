@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nix::sys::signal::Signal;
 use svc_tests::journey::{assert_back, id_of, installed, runs, still};
 use svc_tests::product::Product;
 
 use crate::cut::{How, cut};
-use crate::journey::{is_committed, next, wait_until_free};
+use crate::journey::{next, wait_until_free};
 
 /// An installer in a folder of its own that wants its licence accepted, does that, and is another one then.
 fn asking_installer(product: &Product, version: &str, does: &str, real: &Path) -> PathBuf {
@@ -33,6 +32,11 @@ fn auto_rollback_uses_installer_beside_new_one() {
     assert_back(&product, &before);
     product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
     assert!(next(&product, "svc-upgrade").starts_with("It was rolled back by the run "));
+
+    let removes = product.installer_that("rm \"$SVC_BACKUP_DIR\"/*-upgrade-*/SHA256SUMS; exit 1");
+    let ran = product.tool("svc-upgrade").arg("--auto-rollback").arg(removes).run().fails(1, "command_failed");
+    assert!(ran.hint().starts_with("It was to be rolled back, and that failed too.\n"), "{ran}");
+    assert!(ran.hint().contains("To go back to the version before:\n  svc-rollback"), "{ran}");
 }
 
 /// The rollback that the last upgrade has begun by itself.
@@ -40,53 +44,30 @@ fn inner(product: &Product) -> PathBuf {
     runs(product).into_iter().rfind(|run| run.to_string_lossy().contains("-rollback")).unwrap()
 }
 
-/// Upgrades with an installer that fails, is interrupted in the rollback, and types what `--status` says.
-fn cut_in_the_rollback(product: &Product, point: &str, how: How) {
-    let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer());
-    cut(product, upgrade, how, |run, other| run.to_string_lossy().contains("-rollback") && other == point).unwrap();
-    wait_until_free(product, "svc-upgrade");
-    let said = next(product, "svc-upgrade");
-    let run = inner(product);
-    let id = id_of(&run);
-    if how == How::Alone {
-        // The script of the rollback has continued.
-        assert!(said.contains(&format!("It was rolled back by the run {id}")), "{said}");
-    } else if is_committed(&run) {
-        assert!(said.contains(&format!("svc-rollback --resume {id}")), "{said}");
-        product.tool("svc-rollback").args(["--resume", &id]).run().ok();
-    } else {
-        assert!(said.contains("To go back to the version before: svc-rollback"), "{said}");
-        assert!(!said.contains("svc-rollback --resume"), "{said}");
-        product.tool("svc-rollback").run().ok();
-    }
-    // (What the killed run has left is undone before.)
-    product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
-    let id = id_of(&inner(product));
-    for tool in ["svc-snap", "svc-pgrestore"] {
-        product.tool(tool).args(["discard", "--run", &id]).run().ok();
-    }
-}
-
 #[test]
-#[ignore = "minutes: interrupted at each step of an upgrade's own rollback"]
+#[ignore = "minutes: three upgrades that are interrupted in their own rollback"]
 fn interrupted_auto_rollback_is_finished_as_status_says() {
     let (product, before) = still("reautocut");
-    let all = [
-        ("swap-search.json", How::Killed),
-        ("stage-search.started", How::Killed),
-        ("stage-database.json", How::Asked(Signal::SIGTERM)),
-        ("stop.started", How::Hung(Signal::SIGINT)),
-        ("uninstall.started", How::Killed),
-        ("swap-search.started", How::Alone),
-        ("swap-database.started", How::Asked(Signal::SIGTERM)),
-        ("installer.started", How::Killed),
-        ("restore-configuration.json", How::Hung(Signal::SIGHUP)),
-        ("start.started", How::Killed),
-        ("marker.started", How::Alone),
-    ];
-    for (point, how) in all {
-        eprintln!("interrupted at {point}, {how:?}");
-        cut_in_the_rollback(&product, point, how);
+    for (point, how, says) in [
+        ("stage-search.started", How::Killed, "To go back to the version before: svc-rollback"),
+        ("swap-search.started", How::Killed, "svc-rollback --resume ID"),
+        // The script of the rollback continues.
+        ("swap-database.started", How::Alone, "It was rolled back by the run ID"),
+    ] {
+        let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").arg(product.failing_installer());
+        cut(&product, upgrade, how, |run, other| run.to_string_lossy().contains("-rollback") && other == point).unwrap();
+        wait_until_free(&product, "svc-upgrade");
+        let (said, id) = (next(&product, "svc-upgrade"), id_of(&inner(&product)));
+        assert!(said.contains(&says.replace("ID", &id)), "interrupted at {point}: {said}");
+        let resumes = said.contains("svc-rollback --resume");
+        assert_eq!(resumes, says.contains("--resume"), "interrupted at {point}: {said}");
+        if how == How::Killed {
+            let rollback = product.tool("svc-rollback");
+            if resumes { rollback.args(["--resume", &id]) } else { rollback }.run().ok();
+        }
+        // (What the killed run has left is undone before.)
+        product.tool("svc-upgrade").arg("--resume").run().fails(3, "not_resumable");
         assert_back(&product, &before);
+        product.tool("svc-rollback").arg("--discard-previous").run().ok();
     }
 }

@@ -13,7 +13,7 @@ use svc_tests::tool::{Ran, Tool};
 use svc_tests::{os, wait};
 
 use crate::journey::is_committed;
-use crate::power::{self, Loss};
+use crate::power;
 
 /// In what way a script is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,32 +25,30 @@ pub enum How {
     /// `kill -9` of the script alone: its supervisor ends what it has begun.
     Script,
     /// The host loses its power: everything dies at once, and the journals and restore points are what was synced of them.
-    Lost(Loss),
+    Lost,
     /// A signal to the script alone, which sends it on.
     Asked(Signal),
     /// A signal to its process group, as a terminal sends it.
     Hung(Signal),
     /// The disk of a folder is full from then on, and has space again when the script has ended.
     Full(&'static Path),
-    /// The same, and there is no inode for another file, as on a full XFS.
-    Crowded(&'static Path),
 }
 
 impl How {
     /// Whether the script has the time to end in order.
     pub fn in_order(self) -> bool {
-        !matches!(self, Self::Killed | Self::Alone | Self::Lost(_))
+        !matches!(self, Self::Killed | Self::Alone | Self::Lost)
     }
 
     fn ended_so(self, status: i32) -> bool {
         match self {
-            Self::Killed | Self::Alone | Self::Lost(_) => status == 128 + Signal::SIGKILL as i32,
+            Self::Killed | Self::Alone | Self::Lost => status == 128 + Signal::SIGKILL as i32,
             Self::Asked(signal) | Self::Hung(signal) => status == 128 + signal as i32,
-            Self::Script | Self::Full(_) | Self::Crowded(_) => ![0, 8, 9].contains(&status),
+            Self::Script | Self::Full(_) => ![0, 8, 9].contains(&status),
         }
     }
 
-    /// Fills its disk to the last block, and to the last file if it is crowded.
+    /// Fills its disk to the last block.
     fn fill(self) {
         let Some(folder) = self.fills().map(|folder| folder.join(FILLER)) else { return };
         fs::create_dir_all(&folder).unwrap();
@@ -58,16 +56,12 @@ impl How {
         for block in [vec![0; 1 << 20], vec![0; 1 << 12], vec![0]] {
             while filler.write_all(&block).is_ok() {}
         }
-        if matches!(self, Self::Crowded(_)) {
-            let there = fs::read_dir(&folder).unwrap().count();
-            (there..).map_while(|number| File::create(folder.join(number.to_string())).ok()).for_each(drop);
-        }
     }
 
     /// The folder whose disk is full.
     pub fn fills(self) -> Option<&'static Path> {
         match self {
-            Self::Full(folder) | Self::Crowded(folder) => Some(folder),
+            Self::Full(folder) => Some(folder),
             _ => None,
         }
     }
@@ -102,7 +96,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     let found = wait::promptly("the script to come to the point, or to its end", wait::HANG, probe).unwrap();
     if found.is_some() && script.is_running() {
         match how {
-            How::Killed | How::Lost(_) => script.signal_group(Signal::SIGKILL),
+            How::Killed | How::Lost => script.signal_group(Signal::SIGKILL),
             How::Alone => script.signal(Signal::SIGKILL),
             // One that has ended by itself meanwhile was interrupted too late.
             How::Script => {
@@ -110,7 +104,7 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
             }
             How::Asked(signal) => script.signal(signal),
             How::Hung(signal) => script.signal_group(signal),
-            How::Full(_) | How::Crowded(_) => {
+            How::Full(_) => {
                 // Filling it takes longer than some steps, which the script would have passed by then.
                 script.signal_group(Signal::SIGSTOP);
                 how.fill();
@@ -127,8 +121,8 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         }
     }
     let mut ran = script.wait();
-    if let (How::Lost(loss), Some(_)) = (how, &found) {
-        power::lose(product, loss);
+    if how == How::Lost && found.is_some() {
+        power::lose(product);
     }
     if let Some(folder) = how.fills() {
         let _ = fs::remove_dir_all(folder.join(FILLER));

@@ -4,28 +4,8 @@ use std::fs;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use svc_tests::journey::installed;
-use svc_tests::product::Product;
-use svc_tests::tool::Ran;
+use svc_tests::journey::{installed, once_free};
 use svc_tests::wait;
-
-/// Resumes the last run; while its installer is still running, that is refused with 8, and the error says nothing else.
-fn resume(product: &Product, script: &str) -> Ran {
-    wait::until("the run to be free to resume", wait::HANG, || {
-        let ran = product.tool(script).arg("--resume").run();
-        if ran.status == 8 {
-            assert!(["external_running", "locked"].contains(&ran.doc()["error"]["code"].as_str().unwrap()), "{ran}");
-            return None;
-        }
-        Some(ran)
-    })
-    .unwrap()
-}
-
-fn status(product: &Product, script: &str, wanted: &str) {
-    let ran = product.tool(script).arg("--status").run();
-    assert!(ran.status == 0 && ran.stdout.contains(wanted), "`{wanted}` is not in\n{}{}", ran.stdout, ran.stderr);
-}
 
 #[test]
 fn installer_with_unknown_outcome_needs_rerun_option() {
@@ -44,6 +24,8 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
         (holder, installer)
     };
     let upgrade = || product.tool("svc-upgrade").arg(&installer);
+    let resume = || product.tool("svc-upgrade").arg("--resume");
+    let status = || product.tool("svc-upgrade").arg("--status").run().stdout;
     // If its holder alone is killed it is kept apart from all else, and from the rollback that is to follow.
     let script = upgrade().arg("--auto-rollback").spawn();
     let (holder, itself) = is_running();
@@ -52,26 +34,26 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
     assert!(!ran.steps().contains(&"rollback"), "{ran}");
     product.tool("svc-rollback").run().fails(8, "external_running").unchanged();
     kill(itself, Signal::SIGKILL).unwrap();
-    let back = resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
+    let back = once_free(resume).fails(3, "outcome_unknown");
     assert!(back.hint().starts_with("It was rolled back: 1.15.5 runs again.") && product.is_active(), "{back}");
 
     let script = upgrade().spawn();
     let (holder, itself) = is_running();
-    status(&product, "svc-upgrade", "It is running.");
+    assert!(status().contains("It is running."), "{}", status());
     upgrade().run().fails(8, "locked").unchanged();
-    product.tool("svc-upgrade").arg("--resume").run().fails(8, "locked");
+    resume().run().fails(8, "locked");
     script.signal_group(Signal::SIGKILL);
     assert_eq!(script.wait().status, 137);
-    status(&product, "svc-upgrade", "a command that it has started is still running");
-    product.tool("svc-upgrade").arg("--resume").run().fails(8, "external_running");
+    assert!(status().contains("a command that it has started is still running"), "{}", status());
+    resume().run().fails(8, "external_running");
     // As if the host had stopped: the installer, and what waits for it.
     [holder, itself].into_iter().for_each(|pid| kill(pid, Signal::SIGKILL).unwrap());
-    let unknown = resume(&product, "svc-upgrade").fails(3, "outcome_unknown");
+    let unknown = once_free(resume).fails(3, "outcome_unknown");
     let hint = unknown.hint();
     assert!(hint.contains("svc-rollback") && hint.contains("--rerun-installer") && !hint.contains("To continue"), "{unknown}");
 
     fs::write(go, "").unwrap();
-    let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
+    let again = || resume().arg("--rerun-installer");
     // Not while the service runs: what it writes is in no restore point.
     product.start();
     let active = again().run().refused("service_state");
@@ -82,5 +64,5 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
     assert!(told_twice.status == 2 && told_twice.stderr.contains("--resume takes no"), "{told_twice}");
     again().run().ok();
     assert_eq!(product.marker(), "2.0.1");
-    product.tool("svc-upgrade").arg("--resume").run().refused("not_resumable");
+    resume().run().refused("not_resumable");
 }

@@ -3,9 +3,7 @@
 mod auto;
 mod cut;
 mod full_disk;
-mod hops;
 mod installer;
 mod journey;
 mod power;
 mod steps;
-mod terminal;
