@@ -60,6 +60,11 @@ impl Admin {
             return Err(refused("create databases")
                 .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
         }
+        if row.get(3) {
+            let message = format!("The server at {} is a standby, which takes no changes.", target.place());
+            return Err(Failure::refused("server_refused", message)
+                .hint("Connect to its primary: --host and --port (SVC_DB_HOST, SVC_DB_PORT)."));
+        }
         let system_identifier = server.system_identifier.clone().ok_or_else(|| {
             refused("get the server's identifier")
                 .hint("Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_control_system() to that user.")
@@ -72,7 +77,7 @@ impl Admin {
             server,
             system_identifier,
             superuser: row.get(1),
-            data_directory: row.get(3),
+            data_directory: row.get(4),
             locked: String::new(),
             options,
         })
@@ -279,7 +284,7 @@ pub(crate) fn free_connections(client: &mut Client) -> Result<i32, Failure> {
 }
 
 /// Who the administrator is, and what he may do.
-const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rolcreatedb, \
+const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rolcreatedb, pg_is_in_recovery(), \
     CASE WHEN r.rolsuper OR pg_has_role('pg_read_all_settings', 'member') THEN current_setting('data_directory') END \
     FROM pg_roles r WHERE r.rolname = current_user";
 

@@ -130,3 +130,19 @@ fn rejected_properties_are_found_before_load_or_drop() {
     case.write("backup.sql.properties.json", &text);
     place().ok().changed();
 }
+
+#[test]
+fn standby_gives_dump_and_is_never_written_to() {
+    let host = Host::shared().unwrap();
+    let own = host.postgres_server().unwrap();
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgf_standby");
+    let ran = case.tool().arg("stage").arg(&dump).run().ok();
+    host.systemd.stop(&own.unit).unwrap();
+    os::file(&own.data_dir.join("standby.signal"), "", 0o600, Some(&os::system_user(ADMINISTRATOR).unwrap())).unwrap();
+    host.systemd.start(&own.unit).unwrap();
+    for step in [&["stage", dump.to_str().unwrap()][..], &["clone"], &["swap", "--run", ran.id()]] {
+        let ran = case.tool().args(step).arg("--dry-run").run().refused("server_refused");
+        assert!(ran.hint().contains("primary"), "{ran}");
+    }
+    case.dumper().args(["--as", "postgres"]).run().ok();
+}
