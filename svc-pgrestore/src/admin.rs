@@ -310,12 +310,14 @@ pub(crate) fn query_one<T: FromSqlOwned>(
 
 /// The first column, which has names.
 pub(crate) fn names(client: &mut Client, action: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<String>, Failure> {
-    Ok(query(client, action, sql, parameters)?.iter().map(|row| row.get(0)).collect())
+    let rows = query(client, action, sql, parameters)?;
+    rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>().map_err(|error| pg::of_query(&error, action))
 }
 
+/// But one whose name is no UTF-8, which is none of ours.
 pub(crate) fn databases(client: &mut Client) -> Result<Vec<Named>, Failure> {
     let rows = query(client, "list the databases", "SELECT datname::text, oid FROM pg_database ORDER BY 1", &[])?;
-    Ok(rows.iter().map(|row| Named { name: row.get(0), oid: Some(row.get(1)) }).collect())
+    Ok(rows.iter().filter_map(|row| Some(Named { name: row.try_get(0).ok()?, oid: Some(row.get(1)) })).collect())
 }
 
 pub(crate) fn oid_of(client: &mut Client, database: &str) -> Result<Option<u32>, Failure> {

@@ -146,3 +146,16 @@ fn standby_gives_dump_and_is_never_written_to() {
     }
     case.dumper().args(["--as", "postgres"]).run().ok();
 }
+
+#[test]
+fn database_with_name_not_in_utf8_is_in_nobodys_way() {
+    let own = Host::shared().unwrap().postgres_server().unwrap();
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgf_latin");
+    case.admin("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    let mut psql = own.administrator("psql");
+    os::run(psql.env("PGCLIENTENCODING", "UTF8").args(["-d", "latin", "-c", "CREATE DATABASE \"gr\u{f6}\u{df}e\""])).unwrap();
+    let restored = case.keep("restored.json", &case.tool().arg(&dump).run().ok());
+    for step in ["swap", "discard"] {
+        case.from(&[step], &restored).ok().changed();
+    }
+}
