@@ -104,14 +104,6 @@ fn settings_of_the_dump_hold_on_every_connection() {
 }
 
 #[test]
-fn names_that_psql_takes_for_the_start_of_a_body_are_no_trap() {
-    // psql 15 takes everything behind this for one statement, and then cannot read the rows.
-    let case = Case::new("pgl_begin");
-    case.sql("CREATE FUNCTION public.begin() RETURNS int LANGUAGE sql AS 'SELECT 1'; CREATE TABLE t AS SELECT 1 AS a");
-    same(&case.bytes(), &staged(&case, &case.dump(), &[]), "a function called begin");
-}
-
-#[test]
 fn dump_may_have_crlf_but_no_byte_order_mark() {
     let (case, dump) = Case::filled("pgl_crlf");
     let text = fs::read_to_string(&dump).unwrap();
