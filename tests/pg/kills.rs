@@ -167,46 +167,6 @@ fn killed_clone_is_finished_by_same_command() {
 }
 
 #[test]
-fn killed_stage_is_finished_by_same_command() {
-    let (case, dump) = Case::filled("pgk_stage");
-    case.sql("DELETE FROM notes WHERE item > 100");
-    let witness = Witness::of(&case);
-    let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
-    let done = &|round: usize, ran: &Ran, when: &str| {
-        assert_eq!(ran.result()["verified"], true, "{when}");
-        assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
-        case.by_run(&["discard"], &run_id(round)).ok();
-        witness.assert_unchanged(when);
-        assert_eq!(records(&case), NONE, "{when}");
-    };
-    let (command, old_or_new) = (&|round| stage(&run_id(round)), &|when: &str| witness.is_let_in(when));
-    Series { what: "stage", count: 3, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
-    // A run of another name clears away what a killed one left, whatever the server was at.
-    if kills::possible("a staging of another run after a killed one") {
-        let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
-        case.by_run(&["discard"], "20300102t000000z-all").ok();
-        for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::with_seed(11))) {
-            let [killed, next] = ["killed", "next"].map(|name| format!("20300103t{round:06}z-{name}"));
-            kills::kill_at(stage(&killed), &moment);
-            grow_old(&case);
-            let ran = stage(&next).run().ok();
-            noticed(&case);
-            let killed_one_came_to_its_end = case.copies().lines().count() == 2;
-            assert!(
-                killed_one_came_to_its_end || case.copies() == ran.result()["staged"]["name"].as_str().unwrap(),
-                "{moment:?}"
-            );
-            for run in [next, killed] {
-                let discarded = case.by_run(&["discard"], &run);
-                assert!([0, 4].contains(&discarded.status), "{moment:?}\n{discarded}");
-            }
-            witness.assert_unchanged(&format!("after {moment:?}"));
-            assert_eq!(records(&case), NONE, "{moment:?}");
-        }
-    }
-}
-
-#[test]
 fn killed_swap_or_discard_is_finished_by_same_command() {
     let (case, dump) = Case::filled("pgk_swap");
     case.sql("DELETE FROM notes WHERE item > 100");
@@ -281,7 +241,7 @@ fn killed_restore_is_finished_by_same_run() {
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
         assert_eq!(records(&case), NONE, "{when}");
     };
-    Series { what: "restore", count: 4, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
+    Series { what: "restore", count: 5, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
 }
 
 #[test]
