@@ -188,43 +188,6 @@ fn give_up_a_creation(case: &Case, dump: &Path) {
 }
 
 #[test]
-fn restore_cut_at_random_is_resumed_by_same_run() {
-    let (case, dump) = Case::filled("pgc_cut");
-    let backed_up = case.text();
-    case.sql("DELETE FROM notes WHERE item > 100");
-    let old = case.oid(&case.database);
-    let admin = case.role("adm", "SUPERUSER");
-    let proxy = case.proxy();
-    let mut random = Random::with_seed(random::seed());
-    for round in 0..rounds("connections cut at random", 4, 60) {
-        let run = format!("20300101t{round:06}z-cut");
-        let restore = || case.tool().args(["--run-id", &run]).arg(&dump);
-        // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
-        let limit = 100 + random.usize(..[600, 6000, 20_000][round % 3]);
-        proxy.set(Mode::CutAfter(limit));
-        let ran = case.through(&proxy, &admin, restore()).run();
-        let when = format!("each connection cut after {limit} bytes");
-        if ran.status != 0 {
-            assert!(ran.status != 3 && !ran.hint().is_empty(), "{when}\n{ran}");
-        }
-        // In one statement: the server may be at a commit that the tool has not heard of.
-        let live =
-            case.sql("SELECT oid || ' ' || (SELECT count(*) FROM notes) FROM pg_database WHERE datname = current_database()");
-        assert!(
-            live == format!("{old} 100") || (!live.starts_with(&format!("{old} ")) && live.ends_with(" 200")),
-            "{when}: {live}"
-        );
-        case.by(&admin, restore()).run().ok();
-        assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
-        for step in [&["swap", "--back"][..], &["discard"]] {
-            case.by_run(step, &run).ok();
-        }
-        assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
-    }
-    assert_eq!(fs::read_dir(case.path("state/swaps")).unwrap().count(), 0);
-}
-
-#[test]
 fn second_signal_ends_stage_on_silent_server() {
     let (case, dump) = Case::filled("pgc_stall");
     let witness = Witness::of(&case);

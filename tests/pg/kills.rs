@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use svc_tests::kills::{self, Moment};
 use svc_tests::pg_case::prelude::*;
+use svc_tests::proxy::Mode;
 
 /// Every file below a folder, but the locks, which stay.
 fn files(folder: &Path) -> Vec<String> {
@@ -222,7 +223,7 @@ fn killed_swap_or_discard_is_finished_by_same_command() {
 }
 
 #[test]
-fn killed_restore_is_finished_by_same_run() {
+fn killed_or_cut_restore_is_finished_by_same_run() {
     let (case, dump) = Case::filled("pgk_whole");
     let backed_up = case.text();
     case.sql("DELETE FROM notes WHERE item > 100");
@@ -242,6 +243,18 @@ fn killed_restore_is_finished_by_same_run() {
         assert_eq!(records(&case), NONE, "{when}");
     };
     Series { what: "restore", count: 5, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
+    let (admin, proxy) = (case.role("adm", "SUPERUSER"), case.proxy());
+    let mut random = Random::with_seed(random::seed());
+    for round in 0..rounds("connections cut at random", 4, 60) {
+        // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
+        let limit = 100 + random.usize(..[600, 6000, 20_000][round % 3]);
+        let when = format!("each connection cut after {limit} bytes");
+        proxy.set(Mode::CutAfter(limit));
+        let ran = case.through(&proxy, &admin, command(round)).run();
+        assert!(ran.status == 0 || (ran.status != 3 && !ran.hint().is_empty()), "{when}\n{ran}");
+        old_or_new(&when);
+        done(round, &case.by(&admin, command(round)).run().ok(), &when);
+    }
 }
 
 #[test]
