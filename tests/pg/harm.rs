@@ -2,7 +2,6 @@
 //! needs. Each time the live database answers as before, to a session that was there all the time.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::pg_case::prelude::*;
@@ -190,7 +189,7 @@ fn function_without_search_path_is_named_with_its_remedy() {
 fn somebody_without_rights_is_refused_clearly() {
     let (case, dump) = Case::filled("pgh_nobody");
     let witness = Witness::of(&case);
-    fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    os::chmod(case.dir.path(), 0o777);
     let nobody = || case.tool().env("SVC_STATE_DIR", case.path("nobodys")).as_user("daemon");
     let ran = nobody().env("SVC_PG_ADMIN", "postgres").arg(&dump).run().refused("permission_denied");
     assert!(ran.hint().contains("sudo"), "{ran}");
@@ -208,7 +207,7 @@ fn somebody_without_rights_is_refused_clearly() {
 fn backup_for_small_disk(case: &Case) -> (SmallDisk, String) {
     let folder = case.path("disk");
     // The server must get there too.
-    fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    os::chmod(case.dir.path(), 0o755);
     os::folder(&folder, 0o700, Some(&os::system_user(ADMINISTRATOR).unwrap())).unwrap();
     let disk = SmallDisk::at(&folder, 24).unwrap();
     let space = identifier(&format!("{} space", case.database));

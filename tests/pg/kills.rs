@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
 
 use svc_tests::kills::{self, Moment};
 use svc_tests::pg_case::prelude::*;
@@ -27,12 +26,8 @@ const NONE: [&str; 0] = [];
 
 /// Lets a day pass for the files that a killed call has left half written; younger ones may be those of a running call.
 fn grow_old(case: &Case) {
-    for entry in fs::read_dir(case.path("state/swaps")).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().ends_with(".partial") {
-            let yesterday = SystemTime::now() - Duration::from_secs(86_400);
-            fs::File::options().write(true).open(entry.path()).unwrap().set_modified(yesterday).unwrap();
-        }
-    }
+    let touch = ["-path", "*/swaps/*.partial", "-exec", "touch", "--date=1 day ago", "{}", "+"];
+    os::run(Command::new("find").arg(case.dir.path()).args(touch)).unwrap();
 }
 
 /// Waits until the server has noticed that the tool is gone.
