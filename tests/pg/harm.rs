@@ -186,7 +186,7 @@ fn function_without_search_path_is_named_with_its_remedy() {
 }
 
 #[test]
-fn somebody_without_rights_is_refused_clearly() {
+fn restore_without_database_or_sudo_rights_is_refused() {
     let (case, dump) = Case::filled("pgh_nobody");
     let witness = Witness::of(&case);
     os::chmod(case.dir.path(), 0o777);

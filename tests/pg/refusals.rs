@@ -5,7 +5,7 @@ use std::fs;
 use svc_tests::pg_case::prelude::*;
 
 #[test]
-fn names_that_are_taken_or_were_changed_by_others_are_told() {
+fn stage_swap_or_discard_of_taken_or_renamed_database_is_refused() {
     let (case, dump) = Case::filled("pgf_names");
     let witness = Witness::of(&case);
     let run = "20300101t000000z-names";

@@ -90,7 +90,7 @@ fn quoted_command_is_restored_as_text() {
 }
 
 #[test]
-fn settings_of_the_dump_hold_on_every_connection() {
+fn set_statement_of_dump_applies_on_every_load_connection() {
     let (case, dump) = Case::filled("pgl_settings");
     // Each index asks for the setting as often as there are rows, on whatever connection it is built.
     let setting = "SET svc.word = 'word';\n\
@@ -183,7 +183,7 @@ fn load_jobs_leave_reserved_connections_free() {
 }
 
 #[test]
-fn fewer_connections_than_wanted_are_enough() {
+fn stage_with_more_jobs_than_connections_succeeds() {
     let (case, dump) = Case::filled("pgl_few");
     let admin = case.role("adm", &format!("CREATEDB CONNECTION LIMIT 3 IN ROLE {}", case.owner));
     let ran = case.by(&admin, case.tool().args(["stage", "--jobs", "8"])).arg(dump).run().ok();
@@ -251,7 +251,7 @@ fn progress_has_bytes_rows_and_running_statement() {
 
 #[test]
 #[ignore = "a database of 5,000 tables"]
-fn thousands_of_tables_come_back() {
+fn dump_of_5000_tables_is_restored_identically() {
     let case = Case::new("pgl_many");
     // Some at a time, or the server runs out of room for locks.
     for part in 0..50 {

@@ -327,7 +327,7 @@ fn document_of_other_server_needs_other_server_option() {
 }
 
 #[test]
-fn one_run_is_about_one_database_and_alone_there() {
+fn second_stage_or_run_id_of_other_database_is_refused() {
     let (case, dump) = Case::filled("pgr_one");
     let spawned = case.sleeping(case.tool().arg("stage"), &dump);
     case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
