@@ -60,13 +60,12 @@ impl DumpFile {
         let Some(compression) = self.compression.filter(|_| !self.frames.get().is_some_and(FrameIndex::are_short)) else {
             return Ok(());
         };
-        let program = if compression == Compression::Gzip { "gunzip -k" } else { "zstd -dk" };
-        let message =
-            format!("{} is compressed in one piece, and cannot be loaded over several connections.", self.path.display());
-        Err(Failure::refused("file_invalid", message).hint(format!(
-            "Decompress it, and restore the result: {program} {}",
-            shell_quoted(&[self.path.display().to_string()])
-        )))
+        let program = if compression == Compression::Gzip { "gzip" } else { "zstd" };
+        let path = self.path.display();
+        let [packed, plain] = [path.to_string(), format!("{path}.plain.sql")].map(|path| shell_quoted(&[path]));
+        let message = format!("{path} is compressed in one piece, and cannot be loaded over several connections.");
+        Err(Failure::refused("file_invalid", message)
+            .hint(format!("Decompress it, and restore the result: {program} -dc {packed} > {plain}")))
     }
 
     /// Fills the buffer with text from that place on, after it was examined.

@@ -29,8 +29,9 @@ const OTHERS: &str = "SELECT pid, usesysid IS NOT NULL FROM pg_stat_activity WHE
 const RETRY: Duration = Duration::from_secs(1);
 /// How long sessions that are ended may take.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a server may still execute a statement of a killed call.
+/// How long a server may still execute a statement of a killed call, or of a session that this one has given up.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
+const GIVEN_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Admin {
     pub(crate) target: Arc<Target>,
@@ -41,6 +42,8 @@ pub(crate) struct Admin {
     pub(crate) system_identifier: String,
     pub(crate) superuser: bool,
     pub(crate) data_directory: Option<String>,
+    /// The database whose lock this call has.
+    locked: String,
     /// The options that lead to this server and to the records of this host, if they were given on the command line.
     options: Vec<String>,
 }
@@ -57,6 +60,11 @@ impl Admin {
             return Err(refused("create databases")
                 .hint("Run as root, which becomes postgres (--as, SVC_PG_ADMIN), or pass an administrator with --username."));
         }
+        if row.get(3) {
+            let message = format!("The server at {} is a standby, which takes no changes.", target.place());
+            return Err(Failure::refused("server_refused", message)
+                .hint("Connect to its primary: --host and --port (SVC_DB_HOST, SVC_DB_PORT)."));
+        }
         let system_identifier = server.system_identifier.clone().ok_or_else(|| {
             refused("get the server's identifier")
                 .hint("Connect as a superuser, or GRANT EXECUTE ON FUNCTION pg_control_system() to that user.")
@@ -69,7 +77,8 @@ impl Admin {
             server,
             system_identifier,
             superuser: row.get(1),
-            data_directory: row.get(3),
+            data_directory: row.get(4),
+            locked: String::new(),
             options,
         })
     }
@@ -91,15 +100,25 @@ impl Admin {
     /// appear after the next call has listed them.
     pub(crate) fn lock(&mut self, call: &Call, database: &str, dry_run: bool) -> Result<Option<Lock>, Failure> {
         let lock = Lock::unless_dry(call, "database", &format!("{}/{database}", self.system_identifier), dry_run)?;
-        let (key, until) = (format!("svc-tools/{database}"), Instant::now() + LOCK_TIMEOUT);
-        while lock.is_some() && !query_one::<bool>(&mut self.client, "lock the database", LOCK, &[&key])? {
-            if Instant::now() >= until {
-                return Err(Failure::locked("locked", format!("A session of another call holds the lock of the database {database}."))
-                    .hint("Wait until it has ended, here or on another host (pg_stat_activity shows it as svc-tools), then run the same command again."));
-            }
-            call.pause(POLL)?;
+        if lock.is_some() {
+            database.clone_into(&mut self.locked);
+            self.wait_for_lock(LOCK_TIMEOUT, || call.pause(POLL))?;
         }
         Ok(lock)
+    }
+
+    /// The server's part of it. A session that has it is given it again at once.
+    fn wait_for_lock(&mut self, time: Duration, pause: impl Fn() -> Result<(), Failure>) -> Result<(), Failure> {
+        let (key, until) = (format!("svc-tools/{}", self.locked), Instant::now() + time);
+        while !query_one::<bool>(&mut self.client, "lock the database", LOCK, &[&key])? {
+            if Instant::now() >= until {
+                let message = format!("A session of another call holds the lock of the database {}.", self.locked);
+                return Err(Failure::locked("locked", message)
+                    .hint("Wait until it has ended, here or on another host (pg_stat_activity shows it as svc-tools), then run the same command again."));
+            }
+            pause()?;
+        }
+        Ok(())
     }
 
     /// Connects again after the connection was lost or given up, even if the step is to end.
@@ -108,17 +127,24 @@ impl Admin {
         Ok(())
     }
 
-    /// Drops what this call has created, if it is there.
+    /// Drops what this call has created, if it is there. If it is not, a session that was given up may still be at its creation, which
+    /// nobody sees before the commit, and has the lock until it has ended.
     pub(crate) fn take_back(&mut self, database: &str) -> Result<(), Failure> {
-        let sql = drop_statement(database);
-        let drop = |client: &mut Client| {
-            client.batch_execute(&sql).map_err(|error| pg::of_query(&error, &format!("drop the unfinished {database}")))
+        let drop = |admin: &mut Self| {
+            if oid_of(&mut admin.client, database)?.is_none() {
+                // A signal would wake a pause of the call at once, and again and again.
+                admin.wait_for_lock(GIVEN_UP_TIMEOUT, || {
+                    std::thread::sleep(POLL);
+                    Ok(())
+                })?;
+            }
+            let dropped = admin.client.batch_execute(&drop_statement(database));
+            dropped.map_err(|error| pg::of_query(&error, &format!("drop the unfinished {database}")))
         };
-        match drop(&mut self.client) {
-            // A slow server may still execute it: the second DROP waits for the first.
+        match drop(self) {
             Err(failure) if failure.status == Status::Unavailable => {
                 self.reconnect()?;
-                drop(&mut self.client)
+                drop(self)
             }
             ended => ended,
         }
@@ -258,7 +284,7 @@ pub(crate) fn free_connections(client: &mut Client) -> Result<i32, Failure> {
 }
 
 /// Who the administrator is, and what he may do.
-const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rolcreatedb, \
+const RIGHTS: &str = "SELECT current_user::text, r.rolsuper, r.rolsuper OR r.rolcreatedb, pg_is_in_recovery(), \
     CASE WHEN r.rolsuper OR pg_has_role('pg_read_all_settings', 'member') THEN current_setting('data_directory') END \
     FROM pg_roles r WHERE r.rolname = current_user";
 
@@ -284,12 +310,14 @@ pub(crate) fn query_one<T: FromSqlOwned>(
 
 /// The first column, which has names.
 pub(crate) fn names(client: &mut Client, action: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<String>, Failure> {
-    Ok(query(client, action, sql, parameters)?.iter().map(|row| row.get(0)).collect())
+    let rows = query(client, action, sql, parameters)?;
+    rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>().map_err(|error| pg::of_query(&error, action))
 }
 
+/// But one whose name is no UTF-8, which is none of ours.
 pub(crate) fn databases(client: &mut Client) -> Result<Vec<Named>, Failure> {
     let rows = query(client, "list the databases", "SELECT datname::text, oid FROM pg_database ORDER BY 1", &[])?;
-    Ok(rows.iter().map(|row| Named { name: row.get(0), oid: Some(row.get(1)) }).collect())
+    Ok(rows.iter().filter_map(|row| Some(Named { name: row.try_get(0).ok()?, oid: Some(row.get(1)) })).collect())
 }
 
 pub(crate) fn oid_of(client: &mut Client, database: &str) -> Result<Option<u32>, Failure> {

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
         return Ok(done);
     }
     if !args.ignore_disk_space {
-        check_disk_space(&mut admin, &creation, clone.size_bytes)?;
+        check_disk_space(&mut admin, call, &creation, &clone)?;
     }
     if args.dry.dry_run {
         return Ok(clone);
@@ -110,10 +110,14 @@ fn done(admin: &mut Admin, call: &Call, wanted: &Cloned) -> Result<Option<Cloned
     }
 }
 
-fn check_disk_space(admin: &mut Admin, creation: &Creation, needed: u64) -> Result<(), Failure> {
+fn check_disk_space(admin: &mut Admin, call: &Call, creation: &Creation, clone: &Cloned) -> Result<(), Failure> {
     let tablespace = creation.properties.as_ref().map(|properties| properties.tablespace.as_str());
     let Some(folder) = preflight::folder(admin, tablespace)? else { return Ok(()) };
-    let Some(free) = admin.target.free_bytes(&folder).filter(|free| *free < needed) else { return Ok(()) };
+    let (needed, free) = (clone.size_bytes, admin.target.free_bytes(&folder));
+    let freed = preflight::freed(admin, call, &folder, &clone.database, false)?;
+    let Some(free) = free.zip(freed).map(|(free, freed)| free.saturating_add(freed)).filter(|free| *free < needed) else {
+        return Ok(());
+    };
     Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free)))
         .hint("Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and may lie elsewhere."))
 }

@@ -84,9 +84,27 @@ fn needed(text: u64, live: Option<u64>, max_wal_size: u64) -> u64 {
     live.map_or(by_text, |size| by_live(size).min(by_text))
 }
 
+/// What is dropped first frees so much in that directory: what killed calls have left of the database, and if it is `live`, itself.
+/// `None` if the administrator may not know it.
+pub(crate) fn freed(admin: &mut Admin, call: &Call, folder: &str, database: &str, live: bool) -> Result<Option<u64>, Failure> {
+    let live = live.then(|| database.to_owned());
+    let dropped: Vec<String> = admin.unfinished(call, database).map(|left| left.copy.name).chain(live).collect();
+    let mut freed = 0;
+    for name in dropped {
+        let Some((location, size_bytes)) = files(&mut admin.client, &name)? else { continue };
+        // What is dropped in another directory may lie on another disk.
+        if Some(folder) == if location.is_empty() { admin.data_directory.as_deref() } else { Some(location.as_str()) } {
+            let Some(size_bytes) = size_bytes else { return Ok(None) };
+            freed += size_bytes;
+        }
+    }
+    Ok(Some(freed))
+}
+
 /// Disk space for the copy, if the server's disk is this host's.
 pub(crate) fn disk_space(
     admin: &mut Admin,
+    call: &Call,
     dump: &Dump,
     folder: Option<&str>,
     in_place: bool,
@@ -95,27 +113,18 @@ pub(crate) fn disk_space(
     let Some((folder, free_bytes)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else {
         return Ok(None);
     };
-    let live = files(&mut admin.client, database)?;
-    let mut released = 0;
-    if in_place && let Some((location, size_bytes)) = &live {
-        // What is dropped in another directory may lie on another disk.
-        if Some(folder) == if location.is_empty() { admin.data_directory.as_deref() } else { Some(location.as_str()) } {
-            let Some(size_bytes) = size_bytes else { return Ok(None) };
-            released = *size_bytes;
-        }
-    }
+    let Some(freed) = freed(admin, call, folder, database, in_place)? else { return Ok(None) };
     let sql = "SELECT pg_size_bytes(current_setting('max_wal_size'))";
     let max_wal_size: i64 = query_one(&mut admin.client, "get the size of the write-ahead log", sql, &[])?;
-    let live_size = live.and_then(|(_, size_bytes)| size_bytes);
+    let live_size = files(&mut admin.client, database)?.and_then(|(_, size_bytes)| size_bytes);
     let needed_bytes = needed(dump.size_bytes, live_size, u64::try_from(max_wal_size).unwrap_or_default());
-    if free_bytes.saturating_add(released) >= needed_bytes {
+    if free_bytes.saturating_add(freed) >= needed_bytes {
         return Ok((!in_place).then(|| DiskSpace { folder: folder.to_owned(), needed_bytes, free_bytes }));
     }
-    let (frees, hint) = if in_place {
-        let frees = format!(", and dropping the live database frees {}", bytes(released));
-        (frees, "if it is right, that load fails, and the live database is lost.")
-    } else {
-        (String::new(), "svc-pgrestore --in-place restores without a second copy.")
+    let frees = if freed > 0 { format!(", and what is dropped first frees {}", bytes(freed)) } else { String::new() };
+    let hint = match in_place {
+        true => "if it is right, that load fails, and the live database is lost.",
+        false => "svc-pgrestore --in-place restores without a second copy.",
     };
     let message = format!("The copy needs about {} at {folder}: {} are free{frees}.", bytes(needed_bytes), bytes(free_bytes));
     let hint = format!("Free disk space; --ignore-disk-space if the estimate is wrong; {hint}");

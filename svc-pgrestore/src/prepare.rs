@@ -16,7 +16,7 @@ use crate::create::{Creation, Statement};
 use crate::document::{Named, PropertiesFrom, Staged};
 use crate::load::{self, Plan, Planner};
 use crate::verify::Objects;
-use crate::{names, preflight};
+use crate::{names, preflight, record};
 
 /// The dump, opened with the rights of the caller.
 pub(crate) struct Input {
@@ -143,10 +143,6 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     input.saved = input.saved.filter(is_dropped);
     let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
     let folder = preflight::folder(&mut admin, properties.as_ref().map(|properties| properties.tablespace.as_str()))?;
-    let disk_space = match args.ignore_disk_space {
-        true => None,
-        false => preflight::disk_space(&mut admin, &dump, folder.as_deref(), aim == Aim::Place, &database)?,
-    };
     let copy_name = names::copy_name(&database, "staged", call.run_id());
     let mut creation = Creation {
         name: if aim == Aim::Place { database.clone() } else { copy_name.clone() },
@@ -172,7 +168,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         compared.or_else(|failure| if is_lost { Err(failure) } else { Ok(()) })?;
     }
     let tried_as = (aim == Aim::Place && live.is_some()).then_some(copy_name);
-    let staged = Staged {
+    let mut staged = Staged {
         database,
         system_identifier: admin.system_identifier.clone(),
         server_version: admin.server.version.clone(),
@@ -183,9 +179,15 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         dump: DumpFacts::of(&dump, input.dump.path()),
         properties_from,
         jobs_count,
-        disk_space,
+        disk_space: None,
         plan: Vec::new(),
     };
+    // What this run has staged already needs no more.
+    let in_place = aim == Aim::Place;
+    let is_staged = !in_place && record::staged_before(&mut admin, &staged, call).is_ok_and(|before| before.is_some());
+    if !args.ignore_disk_space && !is_staged {
+        staged.disk_space = preflight::disk_space(&mut admin, call, &dump, folder.as_deref(), in_place, &staged.database)?;
+    }
     let mut prepared = Prepared { admin, input, dump, objects, creation, plan, staged, _lock: lock };
     prepared.staged.plan = prepared.actions(tried_as.as_deref());
     Ok(prepared)

@@ -6,7 +6,7 @@ use svc_step::from::Received;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
-use crate::admin::{Admin, oid_of};
+use crate::admin::{Admin, databases, oid_of};
 use crate::document::{Cloned, Named, Restored, Staged, Swapped};
 use crate::names::drop_statement;
 
@@ -28,6 +28,27 @@ pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database
         }
     }
     swaps::write(call, run, step, result)
+}
+
+/// What this run has staged already, whether it was swapped in or not.
+pub(crate) fn staged_before(admin: &mut Admin, wanted: &Staged, call: &Call) -> Result<Option<Staged>, Failure> {
+    let Some(staged) = staged(wanted, call)? else { return Ok(None) };
+    Ok(databases(&mut admin.client)?.iter().any(|one| one.oid == staged.staged.oid).then_some(staged))
+}
+
+/// What this run has staged and verified of this dump already.
+pub(crate) fn staged(wanted: &Staged, call: &Call) -> Result<Option<Staged>, Failure> {
+    let Some(received) = swaps::find(call, call.run_id(), &SCHEMAS)? else { return Ok(None) };
+    let staged: Option<Staged> = match received.step() {
+        "stage" => received.result().ok(),
+        "restore" => received.result::<Restored>().ok().filter(|restored| !restored.in_place).map(|restored| restored.stage),
+        _ => return Err(run_id_taken(call.run_id())),
+    };
+    let identity = |staged: &Staged| {
+        let Staged { database, system_identifier, owner, dump, .. } = staged.clone();
+        (database, system_identifier, owner, dump.sha256)
+    };
+    Ok(staged.filter(|staged| staged.verified && identity(staged) == identity(wanted)))
 }
 
 pub(crate) fn run_id_taken(run: &RunId) -> Failure {
@@ -88,16 +109,20 @@ pub(crate) fn run_of(text: &str) -> Result<RunId, Failure> {
 }
 
 impl Admin {
-    /// Drops every unfinished copy of this database that any run has recorded here. The caller holds the lock of the database, so
-    /// those runs are dead.
-    pub(crate) fn remove_unfinished(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
-        for received in swaps::all(call, &[STAGE, CLONE]) {
-            let Ok(left) = Recorded::of(&received) else { continue };
+    /// Every unfinished copy of this database that any run has recorded here. The caller holds the lock of the database, so those
+    /// runs are dead.
+    pub(crate) fn unfinished(&self, call: &Call, database: &str) -> impl Iterator<Item = Recorded> {
+        let recorded = swaps::all(call, &[STAGE, CLONE]).into_iter().filter_map(|received| Recorded::of(&received).ok());
+        recorded.filter(move |left| {
             let is_ours = left.database == database && left.system_identifier == self.system_identifier;
+            is_ours && !left.verified && left.copy.name != database
+        })
+    }
+
+    /// Drops them.
+    pub(crate) fn remove_unfinished(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
+        for left in self.unfinished(call, database).collect::<Vec<_>>() {
             let copy = &left.copy.name;
-            if !is_ours || left.verified || copy == database {
-                continue;
-            }
             // It was recorded when no database had that name, so the name is enough.
             if oid_of(&mut self.client, copy)?.is_some() {
                 self.alter(call, &drop_statement(copy), &format!("drop {copy}, which a killed call left"))?;

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, call: &Call) -> StepResult<Restored> {
         let state = swap.ready(&databases(&mut prepared.admin.client)?)?;
         return Ok(restored(&prepared.staged, false, Some(&swap.planned(state, args.drop_old))));
     }
-    let staged = match staged_before(&mut prepared, call)? {
+    let staged = match record::staged_before(&mut prepared.admin, &prepared.staged, call)? {
         Some(staged) => staged,
         None => stage::perform(&mut prepared, call).map_err(|Stopped { failure, result }| Stopped {
             failure,
@@ -74,13 +74,6 @@ fn restored(stage: &Staged, in_place: bool, swap: Option<&Swapped>) -> Restored 
 
 fn swap_of(staged: &Staged, call: &Call) -> Swapped {
     Swapped::new(call.run_id(), &staged.database, &staged.system_identifier, &staged.staged)
-}
-
-/// What this run has staged already, whether it was swapped in or not.
-fn staged_before(prepared: &mut Prepared, call: &Call) -> Result<Option<Staged>, Failure> {
-    let Some(staged) = stage::recorded(&prepared.staged, call)? else { return Ok(None) };
-    let catalog = databases(&mut prepared.admin.client)?;
-    Ok(catalog.iter().any(|one| one.oid == staged.staged.oid).then_some(staged))
 }
 
 fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {

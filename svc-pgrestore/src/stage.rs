@@ -8,7 +8,7 @@ use svc_step::{Call, Failure, StepResult, swaps};
 use crate::admin::{Admin, databases, oid_of};
 use crate::args::RestoreArgs;
 use crate::create::{Creation, Statement};
-use crate::document::{Restored, Staged};
+use crate::document::Staged;
 use crate::load::{self, Load};
 use crate::names::drop_statement;
 use crate::prepare::{Aim, Prepared, prepare};
@@ -42,7 +42,7 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
     let catalog = databases(&mut prepared.admin.client)?;
     let name = prepared.staged.staged.name.clone();
     if catalog.iter().any(|one| one.name == name) {
-        return match recorded(&prepared.staged, call)? {
+        return match record::staged(&prepared.staged, call)? {
             Some(staged) if catalog.contains(&staged.staged) => Ok(staged),
             _ => {
                 let message = format!("There is a database {name} already, of another dump.");
@@ -59,21 +59,6 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
     let filled = fill(prepared, call).and_then(|()| record(&prepared.staged));
     filled.map_err(|failure| prepared.admin.undo(call, &name, failure))?;
     Ok(prepared.staged.clone())
-}
-
-/// What this run has staged and verified of this dump already.
-pub(crate) fn recorded(wanted: &Staged, call: &Call) -> Result<Option<Staged>, Failure> {
-    let Some(received) = swaps::find(call, call.run_id(), &SCHEMAS)? else { return Ok(None) };
-    let staged: Option<Staged> = match received.step() {
-        "stage" => received.result().ok(),
-        "restore" => received.result::<Restored>().ok().filter(|restored| !restored.in_place).map(|restored| restored.stage),
-        _ => return Err(record::run_id_taken(call.run_id())),
-    };
-    let identity = |staged: &Staged| {
-        let Staged { database, system_identifier, owner, dump, .. } = staged.clone();
-        (database, system_identifier, owner, dump.sha256)
-    };
-    Ok(staged.filter(|staged| staged.verified && identity(staged) == identity(wanted)))
 }
 
 /// Creates the copy (with `--in-place` the database itself), loads, verifies, and gives the properties; `staged` tells how far it came.

@@ -82,6 +82,7 @@ fn stage_or_swap_recovers_after_server_crash() {
     assert_eq!(case.notes(), "200");
     go_back_without_an_answer(&case, run);
     witness.is_let_in("after the way back");
+    give_up_a_creation(&case, &dump);
 
     // A swap that was answered, on a server that commits without waiting for its disk, and that loses what is not there.
     let writer = case.stopped("backend_type = 'walwriter'");
@@ -129,71 +130,61 @@ fn interrupted_in_the_drop(case: &Case, dump: &Path) {
     assert_eq!(case.notes(), "200");
 }
 
-/// The way back, with the connections cut while the server still waits for a standby that is not there: nobody sees the names yet,
-/// and they come all the same.
-fn go_back_without_an_answer(case: &Case, run: &str) {
+/// While every commit waits for a standby that is not there: nobody sees what it did, and it comes all the same.
+fn without_standby<T>(case: &Case, meanwhile: impl FnOnce() -> anyhow::Result<T>) -> T {
     let standby = |sql: &str| case.admin(&format!("ALTER SYSTEM {sql}")) + &case.admin("SELECT pg_reload_conf()");
-    let admin = case.role("adm", "SUPERUSER");
-    case.admin(&format!("ALTER ROLE {admin} SET synchronous_commit = on"));
-    let proxy = case.proxy();
     standby("SET synchronous_standby_names = 'nobody'");
     // The server takes a setting when it comes to it: a commit that waits shows that it has.
     let mut probes = Vec::new();
     let taken = wait::until("the standby's name to be taken", wait::HANG, || {
-        probes.push(case.session("postgres", &format!("SET synchronous_commit = on; COMMENT ON ROLE {admin} IS 'probe'")));
+        probes.push(case.session("postgres", &format!("SET synchronous_commit = on; COMMENT ON ROLE {} IS 'probe'", case.owner)));
         (case.sessions("query LIKE '%probe%' AND wait_event = 'SyncRep'") > 0).then_some(())
     });
-    let spawned = case.through(&proxy, &admin, case.tool().args(["swap", "--back", "--run", run])).spawn();
-    // A test clears away before it fails.
-    let sees = |what: &str, sql: &str| wait::until(what, wait::HANG, || (case.sessions(sql) > 0).then_some(()));
-    let commits = sees("the commit", "query = 'COMMIT' AND wait_event = 'SyncRep'");
-    proxy.cut();
-    let looked = sees("the look at it", "query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'");
+    let done = taken.and_then(|()| meanwhile());
     // Before anything is checked: nothing could be cleared away while commits wait.
     standby("RESET synchronous_standby_names");
     for mut probe in probes {
         probe.wait().unwrap();
     }
-    taken.and(commits).and(looked).unwrap();
+    done.unwrap()
+}
+
+/// Whether there is such a session at last.
+fn sees(case: &Case, what: &str, condition: &str) -> anyhow::Result<()> {
+    wait::until(what, wait::HANG, || (case.sessions(condition) > 0).then_some(()))
+}
+
+/// The way back, with the connections cut at its commit.
+fn go_back_without_an_answer(case: &Case, run: &str) {
+    let admin = case.role("adm", "SUPERUSER");
+    case.admin(&format!("ALTER ROLE {admin} SET synchronous_commit = on"));
+    let proxy = case.proxy();
+    let spawned = without_standby(case, || {
+        let spawned = case.through(&proxy, &admin, case.tool().args(["swap", "--back", "--run", run])).spawn();
+        sees(case, "the commit", "query = 'COMMIT' AND wait_event = 'SyncRep'")?;
+        proxy.cut();
+        sees(case, "the look at it", "query LIKE 'SELECT state FROM pg_stat_activity WHERE pid%'")?;
+        Ok(spawned)
+    });
     let ran = spawned.wait().ok().changed();
     assert!(ran.result()["swapped"] == true && case.notes() == "100", "{ran}");
 }
 
-#[test]
-fn restore_cut_at_random_is_resumed_by_same_run() {
-    let (case, dump) = Case::filled("pgc_cut");
-    let backed_up = case.text();
-    case.sql("DELETE FROM notes WHERE item > 100");
-    let old = case.oid(&case.database);
-    let admin = case.role("adm", "SUPERUSER");
-    let proxy = case.proxy();
-    let mut random = Random::with_seed(random::seed());
-    for round in 0..rounds("connections cut at random", 4, 60) {
-        let run = format!("20300101t{round:06}z-cut");
-        let restore = || case.tool().args(["--run-id", &run]).arg(&dump);
-        // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
-        let limit = 100 + random.usize(..[600, 6000, 20_000][round % 3]);
-        proxy.set(Mode::CutAfter(limit));
-        let ran = case.through(&proxy, &admin, restore()).run();
-        let when = format!("each connection cut after {limit} bytes");
-        if ran.status != 0 {
-            assert!(ran.status != 3 && !ran.hint().is_empty(), "{when}\n{ran}");
-        }
-        // In one statement: the server may be at a commit that the tool has not heard of.
-        let live =
-            case.sql("SELECT oid || ' ' || (SELECT count(*) FROM notes) FROM pg_database WHERE datname = current_database()");
-        assert!(
-            live == format!("{old} 100") || (!live.starts_with(&format!("{old} ")) && live.ends_with(" 200")),
-            "{when}: {live}"
-        );
-        case.by(&admin, restore()).run().ok();
-        assert_eq!((case.text(), case.oid(&case.copies())), (backed_up.clone(), old.clone()), "{when}");
-        for step in [&["swap", "--back"][..], &["discard"]] {
-            case.by_run(step, &run).ok();
-        }
-        assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
-    }
-    assert_eq!(fs::read_dir(case.path("state/swaps")).unwrap().count(), 0);
+/// A copy whose creation was given up stays on record, since it may come later.
+fn give_up_a_creation(case: &Case, dump: &Path) {
+    let before = case.copies();
+    let stage = case.tool().env("PGOPTIONS", "-c synchronous_commit=on").arg("stage").arg(dump);
+    let ran = without_standby(case, || {
+        let spawned = stage.spawn();
+        sees(case, "the creation", "query LIKE 'CREATE DATABASE%' AND wait_event = 'SyncRep'")?;
+        spawned.signal(Signal::SIGTERM);
+        Ok(spawned.wait())
+    });
+    let ran = ran.fails(143, "interrupted");
+    assert!(ran.doc()["changed"].is_null() && ran.hint().contains("discard --run"), "{ran}");
+    wait::until("the copy", wait::HANG, || (case.copies() != before).then_some(())).unwrap();
+    case.by_run(&["discard"], ran.id()).ok().changed();
+    assert_eq!(case.copies(), before);
 }
 
 #[test]

@@ -17,24 +17,13 @@ fn made(name: &str, clause: &str) -> Case {
 /// Backup, loss, restore: the same bytes.
 #[track_caller]
 fn comes_back(case: &Case) -> Ran {
-    let before = (case.bytes(), properties(case));
+    let before = (case.bytes(), case.properties(&case.database));
     let document = case.backup();
     case.pg.drop_database(&case.database).unwrap();
     let ran = case.from(&[], &document).ok().changed();
     same(&before.0, &case.bytes(), "restored");
-    assert_eq!(properties(case), before.1);
+    assert_eq!(case.properties(&case.database), before.1);
     ran
-}
-
-/// What a dump does not hold of a database. The owner's rights may stand there or be understood.
-fn properties(case: &Case) -> String {
-    case.admin(&format!(
-        "SELECT to_jsonb(d) - '{{oid,datfrozenxid,datminmxid,datacl}}'::text[], datdba::regrole, shobj_description(oid, 'pg_database'), \
-         (SELECT string_agg(format('%s: %s', setrole::regrole, setconfig), ';' ORDER BY setrole) FROM pg_db_role_setting WHERE setdatabase = d.oid), \
-         (SELECT string_agg(a::text, ';' ORDER BY a::text) FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) a) \
-         FROM pg_database d WHERE datname = {}",
-        literal(&case.database)
-    ))
 }
 
 #[test]
@@ -136,13 +125,13 @@ fn content_depending_on_database_settings_is_restored() {
             sql(AT_ODDS);
         }
         let before = case.text();
-        let (content, properties_before) = (sql(CONTENT), properties(&case));
+        let (content, properties_before) = (sql(CONTENT), case.properties(&case.database));
         assert!(content.contains("\"day\": \"2020-02-03\""), "{content}");
         let document = case.backup();
         case.from(&["--drop-old"], &document).ok().changed();
         assert_eq!(sql(CONTENT), content, "{} settings", settings.len());
         assert_eq!(case.text(), before, "{} settings", settings.len());
-        assert_eq!(properties(&case), properties_before);
+        assert_eq!(case.properties(&case.database), properties_before);
     }
 }
 

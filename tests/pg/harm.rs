@@ -2,7 +2,6 @@
 //! needs. Each time the live database answers as before, to a session that was there all the time.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::disk::SmallDisk;
 use svc_tests::pg_case::prelude::*;
@@ -187,10 +186,10 @@ fn function_without_search_path_is_named_with_its_remedy() {
 }
 
 #[test]
-fn somebody_without_rights_is_refused_clearly() {
+fn restore_without_database_or_sudo_rights_is_refused() {
     let (case, dump) = Case::filled("pgh_nobody");
     let witness = Witness::of(&case);
-    fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    os::chmod(case.dir.path(), 0o777);
     let nobody = || case.tool().env("SVC_STATE_DIR", case.path("nobodys")).as_user("daemon");
     let ran = nobody().env("SVC_PG_ADMIN", "postgres").arg(&dump).run().refused("permission_denied");
     assert!(ran.hint().contains("sudo"), "{ran}");
@@ -203,25 +202,58 @@ fn somebody_without_rights_is_refused_clearly() {
     witness.assert_unchanged("after all who may not");
 }
 
-#[test]
-fn restore_without_disk_space_is_refused_or_undone() {
-    // While the disk of a tablespace is full, no checkpoint of the whole server succeeds, on which others wait.
-    let own = Host::shared().unwrap().postgres_server().unwrap();
-    let (case, _) = Case::filled_on(own.clone(), "pgh_room");
-    case.sql("CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 100000) n");
+/// Its backup goes into a tablespace on a disk of 24 MB, which has that name. While such a disk is full, no checkpoint of the whole
+/// server succeeds, on which others wait: the server is one of the test's own.
+fn backup_for_small_disk(case: &Case) -> (SmallDisk, String) {
     let folder = case.path("disk");
     // The server must get there too.
-    fs::set_permissions(case.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let user = os::system_user(svc_tests::postgres::ADMINISTRATOR).unwrap();
-    os::folder(&folder, 0o700, Some(&user)).unwrap();
-    // Room for an empty database and a half of this one.
+    os::chmod(case.dir.path(), 0o755);
+    os::folder(&folder, 0o700, Some(&os::system_user(ADMINISTRATOR).unwrap())).unwrap();
     let disk = SmallDisk::at(&folder, 24).unwrap();
     let space = identifier(&format!("{} space", case.database));
     case.admin(&format!("CREATE TABLESPACE {space} LOCATION {}", literal(&folder.display().to_string())));
-    let witness = Witness::of(&case);
     case.backup();
     let text = fs::read_to_string(case.path("backup.sql.properties.json")).unwrap();
     case.write("backup.sql.properties.json", text.replace("\"pg_default\"", &space));
+    (disk, space)
+}
+
+#[test]
+fn copy_that_killed_call_left_is_no_lack_of_disk_space() {
+    let own = Host::shared().unwrap().postgres_server().unwrap();
+    let (case, _) = Case::filled_on(own.clone(), "pgh_left");
+    // A load that sleeps where a setting says so.
+    case.sql(
+        "CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 25000) n; \
+         CREATE FUNCTION sleeps(int) RETURNS bool LANGUAGE sql AS \
+         $$ SELECT pg_sleep(coalesce(current_setting('test.sleep', true), '0')::float8) IS NOT NULL $$; \
+         CREATE TABLE slow (n int CHECK (sleeps(n))); INSERT INTO slow VALUES (1)",
+    );
+    let _disk = backup_for_small_disk(&case);
+    let run = "20300101t000000z-left";
+    let call = |step: &[&str]| case.tool().args(step).args(["--run-id", run]).arg(case.path("backup.sql"));
+    let spawned = call(&["stage"]).env("PGOPTIONS", "-c test.sleep=600").spawn();
+    case.wait_for("the sleeping load", &case.sleeping_loads());
+    spawned.signal(Signal::SIGKILL);
+    spawned.wait();
+    call(&["stage", "--dry-run"]).run().ok();
+    call(&["stage"]).run().ok().warns("run_recovered");
+    // Of that one, only the names are exchanged.
+    call(&[]).run().ok().changed();
+    for step in [&["swap", "--back"][..], &["discard"]] {
+        case.by_run(step, run).ok();
+    }
+}
+
+#[test]
+fn restore_without_disk_space_is_refused_or_undone() {
+    let own = Host::shared().unwrap().postgres_server().unwrap();
+    let (case, _) = Case::filled_on(own.clone(), "pgh_room");
+    // On that disk there is room for an empty database and a half of this one.
+    case.sql("CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 100000) n");
+    let witness = Witness::of(&case);
+    let (disk, space) = backup_for_small_disk(&case);
+    let folder = case.path("disk");
     let restore = |options: &[&str]| case.tool().args(options).arg(case.path("backup.sql")).run();
     let (ran, in_place, full) = (restore(&[]), restore(&["--in-place"]), restore(&["--ignore-disk-space"]));
     // No space even for an empty one.

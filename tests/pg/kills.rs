@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
 
 use svc_tests::kills::{self, Moment};
 use svc_tests::pg_case::prelude::*;
+use svc_tests::proxy::Mode;
 
 /// Every file below a folder, but the locks, which stay.
 fn files(folder: &Path) -> Vec<String> {
@@ -26,12 +26,8 @@ const NONE: [&str; 0] = [];
 
 /// Lets a day pass for the files that a killed call has left half written; younger ones may be those of a running call.
 fn grow_old(case: &Case) {
-    for entry in fs::read_dir(case.path("state/swaps")).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().ends_with(".partial") {
-            let yesterday = SystemTime::now() - Duration::from_secs(86_400);
-            fs::File::options().write(true).open(entry.path()).unwrap().set_modified(yesterday).unwrap();
-        }
-    }
+    let touch = ["-path", "*/swaps/*.partial", "-exec", "touch", "--date=1 day ago", "{}", "+"];
+    os::run(Command::new("find").arg(case.dir.path()).args(touch)).unwrap();
 }
 
 /// Waits until the server has noticed that the tool is gone.
@@ -167,46 +163,6 @@ fn killed_clone_is_finished_by_same_command() {
 }
 
 #[test]
-fn killed_stage_is_finished_by_same_command() {
-    let (case, dump) = Case::filled("pgk_stage");
-    case.sql("DELETE FROM notes WHERE item > 100");
-    let witness = Witness::of(&case);
-    let stage = |run: &str| case.tool().args(["stage", "--run-id", run]).arg(&dump);
-    let done = &|round: usize, ran: &Ran, when: &str| {
-        assert_eq!(ran.result()["verified"], true, "{when}");
-        assert_eq!(case.copies(), ran.result()["staged"]["name"].as_str().unwrap(), "{when}");
-        case.by_run(&["discard"], &run_id(round)).ok();
-        witness.assert_unchanged(when);
-        assert_eq!(records(&case), NONE, "{when}");
-    };
-    let (command, old_or_new) = (&|round| stage(&run_id(round)), &|when: &str| witness.is_let_in(when));
-    Series { what: "stage", count: 3, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
-    // A run of another name clears away what a killed one left, whatever the server was at.
-    if kills::possible("a staging of another run after a killed one") {
-        let (_, all) = kills::moments(stage("20300102t000000z-all"), case.dir.path());
-        case.by_run(&["discard"], "20300102t000000z-all").ok();
-        for (round, moment) in (0..).zip(kills::sample("a staging before another run", all, 2, &mut Random::with_seed(11))) {
-            let [killed, next] = ["killed", "next"].map(|name| format!("20300103t{round:06}z-{name}"));
-            kills::kill_at(stage(&killed), &moment);
-            grow_old(&case);
-            let ran = stage(&next).run().ok();
-            noticed(&case);
-            let killed_one_came_to_its_end = case.copies().lines().count() == 2;
-            assert!(
-                killed_one_came_to_its_end || case.copies() == ran.result()["staged"]["name"].as_str().unwrap(),
-                "{moment:?}"
-            );
-            for run in [next, killed] {
-                let discarded = case.by_run(&["discard"], &run);
-                assert!([0, 4].contains(&discarded.status), "{moment:?}\n{discarded}");
-            }
-            witness.assert_unchanged(&format!("after {moment:?}"));
-            assert_eq!(records(&case), NONE, "{moment:?}");
-        }
-    }
-}
-
-#[test]
 fn killed_swap_or_discard_is_finished_by_same_command() {
     let (case, dump) = Case::filled("pgk_swap");
     case.sql("DELETE FROM notes WHERE item > 100");
@@ -262,7 +218,7 @@ fn killed_swap_or_discard_is_finished_by_same_command() {
 }
 
 #[test]
-fn killed_restore_is_finished_by_same_run() {
+fn killed_or_cut_restore_is_finished_by_same_run() {
     let (case, dump) = Case::filled("pgk_whole");
     let backed_up = case.text();
     case.sql("DELETE FROM notes WHERE item > 100");
@@ -281,7 +237,19 @@ fn killed_restore_is_finished_by_same_run() {
         assert_eq!((case.oid(&case.database), case.copies().as_str()), (old.clone(), ""), "{when}");
         assert_eq!(records(&case), NONE, "{when}");
     };
-    Series { what: "restore", count: 4, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
+    Series { what: "restore", count: 5, case: &case, prepare: &|_| {}, command, old_or_new, done }.run();
+    let (admin, proxy) = (case.role("adm", "SUPERUSER"), case.proxy());
+    let mut random = Random::with_seed(random::seed());
+    for round in 0..rounds("connections cut at random", 4, 60) {
+        // Of each connection's answers: the first is over with some hundred bytes, the administrator's with a few thousand.
+        let limit = 100 + random.usize(..[600, 6000, 20_000][round % 3]);
+        let when = format!("each connection cut after {limit} bytes");
+        proxy.set(Mode::CutAfter(limit));
+        let ran = case.through(&proxy, &admin, command(round)).run();
+        assert!(ran.status == 0 || (ran.status != 3 && !ran.hint().is_empty()), "{when}\n{ran}");
+        old_or_new(&when);
+        done(round, &case.by(&admin, command(round)).run().ok(), &when);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use svc_tests::pg_case::prelude::*;
 
 #[test]
-fn names_that_are_taken_or_were_changed_by_others_are_told() {
+fn stage_swap_or_discard_of_taken_or_renamed_database_is_refused() {
     let (case, dump) = Case::filled("pgf_names");
     let witness = Witness::of(&case);
     let run = "20300101t000000z-names";
@@ -129,4 +129,33 @@ fn rejected_properties_are_found_before_load_or_drop() {
     assert_eq!(fs::read_dir(case.path("state/swaps")).unwrap().count(), 0);
     case.write("backup.sql.properties.json", &text);
     place().ok().changed();
+}
+
+#[test]
+fn standby_gives_dump_and_is_never_written_to() {
+    let host = Host::shared().unwrap();
+    let own = host.postgres_server().unwrap();
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgf_standby");
+    let ran = case.tool().arg("stage").arg(&dump).run().ok();
+    host.systemd.stop(&own.unit).unwrap();
+    os::file(&own.data_dir.join("standby.signal"), "", 0o600, Some(&os::system_user(ADMINISTRATOR).unwrap())).unwrap();
+    host.systemd.start(&own.unit).unwrap();
+    for step in [&["stage", dump.to_str().unwrap()][..], &["clone"], &["swap", "--run", ran.id()]] {
+        let ran = case.tool().args(step).arg("--dry-run").run().refused("server_refused");
+        assert!(ran.hint().contains("primary"), "{ran}");
+    }
+    case.dumper().args(["--as", "postgres"]).run().ok();
+}
+
+#[test]
+fn database_with_name_not_in_utf8_is_in_nobodys_way() {
+    let own = Host::shared().unwrap().postgres_server().unwrap();
+    let (case, dump) = Case::filled_on(own.server.clone(), "pgf_latin");
+    case.admin("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+    let mut psql = own.administrator("psql");
+    os::run(psql.env("PGCLIENTENCODING", "UTF8").args(["-d", "latin", "-c", "CREATE DATABASE \"gr\u{f6}\u{df}e\""])).unwrap();
+    let restored = case.keep("restored.json", &case.tool().arg(&dump).run().ok());
+    for step in ["swap", "discard"] {
+        case.from(&[step], &restored).ok().changed();
+    }
 }

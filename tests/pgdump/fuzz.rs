@@ -74,7 +74,7 @@ fn psql_agrees(pg: &Postgres, seed: u64, sent: &[u8], count: usize) {
 }
 
 #[test]
-fn psql_reads_a_dump_as_we_do() {
+fn random_dump_has_same_statements_for_psql() {
     let mut postgres = Host::shared().unwrap().postgres;
     let mut clients = vec![postgres.bin_dir.clone()];
     for version in [16, 18] {

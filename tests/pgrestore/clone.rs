@@ -12,30 +12,20 @@ fn name(ran: &Ran) -> &str {
     ran.result()["clone"]["name"].as_str().unwrap()
 }
 
-/// What the catalog says of a database beside its content.
-fn properties(case: &Case, database: &str) -> String {
-    case.admin(&format!(
-        "SELECT pg_get_userbyid(datdba), (SELECT array_agg(a::text ORDER BY a::text) FROM unnest(datacl) a), datconnlimit, \
-         encoding, datcollate, shobj_description(d.oid, 'pg_database'), \
-         (SELECT array_agg(setconfig) FROM pg_db_role_setting WHERE setdatabase = d.oid) FROM pg_database d WHERE datname = {}",
-        literal(database)
-    ))
-}
-
 #[test]
 fn swap_in_swap_back_and_discard_of_clone() {
     let (case, _) = Case::filled("pga_swap");
     let live = case.database.as_str();
     case.admin(&format!("ALTER DATABASE {live} SET work_mem = '7MB'; COMMENT ON DATABASE {live} IS 'it''s ours'"));
     case.admin(&format!("REVOKE CONNECT ON DATABASE {live} FROM PUBLIC; ALTER DATABASE {live} CONNECTION LIMIT 17"));
-    let (text, oid, about) = (case.text(), case.oid(live), properties(&case, live));
+    let (text, oid, about) = (case.text(), case.oid(live), case.properties(live));
     let dry = clone(&case).arg("--dry-run").run().ok().unchanged();
     assert!(dry.result()["plan"][0].to_string().contains("TEMPLATE") && case.copies().is_empty(), "{dry}");
     let ran = clone(&case).run().ok().changed();
     let run = ran.id();
     assert_eq!((case.copies().as_str(), &ran.result()["verified"]), (name(&ran), &json!(true)));
-    assert_eq!((case.text(), case.oid(live), properties(&case, live)), (text.clone(), oid.clone(), about.clone()));
-    assert_eq!(properties(&case, name(&ran)), about);
+    assert_eq!((case.text(), case.oid(live), case.properties(live)), (text.clone(), oid.clone(), about.clone()));
+    assert_eq!(case.properties(name(&ran)), about);
     // The same run again is done already.
     clone(&case).args(["--run-id", run]).run().ok().unchanged();
     // What comes later is not in it.
@@ -43,7 +33,7 @@ fn swap_in_swap_back_and_discard_of_clone() {
     let unused = || case.by_run(&["swap", "--unused", "--dry-run"], run);
     unused().ok().unchanged();
     let swapped = case.by_run(&["swap"], run).ok().changed();
-    assert_eq!((case.text(), properties(&case, live)), (text, about));
+    assert_eq!((case.text(), case.properties(live)), (text, about));
     assert_eq!(case.copies(), swapped.result()["previous"]["name"].as_str().unwrap());
     clone(&case).args(["--run-id", run]).run().refused("name_in_use");
     case.by_run(&["swap", "--back"], run).ok().changed();

@@ -327,7 +327,7 @@ fn document_of_other_server_needs_other_server_option() {
 }
 
 #[test]
-fn one_run_is_about_one_database_and_alone_there() {
+fn second_stage_or_run_id_of_other_database_is_refused() {
     let (case, dump) = Case::filled("pgr_one");
     let spawned = case.sleeping(case.tool().arg("stage"), &dump);
     case.tool().arg("stage").arg(&dump).run().fails(8, "locked").unchanged();
@@ -459,16 +459,30 @@ fn dump_of_other_database_in_place_needs_dbname() {
     let other = format!("{}_db", case.database);
     case.pg.create_database(&other, &case.owner).unwrap();
     case.pg.sql(&other, "CREATE TABLE mine (n int)").unwrap();
-    // By the product's name the database is the other one.
-    let run = |more: &[&str]| {
-        let tool = case.tool().env_remove("SVC_DATABASE").env("SVC_NAME", &case.database);
-        tool.args(more).arg(case.path("backup.sql")).run()
-    };
-    run(&["--in-place"]).refused("options_invalid");
-    run(&["--dry-run"]).ok().warns("options_invalid");
-    assert_eq!(case.pg.sql(&other, "SELECT count(*) FROM mine").unwrap(), "0");
-    let ran = run(&["--in-place", "--dry-run", "--dbname", &other]).ok();
-    assert!(!ran.text().contains("options_invalid"), "{ran}");
+    // By the settings the database is the other one.
+    for (setting, value) in [("SVC_NAME", &case.database), ("SVC_DATABASE", &other)] {
+        let run = |more: &[&str]| {
+            let tool = case.tool().env_remove("SVC_DATABASE").env(setting, value);
+            tool.args(more).arg(case.path("backup.sql")).run()
+        };
+        run(&["--in-place"]).refused("options_invalid");
+        run(&["--dry-run"]).ok().warns("options_invalid");
+        assert_eq!(case.pg.sql(&other, "SELECT count(*) FROM mine").unwrap(), "0");
+        let ran = run(&["--in-place", "--dry-run", "--dbname", &other]).ok();
+        assert!(!ran.text().contains("options_invalid"), "{ran}");
+    }
+}
+
+#[test]
+fn document_or_run_names_database_before_svc_database() {
+    let (case, _) = Case::filled("pgr_setting");
+    let document = case.backup();
+    let tool = |step: &str| case.tool().env("SVC_DATABASE", "another").arg(step);
+    let ran = tool("stage").arg("--from").arg(&document).run().ok();
+    assert_eq!(ran.result()["database"], case.database.as_str());
+    for step in ["swap", "discard"] {
+        tool(step).args(["--run", ran.id()]).run().ok().changed();
+    }
 }
 
 #[test]
@@ -598,6 +612,11 @@ fn partial_dump_is_refused_for_in_place_or_drop_old() {
     let message = refused("--drop-old", &part);
     assert!(message.contains("public.notes (cannot be read)"), "{message}");
     drop(held);
+    // Rows that a policy hides from the administrator.
+    case.sql("ALTER TABLE notes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY");
+    let maker = case.role("maker", &format!("CREATEDB IN ROLE {}", case.owner));
+    let ran = case.by(&maker, case.tool().args(["--drop-old", "--dry-run"]).arg(&part)).run();
+    ran.refused("dump_invalid").error_has(&["public.notes (cannot be read)"]);
     let inserts = case.dump_by(&["--inserts"]);
     case.tool().args(["--drop-old", "--dry-run"]).arg(&inserts).run().ok();
     case.sql("SELECT lo_from_bytea(0, 'x')");

@@ -214,6 +214,18 @@ impl Case {
         self.admin(&format!("SELECT oid FROM pg_database WHERE datname = {}", literal(database)))
     }
 
+    /// What a dump does not hold of a database. The owner's rights may stand there or be understood.
+    pub fn properties(&self, database: &str) -> String {
+        self.admin(&format!(
+            "SELECT to_jsonb(d) - '{{oid,datname,datallowconn,datfrozenxid,datminmxid,datacl}}'::text[], datdba::regrole, \
+             shobj_description(oid, 'pg_database'), (SELECT string_agg(format('%s: %s', setrole::regrole, setconfig), ';' ORDER BY setrole) \
+             FROM pg_db_role_setting WHERE setdatabase = d.oid), \
+             (SELECT string_agg(a::text, ';' ORDER BY a::text) FROM aclexplode(coalesce(datacl, acldefault('d', datdba))) a) \
+             FROM pg_database d WHERE datname = {}",
+            literal(database)
+        ))
+    }
+
     pub fn connection_limit(&self) -> String {
         self.admin(&format!("SELECT datconnlimit FROM pg_database WHERE datname = {}", literal(&self.database)))
     }

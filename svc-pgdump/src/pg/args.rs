@@ -25,8 +25,8 @@ const LONGEST_CONNECT: u64 = 3600;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct DatabaseArgs {
-    /// The product's database; default: that of a --from document, else NAME_db
-    #[arg(short = 'd', long = "dbname", value_name = "DBNAME", env = "SVC_DATABASE")]
+    /// The product's database; default: that of a --from document, else SVC_DATABASE, else NAME_db
+    #[arg(short = 'd', long = "dbname", value_name = "DBNAME")]
     dbname: Option<String>,
     #[command(flatten)]
     service: ServiceArg,
@@ -36,8 +36,8 @@ impl DatabaseArgs {
     /// The database's name; `recorded` is that of a document. A connection string is refused (2): its password would be in the process
     /// list.
     pub fn name(&self, recorded: Option<&str>) -> Result<String, Failure> {
-        let default = || default_of("SVC_DATABASE", &self.service.name);
-        let name = self.named().or(given(recorded)).map_or_else(default, str::to_owned);
+        let set = || settings::variable("SVC_DATABASE").unwrap_or_else(|| default_of("SVC_DATABASE", &self.service.name));
+        let name = self.named().or(given(recorded)).map_or_else(set, str::to_owned);
         if name.contains('=') || name.starts_with("postgres://") || name.starts_with("postgresql://") {
             return Err(Failure::usage("options_invalid", "The database is given as a connection string.").hint(
                 "Pass --dbname NAME with --host, --port and --username; the password comes from .pgpass or --password-file.",
@@ -46,7 +46,7 @@ impl DatabaseArgs {
         Ok(name)
     }
 
-    /// The one that `--dbname` or `SVC_DATABASE` names.
+    /// The one that `--dbname` names.
     pub fn named(&self) -> Option<&str> {
         given(self.dbname.as_deref())
     }
@@ -59,7 +59,7 @@ impl DatabaseArgs {
                 "options_invalid",
                 format!("The document is about the database {recorded}, not about {named}."),
             )
-            .hint(format!("Omit --dbname (SVC_DATABASE), or pass --dbname {recorded}."))),
+            .hint(format!("Omit --dbname, or pass --dbname {recorded}."))),
             _ => Ok(()),
         }
     }

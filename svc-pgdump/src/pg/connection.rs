@@ -40,9 +40,11 @@ const SESSION_SETTINGS: &str = "SELECT pg_catalog.set_config('search_path', '', 
     WHERE name IN ('idle_session_timeout', 'transaction_timeout')";
 /// Then, for what is asked of the live database before a step: nothing there is to wait for others.
 pub const BEFORE_DUMP: &str = "SET lock_timeout = '5s'; SET statement_timeout = '60s'";
-pub const BEFORE_RESTORE: &str = "SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET default_transaction_read_only = on";
-/// For a load, which does not wait for the disk at each statement: `ANALYZE` and the database's own properties follow on other
-/// connections, which do. pg_dump writes an element of an array that is null as the word NULL, whatever the database is set to.
+/// The same; what a policy hides is an error.
+pub const BEFORE_RESTORE: &str = "SET lock_timeout = '1s'; SET statement_timeout = '10s'; SET default_transaction_read_only = on; \
+    SET row_security = off";
+/// For a load, which does not wait for the disk at each statement: the end of the verification does. pg_dump writes an element of an
+/// array that is null as the word NULL, whatever the database is set to.
 pub const LOAD: &str = "SET synchronous_commit = off; SET array_nulls = on";
 /// So that a statement of hours ends with us, also if we are killed; not every system can, and no server before 14.
 pub const CONNECTION_CHECKS: &str = "SET client_connection_check_interval = '2s'";

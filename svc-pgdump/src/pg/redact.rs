@@ -103,14 +103,15 @@ impl ServerMessage {
         [about, hint, self.row().map(|(row, _)| row)].into_iter().flatten().collect()
     }
 
-    /// The function in which it happened, by the context's first line: `SQL function "f" …`, `PL/pgSQL function f(integer) …`.
+    /// The function in which it happened, by the context's first line: `SQL function "f" …`, `PL/pgSQL function f(integer) …`; only a
+    /// name that means the same without quotes.
     pub fn function(&self) -> Option<&str> {
         let line = self.context.lines().next()?;
         let name = match line.strip_prefix("SQL") {
             Some(rest) => rest.split(['"', '\u{bb}', '\u{ab}']).nth(1)?,
             None => line.strip_prefix("PL/pgSQL")?.split_once('(')?.0.rsplit(' ').next()?,
         };
-        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte)).then_some(name)
+        name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(&byte)).then_some(name)
     }
 
     /// The row of a COPY that it is about (`COPY items, line 5, column id: "x"`, in whatever language; the value follows the colon), and
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(row("SQL statement \"INSERT INTO users VALUES ('x')\""), None);
         assert_eq!(within("SQL-Funktion \u{bb}f\u{ab} Anweisung 1\nCOPY t").function(), Some("f"));
         assert_eq!(within("PL/pgSQL function s.f(integer) line 3 at RETURN").function(), Some("s.f"));
+        assert_eq!(within("SQL function \"MyFunc\" statement 1").function(), None);
         assert_eq!(within("SQL statement \"SELECT f(x)\"\nSQL function \"hunter2\" statement 1").function(), None);
         let key = ServerMessage { table: told("t"), constraint: told("i"), hint: told("hunter2"), ..said("23505", "x") };
         assert_eq!(key.more(), ["table t, constraint i"]);

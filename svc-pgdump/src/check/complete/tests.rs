@@ -93,6 +93,8 @@ fn unsafe_string_settings_and_server_copy_are_refused() {
         "SELECT set_config('standard_conforming_strings', 'off', false);",
         "SELECT pg_catalog.set_config ( lower('X'), 'off', false);",
         "DO $$ BEGIN PERFORM set_config($1, 'off', false); END $$;",
+        "DO $$ BEGIN SET standard_conforming_strings = off; END $$;",
+        "UPDATE pg_settings SET setting = 'off' WHERE name = 'standard_conforming_strings';",
         &format!("SELECT /* {} */ 1;", "x".repeat(300_000)),
         "COPY public.t FROM PROGRAM 'id';",
         "copy(SELECT 1) TO '/f';",

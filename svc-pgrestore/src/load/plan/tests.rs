@@ -80,16 +80,6 @@ fn rows_keys_and_foreign_keys_are_grouped_in_order() {
 }
 
 #[test]
-fn plan_locates_copy_statement_and_rows() {
-    let plan = plan(DUMP);
-    let blocks = &plan.groups().next().unwrap().copies;
-    assert_eq!(text(DUMP, blocks[0].statement), "COPY public.items (a) FROM stdin;");
-    assert_eq!(text(DUMP, blocks[0].rows), "1\n2\n");
-    assert_eq!((blocks[0].statement.at.line, blocks[0].rows.at.line), (4, 5));
-    assert_eq!(text(DUMP, blocks[1].rows), "");
-}
-
-#[test]
 fn index_inside_transaction_is_not_built_in_parallel() {
     let dump = "BEGIN;\nCOPY public.t (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON public.t USING btree (a);\nCOMMIT;\n\
                 CREATE INDEX j ON public.t USING btree (a);\n";
@@ -103,29 +93,12 @@ fn index_inside_transaction_is_not_built_in_parallel() {
 }
 
 #[test]
-fn dump_like_text_in_comment_or_body_is_not_parsed() {
-    let fake =
-        "-- Name: x; Type: TABLE DATA\nCOPY public.q (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON public.q USING btree (a);\n";
-    let comment = format!("COMMENT ON TABLE public.t IS '{fake}';");
-    let function = format!("CREATE FUNCTION public.f() RETURNS void LANGUAGE sql AS $_$\n{fake}$_$;");
-    let atomic = "CREATE FUNCTION public.g() RETURNS void LANGUAGE sql BEGIN ATOMIC\n SELECT CASE WHEN true THEN 1 END;\n END;";
-    let dump = format!("{comment}\n/* {fake} */\n{function}\n{atomic}\n");
-    assert_eq!(shown(&dump), [format!("one by one: {comment} | {function} | {atomic}")]);
-}
-
-#[test]
 fn dump_not_in_utf8_is_planned_in_its_order() {
     let latin =
         "SET client_encoding = 'LATIN1';\nCOPY s.\u{e4} (a) FROM stdin;\n1\n\\.\nCREATE INDEX i ON s.\u{e4} USING btree (a);\n";
     let wanted =
         ["one by one: SET client_encoding = 'LATIN1';", "copy: ? 1", "one by one: CREATE INDEX i ON s.\u{e4} USING btree (a);"];
     assert_eq!(shown(latin), wanted);
-}
-
-#[test]
-fn copy_not_from_stdin_is_ordinary_statement() {
-    let dump = "COPY public.t FROM '/a/file'; | SELECT 1; | COPY public.t TO '/a/file';";
-    assert_eq!(shown(&dump.replace(" | ", "\n")), [format!("one by one: {dump}")]);
 }
 
 /// The parts of a dump in any order, whole and broken.
