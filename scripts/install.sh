@@ -18,8 +18,8 @@ prefix=/usr/local destdir='' bin=''
 while (($#)); do
   case $1 in
     --prefix) prefix=$2 ;;
-    --destdir) destdir=$2 ;;
-    --bin) bin=$2 ;;
+    --destdir) destdir=$(realpath -m -- "$2") ;;
+    --bin) bin=$(realpath -m -- "$2") ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
       exit 0
@@ -84,6 +84,7 @@ done
 settings=$destdir/etc/svc-tools/environment
 if [[ ! -e $settings ]]; then
   mkdir -p "${settings%/*}"
-  env -i "$to/bin/svc-run" setting >"$settings"
+  # Not those of the host that makes a package.
+  env -i SVC_ENVIRONMENT_FILE=/dev/null "$to/bin/svc-run" setting >"$settings"
   chmod 644 "$settings"
 fi

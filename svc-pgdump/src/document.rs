@@ -34,7 +34,7 @@ impl DumpFacts {
     pub fn of(dump: &Dump, path: &Path) -> Self {
         Self {
             path: path.display().to_string(),
-            size_bytes: Some(dump.file_size_bytes()),
+            size_bytes: Some(dump.compressed.as_ref().map_or(dump.size_bytes, |file| file.size_bytes)),
             sha256: Some(dump.file_sha256().to_owned()),
             compression: dump.compressed.as_ref().map(|file| file.compression),
             text_sha256: Some(dump.sha256.clone()),

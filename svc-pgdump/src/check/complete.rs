@@ -88,10 +88,6 @@ impl Dump {
         self.server_version.as_deref().and_then(major)
     }
 
-    pub fn file_size_bytes(&self) -> u64 {
-        self.compressed.as_ref().map_or(self.size_bytes, |file| file.size_bytes)
-    }
-
     pub fn file_sha256(&self) -> &str {
         self.compressed.as_ref().map_or(&self.sha256, |file| &file.sha256)
     }

@@ -12,7 +12,7 @@ use std::fmt;
 
 use memchr::memmem;
 
-use self::sql::{Scan, Sql};
+use self::sql::{SETS_STRINGS, Scan, Sql};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -313,11 +313,12 @@ impl Lexer {
                 Step { kind: Kind::Statement, size, last: false }
             }
             (size, Scan::Ended) => {
-                self.state = match &self.sql {
-                    sql if sql.is_copy_from_stdin() => State::CopyLineEnd,
-                    sql if sql.is_copy() && sql.stdin_seen => State::Stopped(COPY_OPTIONS),
-                    sql if sql.sets_strings() => State::SetLineEnd,
-                    _ => State::Between,
+                let is_copy = self.sql.head_is(&[b"copy"]);
+                self.state = match () {
+                    () if is_copy && self.sql.is_from_stdin() => State::CopyLineEnd,
+                    () if is_copy && self.sql.stdin_seen => State::Stopped(COPY_OPTIONS),
+                    () if self.sql.head_is(&SETS_STRINGS) => State::SetLineEnd,
+                    () => State::Between,
                 };
                 Step { kind: Kind::Statement, size, last: true }
             }

@@ -188,10 +188,6 @@ pub fn client_encoding(tokens: &[Token]) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn roles_of(sql: &str) -> Vec<String> {
-        roles(&tokens(sql))
-    }
-
     #[test]
     fn roles_are_found_where_a_dump_names_them() {
         for (sql, wanted) in [
@@ -210,7 +206,7 @@ mod tests {
             ("SET SESSION AUTHORIZATION DEFAULT;", vec![]),
             ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (true);", vec![]),
         ] {
-            assert_eq!(roles_of(sql), wanted, "{sql}");
+            assert_eq!(roles(&tokens(sql)), wanted, "{sql}");
         }
     }
 

@@ -126,7 +126,9 @@ impl Target {
 
     /// `listener` gets each `NOTICE` and `WARNING` of the server.
     pub fn connect_heard(&self, call: &Call, dbname: &str, listener: &Listener) -> Result<Client, Failure> {
-        self.watched.call_once(|| call.watch().guard_connections(self.peer(), SHUTDOWN_TIMEOUT));
+        let peer =
+            || if self.is_socket() { Peer::Socket(format!(".s.PGSQL.{}", self.port).into()) } else { Peer::Port(self.port) };
+        self.watched.call_once(|| call.watch().guard_connections(peer(), SHUTDOWN_TIMEOUT));
         let check = || call.check();
         let attempt = |password| self.attempt(self.connect_timeout, &check, dbname, password, listener);
         let password = self.password(dbname);
@@ -144,11 +146,6 @@ impl Target {
     pub fn connect_for_cleanup(&self, dbname: &str) -> Result<Client, Failure> {
         let silent: Listener = Arc::new(|_| {});
         self.attempt(self.connect_timeout.min(CLEANUP), &|| Ok(()), dbname, self.password(dbname), &silent)
-    }
-
-    /// What the other end of our connections is called.
-    fn peer(&self) -> Peer {
-        if self.is_socket() { Peer::Socket(format!(".s.PGSQL.{}", self.port).into()) } else { Peer::Port(self.port) }
     }
 
     /// One attempt at each address of the host until the server answers, each with its own time, as in libpq.

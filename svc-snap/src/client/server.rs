@@ -108,7 +108,8 @@ fn identified(client: Client, product: Option<Product>, version: Option<String>,
     };
     match text(said, "/cluster_uuid").filter(|uuid| *uuid != "_na_").map(str::to_owned) {
         Some(cluster_uuid) => Ok(Server { client, product, version, cluster_uuid, cluster_name }),
-        None => Err(errors::no_cluster(client.url())),
+        None => Err(Failure::unavailable("server_busy", format!("The server at {} has no cluster yet.", client.url()))
+            .hint(errors::UNAVAILABLE.hint)),
     }
 }
 

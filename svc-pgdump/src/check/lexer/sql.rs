@@ -7,7 +7,7 @@ pub const QUOTE: &str = "a quote or a dollar stands in a statement where psql an
 /// Servers take it for white space since version 16 only.
 pub const VERTICAL_TAB: &str = "a vertical tab stands in a statement, which pg_dump never writes";
 /// What sets whether a backslash escapes in every string: for the server at once, for psql from the next line on.
-const SETS_STRINGS: [&[u8]; 2] = [b"set", b"standard_conforming_strings"];
+pub const SETS_STRINGS: [&[u8]; 2] = [b"set", b"standard_conforming_strings"];
 /// A word longer than this is none that matters here.
 const LONGEST_WORD: usize = 32;
 /// A dollar quote's tag longer than this is not read.
@@ -78,17 +78,9 @@ impl Sql {
         *self = Self { is_comment, always_escapes: self.always_escapes, ..Self::default() };
     }
 
-    pub fn is_copy(&self) -> bool {
-        self.head_is(&[b"copy"])
-    }
-
-    /// Rows follow.
-    pub fn is_copy_from_stdin(&self) -> bool {
-        self.is_copy() && self.before == b"from" && self.last == b"stdin"
-    }
-
-    pub fn sets_strings(&self) -> bool {
-        self.head_is(&SETS_STRINGS)
+    /// Of a COPY: rows follow.
+    pub fn is_from_stdin(&self) -> bool {
+        self.before == b"from" && self.last == b"stdin"
     }
 
     /// Reads until the statement ends; how many bytes of the input belong to it.
@@ -324,7 +316,7 @@ impl Sql {
             .any(|kind| self.head_is(&[b"create", kind]) || self.head_is(&[b"create", b"or", b"replace", kind]))
     }
 
-    fn head_is(&self, words: &[&[u8]]) -> bool {
+    pub fn head_is(&self, words: &[&[u8]]) -> bool {
         self.head.len() >= words.len() && self.head.iter().zip(words).all(|(word, wanted)| word == wanted)
     }
 }

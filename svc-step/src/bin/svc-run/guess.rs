@@ -93,12 +93,11 @@ impl Host<'_> {
 
     /// The product is what has a version marker (procedure, 2.5).
     fn product(&mut self) {
-        let installed: Vec<PathBuf> =
-            self.entries("/opt").into_iter().filter(|folder| self.at(folder.join("current-version")).is_file()).collect();
-        let installer = self.installers();
-        let (folder, name) = match (installed.as_slice(), &installer) {
-            ([one], _) => (Some(one.clone()), one.file_name().unwrap_or_default().to_string_lossy().into_owned()),
-            ([], Some((_, name))) => (None, name.clone()),
+        let is_product = |folder: &PathBuf| self.at(folder.join("current-version")).is_file() && is_name(&file_name(folder));
+        let installed: Vec<PathBuf> = self.entries("/opt").into_iter().filter(is_product).collect();
+        let (folder, name) = match (installed.as_slice(), self.installers(is_name)) {
+            ([one], _) => (Some(one.clone()), file_name(one)),
+            ([], Some((_, name))) => (None, name),
             _ => return,
         };
         if let Some(folder) = &folder {
@@ -106,7 +105,7 @@ impl Host<'_> {
         } else {
             self.say("SVC_NAME", &name, "the installers have this name");
         }
-        if let Some((folder, _)) = &installer {
+        if let Some((folder, _)) = self.installers(|one| one == name) {
             self.say("SVC_INSTALLER_DIR", folder.display(), format!("{name}-X.Y.Z.run are there"));
         }
         if let Some(folder) = folder {
@@ -119,13 +118,14 @@ impl Host<'_> {
         }
     }
 
-    /// A directory that holds the product's installers, and their name.
-    fn installers(&self) -> Option<(PathBuf, String)> {
+    /// A directory that holds a product's installers, and its name.
+    fn installers(&self, is_wanted: impl Fn(&str) -> bool) -> Option<(PathBuf, String)> {
         INSTALLERS.iter().find_map(|folder| {
             let found = self.entries(folder).into_iter().find_map(|path| {
                 let name = path.file_name()?.to_str()?.strip_suffix(".run")?.to_owned();
                 let (name, version) = name.rsplit_once('-')?;
-                (version.split('.').filter(|part| part.parse::<u32>().is_ok()).count() == 3).then(|| name.to_owned())
+                let is_version = version.split('.').filter(|part| part.parse::<u32>().is_ok()).count() == 3;
+                (is_version && is_wanted(name)).then(|| name.to_owned())
             })?;
             Some((PathBuf::from(folder), found))
         })
@@ -135,12 +135,20 @@ impl Host<'_> {
     fn parts(&mut self, folder: &Path, name: &str) {
         let begins = format!("{}/", folder.display());
         let runs_it = |text: &str| text.lines().any(|line| line.starts_with("ExecStart=") && line.contains(&begins));
-        let unit = self.units().into_iter().find(|unit| self.text(unit).is_some_and(|text| runs_it(&text)));
-        if let Some(unit) = unit {
-            self.say("SVC_UNIT", file_name(&unit), format!("{} starts a program in {}", unit.display(), folder.display()));
+        let units = self.units();
+        let has_usual = units.iter().any(|unit| file_name(unit) == default_of("SVC_UNIT", name));
+        let mut running: Vec<&PathBuf> = units.iter().filter(|unit| self.text(unit).is_some_and(|text| runs_it(&text))).collect();
+        // One of the same name overrides one of a package.
+        running.dedup_by_key(|unit| file_name(unit));
+        // Of several, an operator knows which is the service.
+        if let [unit] = running[..]
+            && !has_usual
+        {
+            self.say("SVC_UNIT", file_name(unit), format!("{} starts a program in {}", unit.display(), folder.display()));
         }
-        let uninstaller = self.entries(folder.join("bin")).into_iter().find(|path| file_name(path).contains("uninstall"));
-        if let Some(path) = uninstaller {
+        let programs = self.entries(folder.join("bin"));
+        let uninstallers: Vec<_> = programs.into_iter().filter(|path| file_name(path).contains("uninstall")).collect();
+        if let [path] = uninstallers.as_slice() {
             self.say("SVC_UNINSTALL", path.display(), "that is its name");
         }
         let is_usual = |path: &str| self.at(folder.join(path)).is_file();
@@ -224,6 +232,11 @@ impl Host<'_> {
     }
 }
 
+/// Whether the tools take it as the name of a product.
+fn is_name(name: &str) -> bool {
+    settings::name(name).is_ok()
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -268,6 +281,9 @@ mod tests {
             ("srv/installers/acme-3.4.5.run", ""),
             ("lib/systemd/system/acme-server.service", "[Service]\nExecStart=/opt/acme/bin/acme serve\n"),
             ("lib/systemd/system/opensearch.service", "[Service]\nUser=search\n"),
+            // What is no product's, and what is of another one.
+            ("opt/Other/current-version", "1.0.0"),
+            ("srv/NVIDIA-Linux-x86_64-535.104.05.run", ""),
             (
                 "etc/opensearch/opensearch.yml",
                 "#http.port: 9200\nhttp.port: 19200 # ours\npath.repo: [\"/mnt/snapshots\", \"/other\"]\n",
@@ -301,6 +317,25 @@ mod tests {
         ];
         assert_eq!(lines, wanted);
         assert_eq!(host.lines().len(), 2 * wanted.len(), "a reason each");
+    }
+
+    #[test]
+    fn unit_and_uninstaller_are_guessed_only_if_there_is_one() {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("opt/acme/current-version", "1.0.0"),
+            ("opt/acme/bin/acme-uninstall", ""),
+            ("opt/acme/bin/acme-plugin-uninstall", ""),
+            ("etc/systemd/system/acme-cleanup.service", "[Service]\nExecStart=/opt/acme/bin/acme clean\n"),
+            ("lib/systemd/system/acme.service", "[Service]\nExecStart=/opt/acme/bin/acme serve\n"),
+        ] {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut host = Host { root: dir.path(), databases: Vec::new(), guesses: Vec::new() };
+        host.inspect();
+        assert_eq!(host.lines()[1..], ["SVC_NAME=acme"]);
     }
 
     #[test]

@@ -40,9 +40,9 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     hooks.retain(|hook| is_program(hook) && !is_backup_file(&hook.file_name().unwrap_or_default().to_string_lossy()));
     hooks.sort();
     for hook in &hooks {
-        // A script reads them line by line.
-        if hook.to_str().is_none_or(|path| path.contains('\n')) {
-            let message = format!("The path of the hook {hook:?} has a line break, or is not UTF-8.");
+        // A script reads them line by line, and env takes `=` for an assignment.
+        if hook.to_str().is_none_or(|path| path.contains(['\n', '='])) {
+            let message = format!("The path of the hook {hook:?} has a line break or `=`, or is not UTF-8.");
             return Err(Failure::refused("file_invalid", message).hint("Rename it."));
         }
         [hook.as_path(), event.as_path(), folder].into_iter().try_for_each(|path| refuse_unsafe(hook, path))?;
