@@ -201,12 +201,14 @@ fn own_script_refers_to_step_documents_by_step_name() {
 }
 
 #[test]
-fn hook_whose_path_has_a_line_break_is_refused_before_anything_is_changed() {
-    let bare = Bare::default();
-    svc_tests::os::write_program(bare.path("hooks/post-install/a\nb"), "#!/bin/sh\n").unwrap();
-    let script = bare.own_script("hooks=$(svc-run hooks)\nsvc-run commit\nrun_hooks 2.0.1\n");
-    let ran = script.env("SVC_HOOKS_DIR", bare.path("hooks")).run();
-    ran.refused("file_invalid").unchanged().error_has(&["a line break"]);
+fn hook_whose_path_has_line_break_or_equals_sign_is_refused_before_commit() {
+    for name in ["a\nb", "a=b"] {
+        let bare = Bare::default();
+        svc_tests::os::write_program(bare.path("hooks/post-install").join(name), "#!/bin/sh\n").unwrap();
+        let script = bare.own_script("hooks=$(svc-run hooks)\nsvc-run commit\nrun_hooks 2.0.1\n");
+        let ran = script.env("SVC_HOOKS_DIR", bare.path("hooks")).run();
+        ran.refused("file_invalid").unchanged().error_has(&["a line break or `=`"]);
+    }
 }
 
 #[test]

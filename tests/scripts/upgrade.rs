@@ -120,7 +120,8 @@ fn upgrade_is_refused_before_stop_if_rollback_would_be() {
         "the warm snapshot is left\n{refused}"
     );
     // Who gives up the way back is not asked about it.
-    product.upgrade().arg("--no-previous-installer").run().ok();
+    let ran = product.upgrade().arg("--no-previous-installer").run().ok();
+    assert_eq!(ran.result()["go_back"], "svc-rollback --installer FILE");
     assert_eq!(product.marker(), "2.0.1");
 }
 
