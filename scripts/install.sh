@@ -18,7 +18,7 @@ prefix=/usr/local destdir='' bin=''
 while (($#)); do
   case $1 in
     --prefix) prefix=$2 ;;
-    --destdir) destdir=$(realpath -m -- "$2") ;;
+    --destdir) destdir=${2:+$(realpath -m -- "$2")} ;;
     --bin) bin=$(realpath -m -- "$2") ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "$0"

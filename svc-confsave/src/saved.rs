@@ -70,7 +70,8 @@ impl SavedArgs {
     /// Reads the saved copy, and finds where the configuration is that it is compared with.
     ///
     /// # Errors
-    /// It is missing (4), a link, or somebody else's in a world-writable directory (3), or not what the document says (7).
+    /// It is missing (4), a link, or somebody else's in a world-writable directory (3), or not what the document says (7); nothing tells
+    /// its layout (3, 4).
     pub(crate) fn copy(&self, call: &Call, config: &ConfigArgs) -> Result<(Copy, ConfigArgs), Failure> {
         if let Some(from) = &self.from.from {
             let (content, saved) = of_document(call, from)?;
@@ -79,10 +80,11 @@ impl SavedArgs {
         }
         let path = file::absolute(self.saved.as_deref().unwrap_or(Path::new("")))?;
         // The name goes first: --layout may be of the new configuration alone.
-        let layout = match Layout::of_name(&path).or(config.layout) {
-            Some(layout) => layout,
-            None => config.find(None)?.1,
-        };
+        let named = Layout::of_name(&path).or(config.layout).or_else(|| Layout::of_name(config.config.as_deref()?));
+        let there = || config.find(None).map(|(_, layout)| layout);
+        let layout = named.map_or_else(there, Ok).map_err(|failure| {
+            failure.hint("Pass --layout yaml or --layout conf: neither the name of the saved copy nor what is there tells it.")
+        })?;
         Ok((Copy { content: Content::read_own("read the saved copy", &path)?, layout, saved: None }, config.clone()))
     }
 }

@@ -60,12 +60,14 @@ impl DumpFile {
         let Some(compression) = self.compression.filter(|_| !self.frames.get().is_some_and(FrameIndex::are_short)) else {
             return Ok(());
         };
-        let program = if compression == Compression::Gzip { "gzip" } else { "zstd" };
-        let path = self.path.display();
-        let [packed, plain] = [path.to_string(), format!("{path}.plain.sql")].map(|path| shell_quoted(&[path]));
+        let (program, suffix) = if compression == Compression::Gzip { ("gzip", ".gz") } else { ("zstd", ".zst") };
+        let path = self.path.display().to_string();
+        // Beside its properties, if it has its usual name.
+        let plain = path.strip_suffix(suffix).map_or_else(|| format!("{path}.plain.sql"), str::to_owned);
+        let [packed, plain] = [&path, &plain].map(|path| shell_quoted(&[path]));
         let message = format!("{path} is compressed in one piece, and cannot be loaded over several connections.");
         Err(Failure::refused("file_invalid", message)
-            .hint(format!("Decompress it, and restore the result: {program} -dc {packed} > {plain}")))
+            .hint(format!("Decompress it, and restore the result: (umask 077; {program} -dc {packed} > {plain})")))
     }
 
     /// Fills the buffer with text from that place on, after it was examined.

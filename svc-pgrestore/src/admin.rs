@@ -314,7 +314,7 @@ pub(crate) fn names(client: &mut Client, action: &str, sql: &str, parameters: Pa
     rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>().map_err(|error| pg::of_query(&error, action))
 }
 
-/// But one whose name is no UTF-8, which is none of ours.
+/// All databases, except those whose name is not UTF-8: none of them is ours.
 pub(crate) fn databases(client: &mut Client) -> Result<Vec<Named>, Failure> {
     let rows = query(client, "list the databases", "SELECT datname::text, oid FROM pg_database ORDER BY 1", &[])?;
     Ok(rows.iter().filter_map(|row| Some(Named { name: row.try_get(0).ok()?, oid: Some(row.get(1)) })).collect())

@@ -115,9 +115,8 @@ fn check_disk_space(admin: &mut Admin, call: &Call, creation: &Creation, clone: 
     let Some(folder) = preflight::folder(admin, tablespace)? else { return Ok(()) };
     let (needed, free) = (clone.size_bytes, admin.target.free_bytes(&folder));
     let freed = preflight::freed(admin, call, &folder, &clone.database, false)?;
-    let Some(free) = free.zip(freed).map(|(free, freed)| free.saturating_add(freed)).filter(|free| *free < needed) else {
-        return Ok(());
-    };
+    let free = free.zip(freed).map(|(free, freed)| free.saturating_add(freed));
+    let Some(free) = free.filter(|free| *free < needed) else { return Ok(()) };
     Err(Failure::refused("out_of_space", format!("A clone takes {} at {folder}, and {} are free.", bytes(needed), bytes(free)))
         .hint("Free disk space; --ignore-disk-space if the tables are elsewhere. A dump is smaller, and may lie elsewhere."))
 }

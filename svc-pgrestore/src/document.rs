@@ -73,8 +73,7 @@ pub struct Staged {
     pub properties_from: PropertiesFrom,
     /// Over how many connections it loads.
     pub jobs_count: usize,
-    /// The disk space; `null` if the server's disk is not this host's, if the copy is there, or with `--in-place` and
-    /// `--ignore-disk-space`.
+    /// The disk space; `null` if the disk is not this host's, the copy is there, or with `--in-place` and `--ignore-disk-space`.
     pub disk_space: Option<DiskSpace>,
     /// What is done.
     pub plan: Vec<Action>,

@@ -84,8 +84,8 @@ fn needed(text: u64, live: Option<u64>, max_wal_size: u64) -> u64 {
     live.map_or(by_text, |size| by_live(size).min(by_text))
 }
 
-/// What is dropped first frees so much in that directory: what killed calls have left of the database, and if it is `live`, itself.
-/// `None` if the administrator may not know it.
+/// The bytes that are freed in that directory before the load: unfinished copies of the database, and with `live` the database itself.
+/// `None` if the administrator may not read a size.
 pub(crate) fn freed(admin: &mut Admin, call: &Call, folder: &str, database: &str, live: bool) -> Result<Option<u64>, Failure> {
     let live = live.then(|| database.to_owned());
     let dropped: Vec<String> = admin.unfinished(call, database).map(|left| left.copy.name).chain(live).collect();
@@ -167,7 +167,7 @@ pub(crate) fn missing_tables(
         }
         match query_one(&mut client, action, &format!("SELECT EXISTS (SELECT FROM ONLY {name})"), &[]) {
             Ok(true) => found.push(name),
-            // It is locked, or the administrator has no right to it.
+            // It is locked, the administrator has no right to it, or a policy hides rows from him.
             Err(_) if is_lost => found.push(format!("{name} (cannot be read)")),
             _ => {}
         }

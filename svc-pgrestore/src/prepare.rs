@@ -182,7 +182,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         disk_space: None,
         plan: Vec::new(),
     };
-    // What this run has staged already needs no more.
+    // A copy that this run has staged already takes no more disk space.
     let in_place = aim == Aim::Place;
     let is_staged = !in_place && record::staged_before(&mut admin, &staged, call).is_ok_and(|before| before.is_some());
     if !args.ignore_disk_space && !is_staged {

@@ -100,15 +100,17 @@ impl Failure {
     ///
     /// `action` completes the sentence "Cannot …", for example `read the version marker`.
     pub fn io(action: &str, path: &Path, error: &io::Error) -> Self {
-        let path = path.display();
+        let folder = path.parent().unwrap_or(path).to_string_lossy();
+        let path = path.to_string_lossy();
         let failure = match error.kind() {
             io::ErrorKind::NotFound => Self::not_found("file_not_found", format!("Cannot {action}: there is no {path}."))
                 .hint("Check the path, or name the right one."),
             io::ErrorKind::PermissionDenied => {
                 let hint = if nix::unistd::geteuid().is_root() {
-                    "Even root may not: see lsattr -d of it and of its directory, or the export of a network disk."
+                    let attributes = shlex::try_join(["lsattr", "-d", &folder, &path]).unwrap_or_default();
+                    format!("Even root may not; see its attributes, or the export of a network disk:\n  {attributes}")
                 } else {
-                    "Run the command as root (sudo), or as the owner of that path."
+                    "Run the command as root (sudo), or as the owner of that path.".to_owned()
                 };
                 Self::refused("permission_denied", format!("Cannot {action}: no rights to {path}.")).hint(hint)
             }

@@ -55,6 +55,10 @@ fn layout_comes_from_option_document_or_installation_if_name_has_none() {
     fs::write(site.yaml(), SHIPPED).unwrap();
     site.tool("restore").arg(site.path("odd")).run().ok().changed();
     assert!(text(site.yaml()) == SHIPPED.replace("240", "60") && !site.conf().exists());
+    fs::remove_file(site.yaml()).unwrap();
+    assert!(site.tool("restore").arg(site.path("odd")).run().fails(4, "file_not_found").hint().contains("--layout yaml"));
+    site.tool("restore").arg(site.path("odd")).arg("--config").arg(site.yaml()).run().ok().changed();
+    assert_eq!(text(site.yaml()), SHIPPED.replace("240", "60"));
 }
 
 #[test]

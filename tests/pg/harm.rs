@@ -249,7 +249,7 @@ fn copy_that_killed_call_left_is_no_lack_of_disk_space() {
 fn restore_without_disk_space_is_refused_or_undone() {
     let own = Host::shared().unwrap().postgres_server().unwrap();
     let (case, _) = Case::filled_on(own.clone(), "pgh_room");
-    // On that disk there is room for an empty database and a half of this one.
+    // On that disk there is disk space for an empty database and a half of this one.
     case.sql("CREATE TABLE many AS SELECT n, repeat(md5(n::text), 8) AS t FROM generate_series(1, 100000) n");
     let witness = Witness::of(&case);
     let (disk, space) = backup_for_small_disk(&case);

@@ -130,7 +130,6 @@ pub struct Ended {
     pub at: Position,
 }
 
-// Why a dump is incomplete or cannot be read.
 const IN_COMMENT: &str = "it ends inside a comment";
 const IN_STATEMENT: &str = "it ends inside a statement";
 const IN_COMMAND: &str = "it ends inside a psql command";

@@ -54,6 +54,7 @@ mod tests {
     fn excluded_names_precede_auto_create_patterns() {
         let names = ["docs", "more"];
         assert_eq!(excluding(None, &names).as_deref(), Some("-docs,-more,+*"));
+        assert_eq!(excluding(Some("true"), &names).as_deref(), Some("-docs,-more,+*"));
         assert_eq!(excluding(Some("-x*,+y*"), &names).as_deref(), Some("-docs,-more,-x*,+y*"));
         assert_eq!(excluding(Some("false"), &names), None);
     }
