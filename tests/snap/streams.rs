@@ -1,5 +1,7 @@
 //! Data streams: captured by `svc-snap create`, never staged, and restored in place.
 
+use std::time::{Duration, Instant};
+
 use svc_tests::prelude::*;
 use svc_tests::sandbox::unallocatable;
 
@@ -146,6 +148,10 @@ fn index_created_by_client_is_not_taken_as_restored() {
     let sandbox = Sandbox::new("conflicting-ds");
     let docs = sandbox.simple("docs", 4);
     sandbox.create("s1");
+    // One that is as old as the snapshot, by a clock that may stand still for so long, counts as restored.
+    let taken = Instant::now();
+    let is_past = || (taken.elapsed() > Duration::from_millis(300)).then_some(());
+    wait::until("the server's clock to be past the snapshot", wait::HANG, is_past).unwrap();
     let args = ["restore", "s1", "--in-place", "--on-conflict", "delete", "--run-id", &run_id(1)];
     // Without the counts of a document.
     sandbox.remove_state();
