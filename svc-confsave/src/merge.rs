@@ -113,10 +113,11 @@ pub fn three_way(layout: Layout, base: &Flat, mine: &Flat, new: &Flat) -> Merge 
 
 /// Whether something of a group is, or of one that it refers to.
 fn is_customised(group: &Path, base: &Flat, mine: &Flat) -> bool {
-    mine.keys().chain(base.keys()).filter(|path| path.starts_with(group)).any(|path| match (base.get(path), mine.get(path)) {
+    let is_changed = |path: &Path| match (base.get(path), mine.get(path)) {
         (was, Some(Tree::Alias(target))) if was == mine.get(path) => is_customised(target, base, mine),
         (was, is) => was != is,
-    })
+    };
+    mine.keys().chain(base.keys()).any(|path| path.starts_with(group) && is_changed(path))
 }
 
 /// The merge without a base: only what is named, a key or a group each, is carried, or with `None` all that differs. Nothing is removed.

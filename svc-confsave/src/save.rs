@@ -111,10 +111,8 @@ fn inspect(copy: &Path, source: &Content) -> Result<Option<Content>, Failure> {
 }
 
 fn make_private(call: &Call, copy: &Path) -> Result<(), Failure> {
-    let file = file::open_no_link("set the mode", copy)?;
-    file.set_permissions(fs::Permissions::from_mode(PRIVATE)).map_err(|error| Failure::io("set the mode", copy, &error))?;
-    call.effects().happened();
-    Ok(())
+    let set = file::open_no_link("set the mode", copy)?.set_permissions(fs::Permissions::from_mode(PRIVATE));
+    set.map(|()| call.effects().happened()).map_err(|error| Failure::io("set the mode", copy, &error))
 }
 
 fn write(call: &Call, source: &Content, copy: &Path, old: Option<(&Content, &Previous)>) -> Result<(), Failure> {

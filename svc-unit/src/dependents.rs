@@ -66,8 +66,7 @@ pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<Unit>) -> Result
             Err(failure) if failure.status == Status::Refused => failure.message,
             Err(failure) => return Err(interrupted(failure, &own, Goal::Active)),
         };
-        let (name, stopped_with) = (&own.unit.name, &report.unit.name);
-        let message = format!("{name}, which stopped along with {stopped_with}, did not start again: {why}");
+        let message = format!("{}, which stopped along with {}, did not start again: {why}", own.unit.name, report.unit.name);
         call.review("dependents_stopped", message);
     }
     Ok(())

@@ -99,8 +99,8 @@ pub(crate) fn interrupted(mut failure: Failure, report: &Report, goal: Goal) -> 
 
 /// Whether a unit that `unit` requires is not active, nor done: systemd then fails the start of `unit` and leaves no trace of it.
 fn requirement_failed(call: &Call, unit: &Unit) -> Result<bool, Failure> {
-    let shown = show(call, "status", unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?;
-    let required: Vec<String> = shown.into_iter().flat_map(|shown| shown.related).collect();
+    let required = show(call, "status", unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?.pop();
+    let required = required.map_or_else(Vec::new, |shown| shown.related);
     let required = show(call, "status", unit.manager, &required, "")?;
     Ok(required.iter().any(|shown| !shown.state.is_active() && !shown.state.has_done_its_work()))
 }

@@ -142,8 +142,7 @@ impl State {
     }
 
     pub(crate) fn active_for(&self) -> Duration {
-        let since = self.active_enter_epoch_ms.unwrap_or(u64::MAX);
-        Duration::from_millis(epoch_ms(Timestamp::now()).saturating_sub(since))
+        Duration::from_millis(epoch_ms(Timestamp::now()).saturating_sub(self.active_enter_epoch_ms.unwrap_or(u64::MAX)))
     }
 
     /// Whether it started, ended or changed its state between the two.

@@ -69,20 +69,17 @@ pub(crate) fn show(call: &Call, step: &str, manager: Manager, units: &[String], 
     if shown.len() != units.len() || shown.iter().any(|one| !one.contains_key("ActiveState")) {
         return Err(no_answer(manager, step, first, ended.stderr.trim()));
     }
+    // A name with a backslash is quoted as for a shell; before systemd 247 the backslash was escaped.
+    let plain = |name: &str| match name.strip_prefix('"') {
+        Some(quoted) => quoted.trim_end_matches('"').replace(r"\\", r"\"),
+        None => name.replace(r"\x5c", r"\"),
+    };
     let of = |(name, properties): (&String, &BTreeMap<&str, &str>)| {
         let named = relations.split(',').filter_map(|relation| properties.get(relation));
-        let related = named.flat_map(|names| names.split_whitespace()).map(unescaped).collect();
+        let related = named.flat_map(|names| names.split_whitespace()).map(plain).collect();
         Shown { name: name.clone(), state: State::from(properties), related }
     };
     Ok(units.iter().zip(&shown).map(of).collect())
-}
-
-/// A name in a list of names: systemctl quotes one with a backslash as a shell does, and before systemd 247 escaped the backslash.
-fn unescaped(name: &str) -> String {
-    match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
-        Some(quoted) => quoted.replace(r"\\", r"\"),
-        None => name.replace(r"\x5c", r"\"),
-    }
 }
 
 /// Whether the manager is another user's, who alone may act (unless polkit lets others).

@@ -58,8 +58,10 @@ fn carried(base: &Text, mine: &Text, new: &Text) -> Written {
     new.write(merge, mine, || Ok::<(), Infallible>(())).unwrap_or_else(|never| match never {})
 }
 
+type Checked = Result<(), TestCaseError>;
+
 /// All laws that hold of any three files.
-fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Result<(), TestCaseError> {
+fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Checked {
     let shown = format!("base:\n{}\nmine:\n{}\nnew:\n{}", base.text, mine.text, new.text);
     let (base_text, mine_text, new_text) = (base.read(layout)?, mine.read(layout)?, new.read(layout)?);
 
@@ -72,8 +74,7 @@ fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Result<(), TestCaseE
     let again = Text::read(&written.text, layout).map_err(|fault| TestCaseError::fail(format!("{fault:?}\n{shown}")))?;
     prop_assert_eq!(again.format(), new_text.format(), "{}", shown);
     prop_assert_eq!(again.flat(), &written.values, "the text says just what was intended\n{}", shown);
-    let all = written.decisions.iter().all(|one| one.reason != Some(Reason::NotWritable));
-    if all {
+    if written.decisions.iter().all(|one| one.reason != Some(Reason::NotWritable)) {
         let wanted = three_way(layout, base_text.flat(), mine_text.flat(), new_text.flat()).result;
         prop_assert_eq!(&written.values, &wanted, "{}", shown);
     }
@@ -86,7 +87,7 @@ fn laws(layout: Layout, [base, mine, new]: [&Sample; 3]) -> Result<(), TestCaseE
 }
 
 /// With the base as the new file, all that is customised is carried.
-fn all_is_carried(layout: Layout, base: &Sample, mine: &Sample) -> Result<(), TestCaseError> {
+fn all_is_carried(layout: Layout, base: &Sample, mine: &Sample) -> Checked {
     let (base_text, mine_text) = (base.read(layout)?, mine.read(layout)?);
     let written = carried(&base_text, &mine_text, &base_text);
     let shown = format!("base:\n{}\nmine:\n{}\nwritten:\n{}", base.text, mine.text, written.text);
@@ -96,13 +97,7 @@ fn all_is_carried(layout: Layout, base: &Sample, mine: &Sample) -> Result<(), Te
 }
 
 /// Every line of the new file that no change touches is still there, to the byte and in its order.
-fn untouched_lines_stay(
-    layout: Layout,
-    new: &Sample,
-    before: &Flat,
-    written: &Written,
-    shown: &str,
-) -> Result<(), TestCaseError> {
+fn untouched_lines_stay(layout: Layout, new: &Sample, before: &Flat, written: &Written, shown: &str) -> Checked {
     let changed = |path: &Path| written.values.get(path) != before.get(path);
     let changes: Vec<&Path> = before.keys().chain(written.values.keys()).filter(|path| changed(path)).collect();
     let is_touched = |line: &Line| {
@@ -145,7 +140,7 @@ fn untouched_lines_stay(
     Ok(())
 }
 
-fn one_kind_of_line_end(new: &str, written: &str, shown: &str) -> Result<(), TestCaseError> {
+fn one_kind_of_line_end(new: &str, written: &str, shown: &str) -> Checked {
     let count = |text: &str, what: &str| text.matches(what).count();
     let wanted = if new.contains("\r\n") { count(written, "\n") } else { 0 };
     prop_assert!(!new.contains('\n') || count(written, "\r\n") == wanted, "line ends are mixed: {:?}\n{}", written, shown);

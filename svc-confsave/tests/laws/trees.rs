@@ -46,17 +46,12 @@ proptest! {
         for path in &customised {
             prop_assert_eq!(merge.decisions.iter().filter(|decision| decision.path == **path).count() , 1);
         }
-        for (path, value) in &new {
-            if !customised.contains(&path) {
-                prop_assert_eq!(merge.result.get(path), Some(value));
-            }
+        for (path, value) in new.iter().filter(|(path, _)| !customised.contains(path)) {
+            prop_assert_eq!(merge.result.get(path), Some(value));
         }
         for decision in &merge.decisions {
-            let wanted = match decision.outcome {
-                Outcome::NotCarried => new.get(&decision.path),
-                _ => mine.get(&decision.path),
-            };
-            prop_assert_eq!(merge.result.get(&decision.path), wanted);
+            let wanted = if decision.outcome == Outcome::NotCarried { &new } else { &mine };
+            prop_assert_eq!(merge.result.get(&decision.path), wanted.get(&decision.path));
         }
     }
 
