@@ -113,10 +113,8 @@ pub fn three_way(layout: Layout, base: &Flat, mine: &Flat, new: &Flat) -> Merge 
 
 /// Whether something of a group is, or of one that it refers to.
 fn is_customised(group: &Path, base: &Flat, mine: &Flat) -> bool {
-    let is_changed = |path: &Path| match (base.get(path), mine.get(path)) {
-        (was, Some(Tree::Alias(target))) if was == mine.get(path) => is_customised(target, base, mine),
-        (was, is) => was != is,
-    };
+    let refers_to_one = |is: &Tree| matches!(is, Tree::Alias(target) if is_customised(target, base, mine));
+    let is_changed = |path: &Path| base.get(path) != mine.get(path) || mine.get(path).is_some_and(refers_to_one);
     mine.keys().chain(base.keys()).any(|path| path.starts_with(group) && is_changed(path))
 }
 

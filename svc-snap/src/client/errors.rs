@@ -12,7 +12,7 @@ use crate::client::{Answer, Effect, RequestError, list, text};
 
 /// One error of the servers. Of several that fit, the first counts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule {
+struct Rule {
     /// The error's `type`: one of these, or any if none is given.
     types: &'static [&'static str],
     /// One of these stands in a `reason` or is a further `type`, or anything if none is given: one type may stand for many faults.
@@ -22,7 +22,7 @@ pub(super) struct Rule {
     status: Status,
     code: &'static str,
     message: &'static str,
-    pub(super) hint: &'static str,
+    hint: &'static str,
     effect: Effect,
 }
 
@@ -60,7 +60,7 @@ const BUSY: Rule = Rule::new(
     "Try again in a while; svc-snap list shows snapshots under way.",
 );
 /// It restarts, or has no master; whether the request had an effect is for the table to say.
-pub(super) const UNAVAILABLE: Rule = Rule::new(
+const UNAVAILABLE: Rule = Rule::new(
     Status::Unavailable,
     "server_busy",
     "The server is not able to answer at the moment.",
@@ -218,6 +218,10 @@ pub(super) fn not_identified(answer: &Answer) -> Failure {
         400 | 404 | 405 => refused.causes.into_iter().fold(not_a_search_database(&answer.base), Failure::cause),
         _ => refused,
     }
+}
+
+pub(super) fn no_cluster(base: &str) -> Failure {
+    Failure::unavailable("server_busy", format!("The server at {base} has no cluster yet.")).hint(UNAVAILABLE.hint)
 }
 
 /// No answer has begun to come from `base`, an address without credentials.

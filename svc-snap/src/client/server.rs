@@ -106,11 +106,9 @@ fn identified(client: Client, product: Option<Product>, version: Option<String>,
     let Some(((product, version), cluster_name)) = product.zip(version).zip(name) else {
         return Err(errors::not_a_search_database(client.url()));
     };
-    match text(said, "/cluster_uuid").filter(|uuid| *uuid != "_na_").map(str::to_owned) {
-        Some(cluster_uuid) => Ok(Server { client, product, version, cluster_uuid, cluster_name }),
-        None => Err(Failure::unavailable("server_busy", format!("The server at {} has no cluster yet.", client.url()))
-            .hint(errors::UNAVAILABLE.hint)),
-    }
+    let cluster_uuid = text(said, "/cluster_uuid").filter(|uuid| *uuid != "_na_").map(str::to_owned);
+    let cluster_uuid = cluster_uuid.ok_or_else(|| errors::no_cluster(client.url()))?;
+    Ok(Server { client, product, version, cluster_uuid, cluster_name })
 }
 
 /// A server continues by itself with work that is not waited for any more: `what`, such as `the cleanup of the repository my_backup`.

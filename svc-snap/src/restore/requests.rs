@@ -130,18 +130,16 @@ mod tests {
         };
         let lines: Vec<String> = left(&swapped(), &live).iter().map(line).collect();
         let (previous, staged) = ("svc-before-20261120t020003z-hand", "svc-staged-20261120t020003z-hand-a");
-        assert_eq!(
-            lines,
-            [
-                "PUT /a,b/_block/write".to_owned(),
-                format!("POST /a/_clone/{previous}-a"),
-                format!("POST /b/_clone/{previous}-b"),
-                "POST /_aliases".to_owned(),
-                format!("POST /{staged}/_clone/a"),
-                "PUT /a/_settings".to_owned(),
-                "POST /_aliases".to_owned(),
-            ]
-        );
+        let wanted = [
+            "PUT /a,b/_block/write".to_owned(),
+            format!("POST /a/_clone/{previous}-a"),
+            format!("POST /b/_clone/{previous}-b"),
+            "POST /_aliases".to_owned(),
+            format!("POST /{staged}/_clone/a"),
+            "PUT /a/_settings".to_owned(),
+            "POST /_aliases".to_owned(),
+        ];
+        assert_eq!(lines, wanted);
         let exchange = Value::Array(exchange_actions(&swapped(), &live)).to_string();
         assert_eq!((exchange.matches("remove_index").count(), exchange.matches(staged).count()), (2, 2), "{exchange}");
     }

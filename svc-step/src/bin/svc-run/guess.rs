@@ -271,10 +271,20 @@ fn databases() -> Vec<(String, String)> {
 mod tests {
     use super::*;
 
+    /// A root directory with these files.
+    fn with(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
     #[test]
     fn inspected_host_gives_settings_without_defaults() {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in [
+        let dir = with(&[
             ("opt/acme/current-version", "1.0.0"),
             ("opt/acme/bin/acme-uninstall", ""),
             ("opt/acme/etc/acme.yaml", ""),
@@ -290,11 +300,7 @@ mod tests {
             ),
             ("etc/postgresql/15/main/postgresql.conf", "#port = 1\nport = 5433\t\t# (change requires restart)\n"),
             ("etc/postgresql/15/main/pg_hba.conf", "local   all             all                                     peer\n"),
-        ] {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        ]);
         let databases = vec![("postgres".to_owned(), "postgres".to_owned()), ("acme".to_owned(), "acme_app".to_owned())];
         let mut host = Host { root: dir.path(), databases, guesses: Vec::new() };
         host.inspect();
@@ -321,18 +327,13 @@ mod tests {
 
     #[test]
     fn unit_and_uninstaller_are_guessed_only_if_there_is_one() {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in [
+        let dir = with(&[
             ("opt/acme/current-version", "1.0.0"),
             ("opt/acme/bin/acme-uninstall", ""),
             ("opt/acme/bin/acme-plugin-uninstall", ""),
             ("etc/systemd/system/acme-cleanup.service", "[Service]\nExecStart=/opt/acme/bin/acme clean\n"),
             ("lib/systemd/system/acme.service", "[Service]\nExecStart=/opt/acme/bin/acme serve\n"),
-        ] {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
+        ]);
         let mut host = Host { root: dir.path(), databases: Vec::new(), guesses: Vec::new() };
         host.inspect();
         assert_eq!(host.lines()[1..], ["SVC_NAME=acme"]);

@@ -150,8 +150,8 @@ fn follow(script: &str, mut child: Child, folder: &Path, json: bool) -> ExitCode
     };
     let is_printed = print(&fs::read(folder.join("out")).unwrap_or_default(), json);
     let _ = fs::remove_dir_all(folder);
-    let code = Some(exit_status(status)).filter(|_| is_printed);
-    ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
+    let code = if is_printed { exit_status(status) } else { 1 };
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
 /// What the run printed, as it would have printed it here. Whether it could be written.
