@@ -213,9 +213,9 @@ fn has_our_words(file: &Path) -> bool {
     }
 }
 
-/// A line as the words are looked for in it: an underscore of a name is a space.
+/// A line as the words are looked for in it: an underscore or a hyphen of a name is a space.
 fn has_word(line: &str, word: &str) -> bool {
-    let line = line.to_lowercase().replace('_', " ");
+    let line = line.to_lowercase().replace(['_', '-'], " ");
     let is_part = |sign: Option<char>| sign.is_some_and(char::is_alphanumeric);
     let is_alone = |at: usize| !is_part(line[..at].chars().next_back()) && !is_part(line[at + word.len()..].chars().next());
     line.match_indices(word).any(|(at, _)| is_alone(at))

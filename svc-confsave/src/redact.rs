@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 use indexmap::IndexMap;
 use serde_json::Value;
-use svc_step::line_secrets::{is_secret_behind, without_secrets};
+use svc_step::line_secrets::{is_secret_after, without_secrets};
 use svc_step::secret::{REDACTED, is_secret_name};
 
 use crate::tree::{Flat, Path, Tree, above, render};
@@ -131,6 +131,6 @@ fn members(items: &[Tree]) -> impl Iterator<Item = (&Tree, bool)> {
     let before = std::iter::once(None).chain(items.iter().map(Some));
     items.iter().zip(before).map(|(item, before)| {
         let flag = before.and_then(Tree::text).unwrap_or_default();
-        (item, is_secret_behind(flag, item.text().unwrap_or_default()))
+        (item, is_secret_after(flag, item.text().unwrap_or_default()))
     })
 }

@@ -74,29 +74,29 @@ pub fn without_words(text: &[u8], words: &[Vec<u8>]) -> Vec<u8> {
     shown
 }
 
-/// The words of a command as they may be shown: what follows a flag such as `--password` as a word of its own is a secret too.
-pub fn words_without_secrets(words: &[String]) -> Vec<String> {
-    let before = std::iter::once("").chain(words.iter().map(String::as_str));
-    let shown = before.zip(words).map(|(before, word)| {
-        let is_flag = word.starts_with('-') && !takes_user(before);
-        if !is_flag && is_secret_behind(before, word) { REDACTED.to_owned() } else { without_secrets(word) }
+/// The arguments of a command as they may be shown: the one after a flag such as `--password` is a secret too.
+pub fn arguments_without_secrets(arguments: &[String]) -> Vec<String> {
+    let before = std::iter::once("").chain(arguments.iter().map(String::as_str));
+    let shown = before.zip(arguments).map(|(before, argument)| {
+        let is_flag = argument.starts_with('-') && !takes_user(before);
+        if !is_flag && is_secret_after(before, argument) { REDACTED.to_owned() } else { without_secrets(argument) }
     });
     shown.collect()
 }
 
-/// Whether what stands behind a flag on a command line is a secret: `--password x`, `-u user:password`.
-pub fn is_secret_behind(flag: &str, value: &str) -> bool {
+/// Whether the argument after a flag is a secret: `--password x`, `-u user:password`.
+pub fn is_secret_after(flag: &str, value: &str) -> bool {
     is_secret_flag(flag) || (takes_user(flag) && has_password(value))
 }
 
-/// Whether a word on a command line is a flag whose next word is a secret, as `--password`.
-fn is_secret_flag(word: &str) -> bool {
-    word.starts_with('-') && !word.contains(['=', ' ']) && is_secret_name(word)
+/// Whether an argument is a flag whose next one is a secret, as `--password`.
+fn is_secret_flag(argument: &str) -> bool {
+    argument.starts_with('-') && !argument.contains(['=', ' ']) && is_secret_name(argument)
 }
 
-/// Whether a word on a command line is a flag whose next word may be `user:password`, as curl's `-u`.
-fn takes_user(word: &str) -> bool {
-    matches!(word, "-u" | "-U" | "--user" | "--proxy-user")
+/// Whether an argument is a flag whose next one may be `user:password`, as curl's `-u`.
+fn takes_user(argument: &str) -> bool {
+    matches!(argument, "-u" | "-U" | "--user" | "--proxy-user")
 }
 
 /// Whether the first word of `text` is `user:password`.
@@ -173,7 +173,7 @@ fn value_of<'a>(name: &str, after: &'a str) -> Option<&'a str> {
         (_, Some(value)) if is_secret_name(name) => value,
         (None, None) => {
             let value = after.trim_start_matches(is_quote).strip_prefix(char::is_whitespace)?;
-            Some(value).filter(|value| is_secret_behind(name, value))?
+            Some(value).filter(|value| is_secret_after(name, value))?
         }
         _ => return None,
     };
@@ -320,9 +320,9 @@ mod tests {
     }
 
     #[test]
-    fn word_behind_secret_flag_is_taken_out() {
+    fn argument_after_secret_flag_is_taken_out() {
         let words = ["run", "--password", "hunter2", "-u", "a:x", "--token", "-v", "--password-file", "f", "x=1", "token=y"];
-        let shown = words_without_secrets(&words.map(str::to_owned)).join(" ");
+        let shown = arguments_without_secrets(&words.map(str::to_owned)).join(" ");
         assert_eq!(shown, "run --password <redacted> -u <redacted> --token -v --password-file f x=1 token=<redacted>");
     }
 

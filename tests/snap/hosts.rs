@@ -116,45 +116,6 @@ fn second_host_does_not_redo_run_of_first() {
     assert_eq!(sandbox.copies(), copies);
 }
 
-#[test]
-fn simultaneous_hosts_end_with_old_or_new_content() {
-    let (hosts, created) = Hosts::new("once");
-    let sandbox = &hosts.sandbox;
-    let new = sandbox.content();
-    for round in 0..svc_tests::rounds("two hosts that do the same at once", 3, 15) {
-        let old = hosts.write();
-        let id = |step: &str| format!("20261120t02{round:02}03z-{step}");
-        let both = |tool: &dyn Fn(usize) -> Tool| [0, 1].map(|host| tool(host).spawn()).map(Spawned::wait);
-        let ended = both(&|host| hosts.tool(host, "stage", &id("stage"), &created));
-        ended.iter().for_each(told);
-        assert_eq!(ended.iter().filter(|ran| ran.status == 0).count(), 1, "{}\n{}", ended[0], ended[1]);
-        let staged = ended.iter().find(|ran| ran.status == 0).unwrap();
-        assert_eq!(sandbox.copies().len(), 2, "what one has staged the other has not removed: {}\n{}", ended[0], ended[1]);
-        assert!(sandbox.content() == old);
-
-        let swap = |host: usize| hosts.tool(host, "swap", &id("stage"), staged);
-        let ended = both(&swap);
-        hosts.came_through(&old, &new, &ended, swap);
-        clear(&hosts);
-
-        let old = hosts.write();
-        let restore = |host: usize| hosts.tool(host, "restore", &id("restore"), &created);
-        let ended = both(&restore);
-        hosts.came_through(&old, &new, &ended, restore);
-        clear(&hosts);
-
-        let old = hosts.write();
-        let ended = both(&|host| hosts.clone(host, &id("clone")));
-        ended.iter().for_each(told);
-        assert!(sandbox.content() == old, "{}\n{}", ended[0], ended[1]);
-        if let Some(won) = ended.iter().find(|ran| ran.status == 0) {
-            let verified = won.result()["indices"].as_array().unwrap().iter().map(|one| one["copy"].as_str().unwrap().to_owned());
-            assert_eq!(sandbox.copies(), verified.collect::<Vec<_>>(), "{}\n{}", ended[0], ended[1]);
-        }
-        clear(&hosts);
-    }
-}
-
 fn clear(hosts: &Hosts) {
     for copy in hosts.sandbox.copies() {
         hosts.sandbox.delete(&copy);

@@ -251,6 +251,10 @@ fn concurrent_repository_change_is_not_overwritten() {
     // Somebody rewrites the repository while a create is held.
     let create = |name: &str, gate: Gate, rewrite: &[(&str, &str)]| {
         let held = gate.hold(sandbox.tool(&["create", name, "--rate-limit", "none"]));
+        // Elasticsearch 7 may lose a snapshot whose repository is rewritten as it begins.
+        let is_taken = |one: &Value| one["snapshot"] == name && one["state"] == "SUCCESS";
+        let has_ended = || (name == "s1" || sandbox.snapshots().iter().any(is_taken)).then_some(());
+        wait::until("the end of the snapshot", wait::HANG, has_ended).unwrap();
         let mut all = sandbox.repository();
         rewrite.iter().for_each(|(name, value)| all[name] = json!(value));
         let body = json!({"type": "fs", "settings": all});
@@ -420,35 +424,15 @@ fn cluster_restore_throttle_is_put_back_after_any_exit() {
     spawned.signal(Signal::SIGTERM);
     let term = spawned.wait().fails(143, "interrupted").unchanged();
     assert_eq!((&rate(&term)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{term}");
-    let late = from(&["stage", "--rate-limit", "100kb", "--timeout", "10s"]).run().fails(6, "timeout").unchanged();
-    assert_eq!((&rate(&late)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{late}");
 
     let run = "20261120t020003z-killed";
     let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]));
-    let beside = "20261120t020003z-beside";
-    let second = sandbox.elsewhere(from(&["stage", "--rate-limit", "none", "--run-id", beside])).spawn();
-    let copied = || sandbox.copies().iter().any(|name| name.contains(beside)).then_some(());
-    wait::until("the copy of the second run", wait::HANG, copied).unwrap();
-    assert_eq!(cluster(&sandbox)["persistent"], "200kb");
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
-    let second = left_as_it_is(second.wait());
     assert_eq!(cluster(&sandbox), json!({"persistent": "200kb", "transient": null, "recorded": true}));
     tool(&["health"]).run().ok().warns_of("setting_not_changed", "has left");
     let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!(cluster(&sandbox), unset, "{discarded}");
-    sandbox.from(&["discard"], &second).ok().changed();
-
-    // A server that falls silent: the signal is heard, and the next call takes up what is left.
-    let run = "20261120t020003z-silent";
-    let gate = sandbox.gate();
-    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]).via(&gate));
-    gate.rule(|_| true, Act::Close(Side::Before), 0, 1);
-    spawned.signal(Signal::SIGTERM);
-    let silent = spawned.wait().fails(143, "interrupted").changed().warns_of("setting_not_changed", "could not be put back");
-    assert_eq!((&rate(&silent)["put_back"], &cluster(&sandbox)["recorded"]), (&json!(false), &json!(true)));
-    tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
-    assert_eq!((cluster(&sandbox), sandbox.copies().iter().any(|name| name.contains(run))), (unset.clone(), false));
 
     svc_tests::damage::flip_a_blob(&sandbox.location()).unwrap();
     let damaged = from(&["stage", "--rate-limit", "none"]).run();

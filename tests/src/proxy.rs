@@ -107,7 +107,6 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Bytes {
     mode: Mode,
-    accepted: usize,
     /// How often all open connections were closed.
     cuts: usize,
 }
@@ -128,13 +127,10 @@ impl Bytes {
 impl Proxy {
     /// For `host:port`, or for the server of an `http://host:port` address; everything passes at first.
     pub fn to(target: &str) -> Result<Self> {
-        let state = Arc::new(Mutex::new(Bytes { mode: Mode::Pass, accepted: 0, cuts: 0 }));
+        let state = Arc::new(Mutex::new(Bytes { mode: Mode::Pass, cuts: 0 }));
         let (target, serving) = (host_and_port(target), Arc::clone(&state));
         let serve = move |client: TcpStream| {
-            let cuts = with(&serving, |state| {
-                state.accepted += 1;
-                state.cuts
-            });
+            let cuts = with(&serving, |state| state.cuts);
             let Ok(server) = TcpStream::connect(&target) else { return };
             let pump = |from, to, is_answer| {
                 carry(from, to, |bytes, carried| {
@@ -165,14 +161,6 @@ impl Proxy {
 
     pub fn port(&self) -> u16 {
         self.listener.0.port()
-    }
-
-    pub fn url(&self) -> String {
-        self.listener.url()
-    }
-
-    pub fn accepted(&self) -> usize {
-        with(&self.state, |state| state.accepted)
     }
 }
 

@@ -128,10 +128,9 @@ pub fn after<'a>(ran: &'a Ran, key: &str) -> &'a Value {
     &ran.result()["after"][key]
 }
 
+#[track_caller]
 pub fn says(ran: &Ran, text: &str) {
-    let error = &ran.doc()["error"];
-    let told = format!("{} {} {}", error["message"], error["hint"], error["causes"]);
-    assert!(told.contains(text), "the error does not speak of `{text}`\n{ran}");
+    ran.clone().error_has(&[text]);
 }
 
 /// Records each time that a tool asks systemctl for the state.

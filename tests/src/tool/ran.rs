@@ -93,11 +93,6 @@ impl Ran {
     }
 
     #[track_caller]
-    pub fn step(&self, name: &str) -> &Value {
-        self.list("steps").iter().find(|step| step["step"] == name).unwrap_or_else(|| panic!("no step {name}\n{self}"))
-    }
-
-    #[track_caller]
     pub fn check(&self, name: &str) -> &Value {
         let found = self.list("preflight").iter().find(|check| check["check"] == name);
         found.unwrap_or_else(|| panic!("no check {name}\n{self}"))

@@ -16,7 +16,7 @@ use svc_step::secret::REDACTED;
 use svc_step::{Failure, deadline, settings};
 
 use super::arguments::SuperviseArgs;
-use super::command_line::{here, private_values, program, recorded, words};
+use super::command_line::{here, private_values, program, recorded, texts};
 use super::run::{Caller, Run, append, disk_space_hint};
 use super::{console, external, protocol, recover, resume};
 
@@ -86,7 +86,7 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
         drop(protocol::connect(Path::new(&run))?);
     }
     // It was copied from a journal; the installer would get it as it stands.
-    if private_values(&words(&args.script), &args.private).iter().any(|value| value == REDACTED) {
+    if private_values(&texts(&args.script), &args.private).iter().any(|value| value == REDACTED) {
         let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
         return Err(
             Failure::usage("options_invalid", message).hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG"))
@@ -179,7 +179,7 @@ fn fresh(
             .hint("Unset SVC_RUN_ID: the run gets an ID of its own."));
     }
     let mut run = new(journal);
-    run.private = private_values(&words(&args.script), &args.private);
+    run.private = private_values(&texts(&args.script), &args.private);
     let plan = plan(args, &run, parent, started);
     run.expected = run.verbose.then(|| console::expected_total(state_dir, &run.script, &run.id, &plan.arguments)).flatten();
     make_run_dir(&run, &plan)?;
@@ -311,7 +311,7 @@ fn plan(args: &SuperviseArgs, run: &Run, parent: Option<&String>, started: Times
             .or_else(|| svc_step::user::OsUser::current().map(|user| user.name))
             .unwrap_or_default(),
         tools: env!("CARGO_PKG_VERSION").to_owned(),
-        arguments: recorded(&words(args.script.get(1..).unwrap_or_default()), &args.private),
+        arguments: recorded(&texts(args.script.get(1..).unwrap_or_default()), &args.private),
         settings: all.map(|(name, value)| (name, svc_step::line_secrets::without_secrets(&value))).collect(),
     }
 }
@@ -340,11 +340,14 @@ fn make_run_dir(run: &Run, plan: &Plan) -> Result<(), Failure> {
 }
 
 fn log_call(run: &Run, plan: &Plan) {
-    let mut words = vec![plan.script.clone()];
-    words.extend(plan.arguments.iter().cloned());
-    run.log(&format!("command: {} ({}, in {})", shell_quoted(&words), plan.user, plan.directory));
+    let mut command = vec![plan.script.clone()];
+    command.extend(plan.arguments.iter().cloned());
+    run.log(&format!("command: {} ({}, in {})", shell_quoted(&command), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
         let log = Journal::of(&run.state_dir, parent).dir().join("log");
-        append(&log, &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, shell_quoted(&words)));
+        append(
+            &log,
+            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, shell_quoted(&command)),
+        );
     }
 }

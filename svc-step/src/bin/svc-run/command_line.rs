@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use svc_step::journal::Plan;
-use svc_step::line_secrets::words_without_secrets;
+use svc_step::line_secrets::arguments_without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
@@ -33,45 +33,49 @@ pub const SAME_COMMAND: &str = "Run the same command again";
 
 /// To run a run's command again, as it is typed.
 pub fn hint(plan: &Plan) -> String {
-    let mut words = vec![plan.program().to_owned()];
-    if words == [""] {
+    let mut arguments = vec![plan.program().to_owned()];
+    if arguments == [""] {
         return format!("{SAME_COMMAND}; it was not recorded.");
     }
-    words.extend(without_redacted(plan));
-    let is_lost = plan.arguments.iter().any(|word| word.contains(REDACTED));
+    arguments.extend(without_redacted(plan));
+    let is_lost = plan.arguments.iter().any(|argument| argument.contains(REDACTED));
     let with = if is_lost { ", with its --installer-arg or other secrets, which are not recorded" } else { "" };
-    format!("{SAME_COMMAND}{with}:\n  {}", shell_quoted(&words))
+    format!("{SAME_COMMAND}{with}:\n  {}", shell_quoted(&arguments))
 }
 
-/// The arguments of a run without those that were not recorded whole; a file has its whole path.
+/// The arguments of a run without those that were not recorded in full; a file has its absolute path.
 pub fn without_redacted(plan: &Plan) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for word in absolute(&plan.arguments, &plan.directory) {
-        if !word.contains(REDACTED) {
-            words.push(word);
-        } else if !word.starts_with('-') {
+    let mut arguments: Vec<String> = Vec::new();
+    for argument in absolute(&plan.arguments, &plan.directory) {
+        if !argument.contains(REDACTED) {
+            arguments.push(argument);
+        } else if !argument.starts_with('-') {
             // Without the option whose value it is.
-            words.pop_if(|option| option.starts_with("--"));
+            arguments.pop_if(|option| option.starts_with("--"));
         }
     }
-    words
+    arguments
 }
 
-/// The arguments of a call; a file that was named from its directory has its whole path.
+/// The arguments of a call; a file that was named relative to its directory has its absolute path.
 pub fn absolute(arguments: &[String], directory: &str) -> Vec<String> {
     let mut before = "";
-    let mut words = Vec::new();
+    let mut absolute = Vec::new();
     for argument in arguments {
         let joined = argument.strip_prefix("--").and_then(|_| argument.split_once('='));
         let (option, value) = joined.unwrap_or((before, argument));
         let prefix = joined.map_or_else(String::new, |(option, _)| format!("{option}="));
         let is_named = NO_FILE.iter().any(|no| if no.ends_with('-') { option.starts_with(no) } else { option == *no });
-        let is_word = value.is_empty() || value.starts_with(['-', '/']) || directory.is_empty();
+        let is_kept = value.is_empty() || value.starts_with(['-', '/']) || directory.is_empty();
         let path = Path::new(directory).join(value);
-        words.push(if !is_named && !is_word && path.exists() { format!("{prefix}{}", path.display()) } else { argument.clone() });
+        absolute.push(if !is_named && !is_kept && path.exists() {
+            format!("{prefix}{}", path.display())
+        } else {
+            argument.clone()
+        });
         before = argument;
     }
-    words
+    absolute
 }
 
 /// The directory of the call.
@@ -79,9 +83,9 @@ pub fn here() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }
 
-/// The words of a command, as the journal's readers need them.
-pub fn words(command: &[OsString]) -> Vec<String> {
-    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+/// The arguments of a command as text, which is what the journal holds.
+pub fn texts(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
 /// How a script is called again: those of the product by their names, an operator's own by its path.
@@ -92,13 +96,13 @@ pub fn program(script: &[OsString]) -> String {
 }
 
 /// The values of the script's private options.
-pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
+pub fn private_values(arguments: &[String], options: &[String]) -> Vec<String> {
     let flags: Vec<String> = options.iter().map(|option| format!("--{option}")).collect();
     let mut values = Vec::new();
-    for (number, word) in words.iter().enumerate() {
-        if flags.contains(word) {
-            values.extend(words.get(number + 1).cloned());
-        } else if let Some((flag, value)) = word.split_once('=')
+    for (number, argument) in arguments.iter().enumerate() {
+        if flags.contains(argument) {
+            values.extend(arguments.get(number + 1).cloned());
+        } else if let Some((flag, value)) = argument.split_once('=')
             && flags.iter().any(|known| known == flag)
         {
             values.push(value.to_owned());
@@ -108,16 +112,16 @@ pub fn private_values(words: &[String], options: &[String]) -> Vec<String> {
 }
 
 /// The arguments as they are written: without private values, and without the secrets in the others.
-pub fn recorded(words: &[String], private: &[String]) -> Vec<String> {
+pub fn recorded(arguments: &[String], private: &[String]) -> Vec<String> {
     let flags: Vec<String> = private.iter().map(|option| format!("--{option}")).collect();
     let mut after_flag = false;
-    let recorded = words.iter().zip(words_without_secrets(words)).map(|(word, shown)| {
-        let shown = match word.split_once('=') {
+    let recorded = arguments.iter().zip(arguments_without_secrets(arguments)).map(|(argument, shown)| {
+        let shown = match argument.split_once('=') {
             _ if after_flag => REDACTED.to_owned(),
             Some((flag, _)) if flags.iter().any(|known| known == flag) => format!("{flag}={REDACTED}"),
             _ => shown,
         };
-        after_flag = !after_flag && flags.contains(word);
+        after_flag = !after_flag && flags.contains(argument);
         shown
     });
     recorded.collect()
@@ -133,7 +137,7 @@ mod tests {
         for name in ["2.0.1", "there", "a b.run", "remove", "nightly"] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
-        for (words, expected, lost) in [
+        for (given, expected, lost) in [
             (
                 &["--to", "2.0.1", "--uninstall", "remove", "--from-dir", "there"][..],
                 "--to 2.0.1 --uninstall remove --from-dir THEN/there",
@@ -152,7 +156,7 @@ mod tests {
             ),
             (&["--installer-arg", REDACTED, "--clone", "--installer-arg=<redacted>", "there"], "--clone THEN/there", true),
         ] {
-            let arguments = words.iter().map(ToString::to_string).collect();
+            let arguments = given.iter().map(ToString::to_string).collect();
             let plan =
                 Plan { script: "svc-x".to_owned(), directory: folder.path().display().to_string(), arguments, ..Plan::default() };
             let again = hint(&plan).replace(&folder.path().display().to_string(), "THEN");

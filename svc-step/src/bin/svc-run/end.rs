@@ -232,7 +232,7 @@ fn run_again(args: &SuperviseArgs) -> String {
     command_line::hint(&Plan {
         program: command_line::program(&args.script),
         directory: command_line::here().display().to_string(),
-        arguments: command_line::recorded(&command_line::words(args.script.get(1..).unwrap_or_default()), &args.private),
+        arguments: command_line::recorded(&command_line::texts(args.script.get(1..).unwrap_or_default()), &args.private),
         ..Plan::default()
     })
 }

@@ -70,9 +70,9 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     let had_private = plans.iter().any(|plan| !command_line::private_values(&plan.arguments, &args.private).is_empty());
     let now = args.script.get(1..).unwrap_or_default();
     let mut arguments: Vec<OsString> = plans.iter().flat_map(command_line::without_redacted).map(OsString::from).collect();
-    let private = command_line::private_values(&command_line::words(&args.script), &args.private);
+    let private = command_line::private_values(&command_line::texts(&args.script), &args.private);
     // A file that is named now is named from where the caller stands now; the script runs where it was called first.
-    let named = command_line::absolute(&command_line::words(now), &command_line::here().display().to_string());
+    let named = command_line::absolute(&command_line::texts(now), &command_line::here().display().to_string());
     arguments.extend(now.iter().zip(named).map(|(word, named)| word.to_str().map_or_else(|| word.clone(), |_| named.into())));
     Ok(Resumed {
         directory: Some(PathBuf::from(&plan.directory))

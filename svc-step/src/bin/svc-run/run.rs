@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use svc_step::Failure;
 use svc_step::journal::{Journal, Notes, Undo};
-use svc_step::line_secrets::words_without_secrets;
+use svc_step::line_secrets::arguments_without_secrets;
 use svc_step::reporter::WATCHED;
 use svc_step::secret::REDACTED;
 
@@ -366,16 +366,17 @@ impl Run {
         state.undo.retain(wanted);
     }
 
-    /// The words of a command as they may be shown: without private arguments, and without the secrets in the others, which may be the
-    /// operator's own words.
+    /// The arguments of a command as they may be shown: without private arguments, and without the secrets in the others, which may be the
+    /// operator's own.
     pub fn shown(&self, command: &[OsString]) -> Vec<String> {
-        let words = command_line::words(command);
-        let shown =
-            words.iter().zip(words_without_secrets(&words)).map(|(word, shown)| match word.strip_prefix("--installer-arg=") {
+        let arguments = command_line::texts(command);
+        let shown = arguments.iter().zip(arguments_without_secrets(&arguments)).map(|(one, shown)| {
+            match one.strip_prefix("--installer-arg=") {
                 Some(value) if self.private.iter().any(|private| private == value) => format!("--installer-arg={REDACTED}"),
-                _ if self.private.contains(word) => REDACTED.to_owned(),
+                _ if self.private.contains(one) => REDACTED.to_owned(),
                 _ => shown,
-            });
+            }
+        });
         shown.collect()
     }
 

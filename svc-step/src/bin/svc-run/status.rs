@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::Time;
 use svc_step::journal::{self, Attempt, Journal};
-use svc_step::line_secrets::words_without_secrets;
+use svc_step::line_secrets::arguments_without_secrets;
 use svc_step::reporter::shell_quoted;
 
 pub use show::text;
@@ -130,7 +130,7 @@ pub fn rolled_back_by(state_dir: &Path, upgrade: &Journal) -> Option<Journal> {
 /// What would be undone first, the last registered first.
 pub fn pending(run: &Journal) -> Vec<Pending> {
     let left = run.left_to_undo().into_iter();
-    left.map(|undo| Pending { command: shell_quoted(&words_without_secrets(&undo.command)), name: undo.name }).collect()
+    left.map(|undo| Pending { command: shell_quoted(&arguments_without_secrets(&undo.command)), name: undo.name }).collect()
 }
 
 fn steps(attempts: &[Attempt], is_running: bool, is_ok: bool, external: Option<&Path>) -> Vec<StepStatus> {

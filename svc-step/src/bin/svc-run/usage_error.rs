@@ -49,8 +49,8 @@ pub fn document(run: &Run, step: &Step, printed: &str) -> Option<Document<Value>
     let (sentence, hint) = said(&program, printed);
     let named = hint.as_ref().and_then(|hint| hint.strip_prefix(OF_SETTING)?.split(' ').next());
     // One that the script passes as an option, unless the script itself was called with that value.
-    let words = run.journal().plan().arguments;
-    let is_passed = |value: &String| !words.iter().any(|word| word == value || word.ends_with(&format!("={value}")));
+    let arguments = run.journal().plan().arguments;
+    let is_passed = |value: &String| !arguments.iter().any(|one| one == value || one.ends_with(&format!("={value}")));
     let is_refused = |value: &String| sentence.contains(&format!("'{value}'"));
     let of_setting = |name: &&str| variable(name).is_some_and(|value| is_refused(&value) && is_passed(&value));
     let setting = named.or_else(|| table::all().map(|setting| setting.name).find(of_setting));
@@ -71,9 +71,9 @@ pub fn document(run: &Run, step: &Step, printed: &str) -> Option<Document<Value>
 fn said(program: &str, printed: &str) -> (String, Option<String>) {
     let own = format!("{program}: ");
     let begun = printed.lines().skip_while(|line| !line.starts_with("error: ") && !line.starts_with(&own));
-    let words: Vec<&str> = begun.take_while(|line| !line.is_empty() && !line.starts_with("hint: ")).map(str::trim).collect();
-    let words = words.join(" ");
-    let sentence = words.strip_prefix("error: ").or(words.strip_prefix(&own)).unwrap_or_default();
+    let lines: Vec<&str> = begun.take_while(|line| !line.is_empty() && !line.starts_with("hint: ")).map(str::trim).collect();
+    let text = lines.join(" ");
+    let sentence = text.strip_prefix("error: ").or(text.strip_prefix(&own)).unwrap_or_default();
     let mut letters = sentence.chars();
     let sentence = match letters.next() {
         Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str().trim_end_matches('.')),
