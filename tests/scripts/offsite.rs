@@ -18,7 +18,7 @@ use svc_tests::journey::{
 use svc_tests::product::Product;
 use svc_tests::search::Settings;
 use svc_tests::terminal::Terminal;
-use svc_tests::tool::{Ran, Tool, root, search_path};
+use svc_tests::tool::{Ran, Tool, search_path};
 use svc_tests::{os, page, wait};
 
 fn quiesced_backup(product: &Product) -> Tool {
@@ -170,11 +170,9 @@ fn settings_file(product: &Product, more: &[(&str, &str)]) -> Vec<(String, Strin
 /// Types the block of the page that has this in it, with the ID of the restore point in place of the page's.
 #[track_caller]
 fn typed(env: &[(String, String)], has: &str, dir: &Path, id: &str) -> String {
-    let path = search_path([root().join("scripts")]).into_string().unwrap();
-    let env: Vec<(String, String)> = env.iter().cloned().chain([("PATH".to_owned(), path)]).collect();
     let block = page::transcripts("docs/backups.md").unwrap().into_iter().find(|block| block.contains(has)).unwrap();
     let root = env.iter().find(|(key, _)| key == "FETCHED").map_or("/var/backups", |(_, root)| root);
-    page::bash(&block.replace("20261121t021703z-backup-nightly", id).replace("/var/backups", root), &env, dir)
+    page::bash(&block.replace("20261121t021703z-backup-nightly", id).replace("/var/backups", root), env, dir)
         .unwrap_or_else(|error| panic!("{has}: {error:#}"))
 }
 

@@ -7,17 +7,15 @@ use nix::sys::signal::Signal;
 use svc_tests::journey::{assert_back, id_of, once_free, point_of, signal_at, still};
 use svc_tests::page;
 use svc_tests::product::Product;
-use svc_tests::tool::{Tool, root, search_path};
+use svc_tests::tool::{Tool, root};
 use svc_tests::wait;
 
 /// Runs a recipe in the product's own folder `documents`; what it printed.
 fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
     let dir = product.path("documents");
     fs::create_dir_all(&dir).unwrap();
-    // The scripts are installed beside the tools.
-    let path = search_path([root().join("scripts")]).into_string().unwrap();
     let more = more.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-    let env: Vec<(String, String)> = product.env().into_iter().chain([("PATH".to_owned(), path)]).chain(more).collect();
+    let env: Vec<(String, String)> = product.env().into_iter().chain(more).collect();
     let commands = page::recipe("docs/recipes.md", name).unwrap();
     page::bash(&commands, &env, &dir).unwrap_or_else(|error| panic!("{name}: {error:#}"))
 }

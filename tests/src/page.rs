@@ -16,7 +16,7 @@ pub fn recipe(page: &str, name: &str) -> Result<String> {
     Ok(block.with_context(|| format!("{page} has no recipe {name}"))?.0.to_owned())
 }
 
-/// Runs commands by bash, in a folder, with the tools first in `PATH` and nothing else in the environment; they end at the
+/// Runs commands by bash, in a folder, with the scripts and the tools first in `PATH` and nothing else in the environment; they end at the
 /// first that fails. Gives what they wrote to stdout.
 pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<String> {
     let (status, [stdout, stderr]) = run("-euxo", commands, env, dir)?;
@@ -30,7 +30,7 @@ fn run(flags: &str, commands: &str, env: &[(String, String)], dir: &Path) -> Res
     let status = children::grouped("timeout")
         .args(["--kill-after=60", &wait::HANG.as_secs().to_string(), "bash", flags, "pipefail", "-c", commands])
         .env_clear()
-        .env("PATH", search_path([]))
+        .env("PATH", search_path([root().join("scripts")]))
         .env("LANG", "C.UTF-8")
         .envs(env.iter().map(|(name, value)| (name, value)))
         .current_dir(dir)

@@ -258,8 +258,8 @@ mod tests {
 
     /// Whether a schema has all the names that a value has.
     fn is_known(schemas: &Value, schema: &Value, value: &Value) -> bool {
-        if let Some(path) = schema["$ref"].as_str() {
-            return is_known(schemas, schemas.pointer(&path[1..]).unwrap_or(&Value::Null), value);
+        if let Some(path) = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#')) {
+            return is_known(schemas, schemas.pointer(path).unwrap_or(&Value::Null), value);
         }
         if let Some(any) = schema["anyOf"].as_array() {
             return any.iter().any(|one| is_known(schemas, one, value));
