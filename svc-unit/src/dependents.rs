@@ -7,48 +7,38 @@ use svc_step::{Call, Failure, Status};
 
 use crate::report::Report;
 use crate::request::{Goal, interrupted, request};
-use crate::systemctl::show;
+use crate::systemctl::{Shown, show};
 use crate::unit::Unit;
 
 /// The relations over which systemd passes a stop on (systemd.unit(5), "Requires=" and the following).
 const STOPPED_WITH: &str = "RequiredBy,RequisiteOf,BoundBy,ConsistsOf,PropagatesStopTo";
 
-/// The running units that systemd stops along with `unit`, by their names. Not the targets among them: they run nothing, and to
-/// start one starts all that it wants, also what somebody had stopped.
-pub(crate) fn running(call: &Call, unit: &Unit) -> Result<Vec<String>, Failure> {
+/// What is not down: the unit itself, and behind it what systemd stops along with it. Not the targets: they run nothing, and to
+/// start one starts all that it wants, also what somebody had stopped. With the names of what runs and stops along with it.
+pub(crate) fn up(call: &Call, Report { unit, before, .. }: &Report) -> Result<(Vec<Shown>, Vec<String>), Failure> {
     let mut known = BTreeSet::from([unit.name.clone()]);
-    let mut running = Vec::new();
+    let mut up = Vec::new();
     let mut asked = vec![unit.name.clone()];
     while !asked.is_empty() {
         let mut found = BTreeSet::new();
-        for shown in show(call, "status", unit.manager, &asked, STOPPED_WITH)? {
-            if shown.name != unit.name && !shown.name.ends_with(".target") && shown.state.is_running() {
-                running.push(shown.name);
+        for mut shown in show(call, "status", unit.manager, &asked, STOPPED_WITH)? {
+            found.extend(shown.related.iter().cloned());
+            if shown.unit == *unit {
+                // systemd 249 forgets the group of an inactive unit, also if processes are left in it.
+                shown.state.control_group = shown.state.control_group.or_else(|| before.control_group.clone());
+            } else if shown.unit.name.ends_with(".target") {
+                continue;
             }
-            found.extend(shown.related);
+            if !shown.state.is_inactive() || !shown.state.left_processes().is_empty() {
+                up.push(shown);
+            }
         }
         asked = found.difference(&known).cloned().collect();
         known.extend(found);
     }
-    running.sort();
-    Ok(running)
-}
-
-/// After the stop: keeps, of those that were running, the ones that are down, and names them in a warning.
-pub(crate) fn stopped(call: &Call, report: &mut Report) -> Result<(), Failure> {
-    report.dependents = down(call, &report.unit, &report.dependents)?.into_iter().map(|unit| unit.name).collect();
-    if !report.dependents.is_empty() {
-        let (name, names) = (&report.unit.name, report.dependents.join(", "));
-        let message = format!("Stopped along with {name}: {names}. A start --from this document starts them again.");
-        call.warn("dependents_stopped", message);
-    }
-    Ok(())
-}
-
-/// Of these dependents of a unit, those that do not run.
-pub(crate) fn down(call: &Call, unit: &Unit, dependents: &[String]) -> Result<Vec<Unit>, Failure> {
-    let shown = show(call, "status", unit.manager, dependents, "")?.into_iter().filter(|shown| !shown.state.is_running());
-    Ok(shown.map(|shown| Unit { name: shown.name, manager: unit.manager }).collect())
+    let running = up.iter().filter(|shown| shown.unit != *unit && shown.state.is_running());
+    let names = running.map(|shown| shown.unit.name.clone()).collect();
+    Ok((up, names))
 }
 
 /// Starts them after the unit itself; one that does not start is left out of the report, and a person must look: the unit itself

@@ -47,7 +47,7 @@ enum Step {
     Status {
         #[command(flatten)]
         unit: UnitArgs,
-        /// Fail (3) if the unit is not so: inactive (or failed, with no job pending), or active
+        /// Fail (3) if it is not so: active, or inactive (or failed), as is all that stops along with it
         #[arg(long, value_name = "STATE", value_enum)]
         expect: Option<Goal>,
     },
@@ -110,10 +110,4 @@ impl Tool for Cli {
             Step::Wait { unit, goal, ready } => call.step("wait", false, |call| steps::wait(call, unit.unit(), goal, &ready)),
         }
     }
-}
-
-/// The definition of the command line, for tests that go through its steps.
-#[must_use]
-pub fn cli() -> clap::Command {
-    svc_step::tool::command::<Cli>()
 }

@@ -47,10 +47,13 @@ pub(crate) struct Report {
     pub(crate) plan: Vec<Action>,
 }
 
-type Done = Result<(), Failure>;
-
 /// Runs a step on the unit. A failure of the unit comes with its journal.
-pub(crate) fn of(call: &Call, step: &str, unit: Unit, act: impl FnOnce(&mut Report) -> Done) -> StepResult<Report> {
+pub(crate) fn of(
+    call: &Call,
+    step: &str,
+    unit: Unit,
+    act: impl FnOnce(&mut Report) -> Result<(), Failure>,
+) -> StepResult<Report> {
     let mut report = Report::new(call, step, unit)?;
     let ended = act(&mut report);
     if ended.as_ref().is_err_and(|failure| failure.status == Status::Failed && failure.signal.is_none()) {

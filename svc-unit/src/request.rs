@@ -15,15 +15,12 @@ use crate::state::epoch_ms;
 use crate::systemctl::{NOT_PERMITTED, arguments, capture, is_of_another_user, no_rights, show, state};
 use crate::unit::Unit;
 
-/// The relations without which systemd does not start a unit.
-const REQUIREMENTS: &str = "Requires,Requisite,BindsTo";
-
 /// What is waited for, or expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Goal {
     /// Active; of `wait` also stable and ready
     Active,
-    /// Inactive or failed, and nothing about to start it
+    /// Inactive or failed, as is all that stops along with it, and nothing about to start it
     Inactive,
 }
 
@@ -58,7 +55,8 @@ pub(crate) fn request(call: &Call, report: &mut Report, verb: &str) -> Result<Ca
     // A oneshot unit that has run is forgotten already: an inactive unit keeps no trace.
     let ran = done && verb != "stop" && after.is_oneshot();
     let cancelled = before.job_pending && !after.job_pending;
-    changed |= ran || cancelled || after.differs(&before);
+    // What stops along with it may run although it has ended.
+    changed |= ran || cancelled || (done && !report.dependents.is_empty()) || after.differs(&before);
     report.after = after;
     let is_denied = is_of_another_user(unit.manager);
     if changed {
@@ -99,7 +97,8 @@ pub(crate) fn interrupted(mut failure: Failure, report: &Report, goal: Goal) -> 
 
 /// Whether a unit that `unit` requires is not active, nor done: systemd then fails the start of `unit` and leaves no trace of it.
 fn requirement_failed(call: &Call, unit: &Unit) -> Result<bool, Failure> {
-    let required = show(call, "status", unit.manager, std::slice::from_ref(&unit.name), REQUIREMENTS)?.pop();
+    let requirements = "Requires,Requisite,BindsTo";
+    let required = show(call, "status", unit.manager, std::slice::from_ref(&unit.name), requirements)?.pop();
     let required = required.map_or_else(Vec::new, |shown| shown.related);
     let required = show(call, "status", unit.manager, &required, "")?;
     Ok(required.iter().any(|shown| !shown.state.is_active() && !shown.state.has_done_its_work()))

@@ -1,6 +1,8 @@
 //! A unit's state: its properties, typed, and what they mean.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -52,6 +54,8 @@ pub(crate) struct State {
     pub(crate) need_daemon_reload: bool,
     /// A start or stop of it is running or waits for another unit's.
     pub(crate) job_pending: bool,
+    /// The control group of its processes; `null` if there is none.
+    pub(crate) control_group: Option<String>,
     /// When it became active last, RFC 3339 in UTC; `null` if it has not, or systemd forgot it.
     pub(crate) active_enter_at: Option<Time>,
     /// The same in milliseconds since 1970.
@@ -89,6 +93,7 @@ impl From<&BTreeMap<&str, &str>> for State {
             invocation_id: some("InvocationID"),
             need_daemon_reload: text("NeedDaemonReload") == "yes",
             job_pending: some("Job").is_some_and(|job| job != "0"),
+            control_group: some("ControlGroup"),
             active_enter_at: active.map(Time::from),
             active_enter_epoch_ms: active.map(epoch_ms),
             inactive_enter_at: inactive.map(Time::from),
@@ -105,6 +110,21 @@ impl State {
     /// Inactive or failed, and nothing is about to start it.
     pub(crate) fn is_inactive(&self) -> bool {
         matches!(self.active_state.as_str(), "inactive" | "failed") && !self.job_pending
+    }
+
+    /// Of an inactive unit the processes in its control group and below it: `KillMode=process` leaves them.
+    pub(crate) fn left_processes(&self) -> Vec<String> {
+        let Some(group) = self.control_group.as_ref().filter(|_| self.is_inactive()) else { return Vec::new() };
+        // systemd follows processes in version 2, or in a hierarchy of its own of version 1.
+        let mut groups = Vec::from(["", "/systemd"].map(|hierarchy| PathBuf::from(format!("/sys/fs/cgroup{hierarchy}{group}"))));
+        let mut found = Vec::new();
+        while let Some(group) = groups.pop() {
+            let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+            found.extend(processes.lines().map(str::to_owned));
+            let entries = fs::read_dir(group).into_iter().flatten().flatten();
+            groups.extend(entries.map(|entry| entry.path()).filter(|path| path.is_dir()));
+        }
+        found
     }
 
     /// Neither a unit file nor a process. One whose file was removed while it runs still exists.
@@ -160,7 +180,9 @@ impl State {
         };
         let sub_state = if self.sub_state == self.active_state { "" } else { &self.sub_state };
         let result = if self.result == "success" { "" } else { &self.result };
-        let parts: Vec<&str> = [sub_state, result, &end].into_iter().filter(|part| !part.is_empty()).collect();
+        let pending = if self.job_pending { "a job pending" } else { "" };
+        let left = self.left_processes().iter().map(|pid| format!("process {pid} left")).collect::<Vec<_>>().join(", ");
+        let parts: Vec<&str> = [sub_state, result, &end, pending, &left].into_iter().filter(|part| !part.is_empty()).collect();
         if parts.is_empty() { self.active_state.clone() } else { format!("{} ({})", self.active_state, parts.join(", ")) }
     }
 }
@@ -178,21 +200,4 @@ fn timestamp(text: &str, monotonic_us: &str) -> Option<Timestamp> {
 
 pub(crate) fn epoch_ms(time: Timestamp) -> u64 {
     u64::try_from(time.as_millisecond()).unwrap_or_default()
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    pub(crate) fn state(text: &str) -> State {
-        let shown = format!("LoadState=loaded Result=success NRestarts=0 Type=simple {text}");
-        State::from(&shown.split(' ').filter_map(|pair| pair.split_once('=')).collect())
-    }
-
-    #[test]
-    fn systemd_timestamp_is_parsed_or_none_if_unset() {
-        let read = timestamp("Sat 2026-11-21 09:02:18 UTC", "1").unwrap();
-        assert_eq!((Time::from(read).as_str(), epoch_ms(read) % 1000), ("2026-11-21T09:02:18Z", 0));
-        assert_eq!((timestamp("", "0"), timestamp("n/a", "0")), (None, None));
-    }
 }

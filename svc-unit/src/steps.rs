@@ -3,37 +3,43 @@
 use svc_step::common::DryRun;
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::reporter::shell_quoted;
-use svc_step::{Call, Failure, StepResult};
+use svc_step::{Call, Failure, Status, StepResult};
 
 use crate::dependents;
 use crate::ready::{INTERVAL, Ready, ReadyArgs, died, until};
 use crate::report::{self, Report, Skipped};
 use crate::request::{Goal, interrupted, request};
 use crate::state::{Exit, State};
-use crate::systemctl::plan;
+use crate::systemctl::{self, Shown, plan, show};
 use crate::unit::{Unit, UnitArgs};
 
 pub(crate) fn status(call: &Call, unit: Unit, expected: Option<Goal>) -> StepResult<Report> {
     report::of(call, "status", unit, |report| {
-        if report.before.is_missing() {
-            return Err(not_found(&report.unit));
+        let (up, running) = dependents::up(call, report)?;
+        report.dependents = running;
+        match expected {
+            Some(Goal::Inactive) if !up.is_empty() => Err(unexpected(report, "down", "stop", &up)),
+            _ if report.before.is_missing() => Err(not_found(&report.unit)),
+            Some(Goal::Active) if !report.before.is_active() => Err(unexpected(report, "active", "start", &[])),
+            _ => Ok(()),
         }
-        report.dependents = dependents::running(call, &report.unit)?;
-        expected.map_or(Ok(()), |goal| expect(goal, &report.unit, &report.before))
     })
 }
 
-fn expect(goal: Goal, unit: &Unit, state: &State) -> Result<(), Failure> {
-    let (wanted, verb) = match goal {
-        Goal::Inactive if state.is_inactive() => return Ok(()),
-        Goal::Active if state.is_active() => return Ok(()),
-        Goal::Inactive => ("inactive", "stop"),
-        Goal::Active => ("active", "start"),
-    };
-    let pending = if state.job_pending { ", with a job pending" } else { "" };
-    let message = format!("The unit {} was expected to be {wanted}, and is {}{pending}.", unit.name, state.phrase());
-    let command = shell_quoted(&["svc-unit", verb, &unit.to_string()]);
-    Err(Failure::refused("service_state", message).hint(format!("To {verb} it:\n  {command}")))
+/// The unit, or what stops along with it, is not as it was expected; `up` is what ought to be down.
+fn unexpected(report: &Report, wanted: &str, verb: &str, up: &[Shown]) -> Failure {
+    let own = up.is_empty().then(|| format!("it is {}", report.before.phrase()));
+    let states = up.iter().map(|shown| format!("{} is {}", shown.unit.name, shown.state.phrase())).chain(own);
+    let states = states.collect::<Vec<_>>().join(", ");
+    let message = format!("The unit {} was expected to be {wanted}: {states}.", report.unit.name);
+    let unit = up.iter().find(|shown| !shown.state.is_inactive()).map_or(&report.unit, |shown| &shown.unit);
+    let pids: Vec<String> = up.iter().flat_map(|shown| shown.state.left_processes()).collect();
+    Failure::refused("service_state", message).hint(if pids.is_empty() {
+        format!("To {verb} it:\n  {}", shell_quoted(&["svc-unit", verb, &unit.to_string()]))
+    } else {
+        let instead = "KillMode=mixed ends them; what is to live on needs its own unit (systemd-run).";
+        format!("{instead} To end them now:\n  kill {}", pids.join(" "))
+    })
 }
 
 fn not_found(unit: &Unit) -> Failure {
@@ -43,25 +49,33 @@ fn not_found(unit: &Unit) -> Failure {
 
 pub(crate) fn stop(call: &Call, unit: Unit, dry_run: bool) -> StepResult<Report> {
     report::of(call, "stop", unit, |report| {
-        if report.before.is_inactive() {
+        let (up, running) = dependents::up(call, report)?;
+        // systemd stops nothing by the name of a unit that is not there.
+        if up.is_empty() || report.before.is_missing() {
             report.skipped = Some(if report.before.is_missing() { Skipped::NotThere } else { Skipped::AlreadySo });
-            return Ok(());
+            return if up.is_empty() { Ok(()) } else { Err(unexpected(report, "down", "stop", &up)) };
         }
         report.plan = vec![plan(&report.unit, "stop")];
-        report.dependents = dependents::running(call, &report.unit)?;
+        report.dependents = running;
         if dry_run {
             return Ok(());
         }
         act_stop(call, report).map_err(|failure| interrupted(failure, report, Goal::Inactive))?;
-        warn_of_end(call, report);
-        dependents::stopped(call, report)
+        for Shown { unit, state, .. } in up {
+            warn_of_end(call, &unit.name, &state, &systemctl::state(call, "stop", &unit)?);
+        }
+        if !report.dependents.is_empty() {
+            let (name, names) = (&report.unit.name, report.dependents.join(", "));
+            call.warn("dependents_stopped", format!("Stopped along with {name}: {names}; start --from starts them again."));
+        }
+        Ok(())
     })
 }
 
 fn act_stop(call: &Call, report: &mut Report) -> Result<(), Failure> {
     let answer = request(call, report, "stop")?;
     if report.after.is_inactive() {
-        return Ok(());
+        return until_down(call, report);
     }
     let (unit, flag, name) = (&report.unit.name, report.unit.manager.flag(), shell_quoted(&[&report.unit.name]));
     Err(Failure::failed("unit_failed", format!("{unit} was to stop and is {}.", report.after.phrase()))
@@ -69,25 +83,40 @@ fn act_stop(call: &Call, report: &mut Report) -> Result<(), Failure> {
         .cause(answer.stderr))
 }
 
+/// Waits until all is down: what stops along with the unit need not stop before it, and `KillMode=process` leaves processes.
+fn until_down(call: &Call, report: &mut Report) -> Result<(), Failure> {
+    let mut up = Vec::new();
+    let ended = until(call, report, "wait for the end of", |report| {
+        up = dependents::up(call, report)?.0;
+        Ok((!up.is_empty()).then_some(INTERVAL))
+    });
+    match ended {
+        Err(failure) if failure.code == "timeout" && report.after.is_inactive() => {
+            Err(Failure { status: Status::Failed, code: "unit_failed".to_owned(), ..unexpected(report, "down", "stop", &up) })
+        }
+        ended => ended,
+    }
+}
+
 /// How it ended. The result of a unit that ran is of this stop: it is cleared when a unit starts. One that had ended before, and
 /// whose next start was only taken out of the queue, still has the former one.
-fn warn_of_end(call: &Call, Report { unit, before, after, .. }: &Report) {
+fn warn_of_end(call: &Call, unit: &str, before: &State, after: &State) {
     let had_ended = !before.is_running() && before.active_state != "deactivating" || before.is_between_restarts();
     if had_ended && after.is_same_run(before) {
         return;
     }
-    let (unit, end) = (&unit.name, after.phrase());
-    let main_was_killed = matches!(after.exec_main_code, Some(Exit::Killed | Exit::Dumped));
+    let end = after.phrase();
+    // The stop of a service that dies at each start comes now and then into such a start. And a program may well end with a status
+    // of its own when it is told to (a Java virtual machine: 143).
+    let start_ended = after.result == "signal"
+        && before.active_state == "activating"
+        && !matches!(after.exec_main_code, Some(Exit::Killed | Exit::Dumped));
     match after.result.as_str() {
         // A unit that is no service may have no result at all (a target, a slice).
         "success" | "" => {}
-        // A program may well end with a status of its own when it is told to (a Java virtual machine: 143).
-        "exit-code" => call.warn("unit_failed", format!("{unit} is stopped, and did not end cleanly: {end}.")),
-        // The stop of a service that dies at each start comes now and then into such a start.
-        "signal" if before.active_state == "activating" && !main_was_killed => call.warn(
-            "unit_failed",
-            format!("{unit} is stopped; it was starting, and the programs before its main process were ended: {end}."),
-        ),
+        result if start_ended || result == "exit-code" => {
+            call.warn("unit_failed", format!("{unit} is stopped, and did not end cleanly: {end}."));
+        }
         _ => call.review(
             "unit_failed",
             format!("{unit} is stopped, and had to be killed or was interrupted: {end}. What it was writing may be incomplete."),
@@ -115,12 +144,14 @@ pub(crate) fn start(args: &StartArgs, call: &Call) -> StepResult<Report> {
     let then = received(args, call)?;
     let unit = then.as_ref().map_or_else(|| args.unit.unit(), |then| then.unit.clone());
     report::of(call, "start", unit, |report| {
-        let down = dependents::down(call, &report.unit, then.as_ref().map_or(&[], |then| &then.dependents))?;
+        let named = then.as_ref().map_or(&[][..], |then| &then.dependents);
+        let named = show(call, "status", report.unit.manager, named, "")?.into_iter().filter(|shown| !shown.state.is_running());
+        let down = Vec::from_iter(named.map(|shown| shown.unit));
         let before = &report.before;
         if args.dependents {
             // The start of what requires the unit would start it too; it was started by others, and has settled.
-            if !before.has_done_its_work() && !down.is_empty() {
-                expect(Goal::Active, &report.unit, before)?;
+            if !before.is_active() && !before.has_done_its_work() && !down.is_empty() {
+                return Err(unexpected(report, "active", "start", &[]));
             }
             report.skipped = Some(Skipped::AlreadySo);
         } else if then.as_ref().is_some_and(|then| !then.before.is_running()) {
@@ -220,31 +251,8 @@ pub(crate) fn wait(call: &Call, unit: Unit, goal: Goal, ready: &ReadyArgs) -> St
                 }
                 ready.wait(call, report, true)
             }
-            Goal::Inactive => until(call, report, "wait for", |report| Ok((!report.after.is_inactive()).then_some(INTERVAL))),
+            Goal::Inactive => until_down(call, report),
         };
         waited.map_err(|failure| interrupted(failure, report, goal))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::state::tests::state;
-
-    #[test]
-    fn starting_unit_is_neither_active_nor_inactive() {
-        let unit: Unit = "user:app".parse().unwrap();
-        for (shown, inactive, active) in [
-            ("ActiveState=inactive", true, false),
-            ("ActiveState=failed", true, false),
-            ("ActiveState=inactive Job=7", false, false),
-            ("ActiveState=activating", false, false),
-            ("ActiveState=active", false, true),
-        ] {
-            let is = |goal| expect(goal, &unit, &state(shown)).is_ok();
-            assert_eq!((is(Goal::Inactive), is(Goal::Active)), (inactive, active), "{shown}");
-        }
-        let failure = expect(Goal::Inactive, &unit, &state("ActiveState=active")).unwrap_err();
-        assert_eq!((failure.status.code(), failure.hint.as_deref()), (3, Some("To stop it:\n  svc-unit stop user:app.service")));
-    }
 }

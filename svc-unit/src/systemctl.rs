@@ -16,7 +16,7 @@ use crate::unit::{Manager, Unit};
 
 /// The properties that are a unit's state.
 const STATE: &str = "LoadState,LoadError,ActiveState,SubState,Result,Type,MainPID,ExecMainCode,ExecMainStatus,\
-NRestarts,UnitFileState,InvocationID,NeedDaemonReload,Job,ActiveEnterTimestamp,ActiveEnterTimestampMonotonic,\
+NRestarts,UnitFileState,InvocationID,NeedDaemonReload,Job,ControlGroup,ActiveEnterTimestamp,ActiveEnterTimestampMonotonic,\
 InactiveEnterTimestamp,InactiveEnterTimestampMonotonic";
 /// systemctl's exit status if the request was not permitted, as that of an init script (LSB).
 pub(crate) const NOT_PERMITTED: i32 = 4;
@@ -48,7 +48,7 @@ pub(crate) fn capture<'a>(call: &Call, program: &str, arguments: impl IntoIterat
 
 /// One unit of [`show`], and the units that the relations asked for name.
 pub(crate) struct Shown {
-    pub(crate) name: String,
+    pub(crate) unit: Unit,
     pub(crate) state: State,
     pub(crate) related: Vec<String>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn show(call: &Call, step: &str, manager: Manager, units: &[String], 
     let of = |(name, properties): (&String, &BTreeMap<&str, &str>)| {
         let named = relations.split(',').filter_map(|relation| properties.get(relation));
         let related = named.flat_map(|names| names.split_whitespace()).map(plain).collect();
-        Shown { name: name.clone(), state: State::from(properties), related }
+        Shown { unit: Unit { name: name.clone(), manager }, state: State::from(properties), related }
     };
     Ok(units.iter().zip(&shown).map(of).collect())
 }

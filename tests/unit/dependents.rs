@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::wait;
 
-use crate::own::{Own, Polls, SIMPLE, after, says};
+use crate::own::{DEAF, Own, Polls, SIMPLE, after, says};
 
 /// A unit whose start is never over.
 const STARTING: &str = "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120";
@@ -55,10 +55,9 @@ fn stopped_dependents_are_restarted_from_document() {
     for one in [&far, &part, &apart, &target] {
         one.start().run().ok();
     }
-    let along = [&near, &far, &part];
+    let along = [&part, &near, &far];
     let active = || along.iter().filter(|one| one.is_active()).count();
-    let mut names = along.map(|one| one.name.clone());
-    names.sort();
+    let names = along.map(|one| one.name.clone());
     for call in [unit.tool("status"), unit.tool("stop").arg("--dry-run")] {
         assert_eq!(call.run().ok().unchanged().result()["dependents"], json!(names));
     }
@@ -85,6 +84,33 @@ fn stopped_dependents_are_restarted_from_document() {
     unit.start().run().ok();
     assert_eq!(only().run().ok().changed().result()["dependents"], json!(names));
     assert!(active() == 3 && !asleep.is_active());
+}
+
+#[test]
+fn stop_ends_when_all_is_down_that_stops_along() {
+    let unit = Own::new("stops-first", SIMPLE);
+    let part = Own::with("stops-last", &format!("PartOf={}", unit.name), &format!("{DEAF}\nTimeoutStopSec=2"));
+    part.start().run().ok();
+    // Also if the unit itself has ended before.
+    for state in ["active", "inactive"] {
+        if state == "active" {
+            unit.start().run().ok();
+        }
+        let expected = unit.tool("status").args(["--expect", "inactive"]).run().refused("service_state");
+        says(&expected, &format!("{} is active", part.name));
+        let stopped = unit.tool("stop").run().review("unit_failed").changed();
+        assert_eq!(
+            (&stopped.result()["before"]["active_state"], &part.status()["active_state"]),
+            (&json!(state), &json!("failed"))
+        );
+        assert_eq!(stopped.result()["dependents"], json!([part.name]));
+        part.start().run().ok();
+    }
+    fs::remove_file(unit.file()).unwrap();
+    unit.systemd.control(&["daemon-reload"]).unwrap();
+    for call in [unit.tool("stop"), unit.tool("status").args(["--expect", "inactive"])] {
+        says(&call.run().refused("service_state").unchanged(), &format!("svc-unit stop user:{}", part.name));
+    }
 }
 
 /// A unit, one that needs it and begins with a test of a file, and the document of a stop of both.

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use svc_tests::os;
 
-use crate::own::{DEAF, Own, SIMPLE, after};
+use crate::own::{DEAF, Own, Polls, SIMPLE, after, says};
 
 #[test]
 fn unit_killed_by_stop_needs_review() {
@@ -14,6 +14,23 @@ fn unit_killed_by_stop_needs_review() {
     let ran = unit.tool("stop").run().review("unit_failed").changed();
     assert_eq!((after(&ran, "result"), after(&ran, "exec_main_code")), (&json!("timeout"), &json!("killed")));
     assert!(!unit.is_active());
+}
+
+#[test]
+fn processes_that_outlive_the_unit_are_waited_for_and_named() {
+    let unit = Own::new("outlived", "KillMode=process\nExecStart=/bin/sh -c 'sleep 600 & exec sleep 600'");
+    unit.start().run().ok();
+    let ran = unit.tool("stop").args(["--timeout", "5s"]).run().fails(1, "unit_failed").changed();
+    assert_eq!(after(&ran, "active_state"), "inactive");
+    let group = format!("/sys/fs/cgroup/systemd{}/cgroup.procs", after(&ran, "control_group").as_str().unwrap());
+    says(&ran, &format!("process {} left", fs::read_to_string(group).unwrap().trim()));
+    says(&ran, "KillMode=mixed");
+    unit.tool("status").args(["--expect", "inactive"]).run().refused("service_state");
+    let polls = Polls::new();
+    let spawned = polls.of(unit.tool("wait").args(["--for", "inactive"])).spawn();
+    polls.wait();
+    unit.systemctl(&["kill"]);
+    spawned.wait().ok().unchanged();
 }
 
 #[test]

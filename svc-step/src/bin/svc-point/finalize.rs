@@ -76,6 +76,8 @@ pub struct Finalized {
 #[derive(Debug, Deserialize)]
 struct UnitResult {
     after: UnitState,
+    /// Of a status those that run, of a stop those that were stopped.
+    dependents: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,10 +103,12 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     let (mut quiesced, mut was_stopped) = (true, false);
     for unit in &args.units {
         let unit = Received::read(call, unit, &["svc-unit.status/1", STOP], Accept::Successful)?;
-        quiesced &= is_down(&unit.result()?);
-        was_stopped |= unit.schema() == STOP;
+        let (is_stop, result) = (unit.schema() == STOP, unit.result::<UnitResult>()?);
+        quiesced &= is_down(&result.after) && (is_stop || result.dependents.is_empty());
+        was_stopped |= is_stop;
     }
-    let message = "The service was started while its databases were being backed up, so the restore point is not quiesced.";
+    let message = "The service, or what stops along with it, ran while its databases were being backed up, so the restore point is \
+                   not quiesced.";
     // What the installer changes has only this restore point to go back to. Of another one somebody is told.
     if args.kind == "upgrade" && !quiesced {
         let hint = "Find out what starts it (systemctl list-dependencies --reverse, a timer, configuration management) and \
@@ -132,8 +136,8 @@ fn id_of(dir: &Path) -> String {
 }
 
 /// Whether the unit is down, and nothing is about to start it.
-fn is_down(unit: &UnitResult) -> bool {
-    matches!(unit.after.active_state.as_deref(), Some("inactive" | "failed")) && unit.after.job_pending == Some(false)
+fn is_down(unit: &UnitState) -> bool {
+    matches!(unit.active_state.as_deref(), Some("inactive" | "failed")) && unit.job_pending == Some(false)
 }
 
 fn unfinished(dir: &Path, failure: Failure) -> Failure {
