@@ -12,7 +12,7 @@ backup_checks() { # CHECK...: whether a restore point can be made; each is a `pr
   # The last dump's size is the best estimate; `space` compares it with the free disk space.
   if ((${#last[@]})); then output=(--output "${last[-1]}" --force); fi
   "$@" unit -- svc-unit status
-  ((${#ready[@]} == 0)) || "$@" ready -- svc-unit start --dry-run "${ready[@]}"
+  "$@" --needs unit ready -- svc-unit start --dry-run "${ready[@]}"
   "$@" search -- svc-snap health
   "$@" repository -- svc-snap verify
   "$@" backup-directory -- svc-point create "$point" --dry-run
@@ -24,7 +24,6 @@ begin_restore_point() { # KIND: what need not wait for the stop
   undo --until finalize remove-incomplete-point -- svc-point remove "$point" --kind "$1"
   step point -- svc-point create "$point"
   svc-run note restore_point "$point"
-  step configuration -- svc-confsave save --to "$point" "${layout[@]}"
   step version -- svc-version current
 }
 warm_snapshot() { # REASON: snapshots are incremental, so what is stored now need not be stored while the service is down
@@ -38,6 +37,8 @@ stop_service() { # until `start` or `commit` it is started again before anything
 }
 fill_restore_point() { # KIND REASON STEP: both databases, in parallel; STEP has seen the unit just before
   local rate=() limit=()
+  # While the service runs somebody may edit it.
+  step configuration -- svc-confsave save --to "$point" "${layout[@]}"
   if [[ $3 == stop ]]; then mapfile -t rate < <(no_rate_limit); fi
   # Nobody watches: what takes for ever must not keep the service stopped.
   if [[ $3 == stop && $1 != upgrade ]]; then limit=(--timeout "${SVC_TIMEOUT:-2h}"); fi

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
@@ -42,6 +43,19 @@ fn failed_installer_is_rerun_by_option_or_rolled_back() {
     // A restore point of what it has left would be none to go back to.
     product.upgrade().run().refused("run_unfinished");
 
+    let unit = product.host.systemd.unit_dir.join(product.unit());
+    let dry_run = || {
+        product.host.systemd.control(&["daemon-reload"]).unwrap();
+        let ran = product.tool("svc-rollback").arg("--dry-run").talks().run();
+        fs::remove_file(&unit).unwrap();
+        product.host.systemd.control(&["daemon-reload"]).unwrap();
+        ran
+    };
+    symlink("/dev/null", &unit).unwrap();
+    assert_eq!(dry_run().refused("unit_failed").failed_checks(), ["ready"]);
+    // The installer replaces it.
+    fs::write(&unit, "[Service]\n").unwrap();
+    dry_run().ok().unchanged();
     // Without the unit nothing is asked of what its start is to wait for.
     product.tool("svc-rollback").env("SVC_READY_TCP", "nobody:0").arg("--dry-run").talks().run().ok().unchanged();
     // Hooks that are run alone finish nothing of it.

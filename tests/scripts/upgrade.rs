@@ -142,6 +142,13 @@ fn failed_check_refuses_upgrade_before_stop() {
     // What the start would be refused for is found before the stop.
     let wrong = product.upgrade().env("SVC_READY_URL", "no url").run().fails(2, "settings_invalid").unchanged();
     assert_eq!(wrong.failed_checks(), ["ready"], "{wrong}");
+    let (systemd, unit) = (&product.host.systemd, product.host.systemd.unit_dir.join(product.unit()));
+    let text = fs::read_to_string(&unit).unwrap();
+    fs::write(&unit, text.replace("ExecStart=", "#")).unwrap();
+    systemd.control(&["daemon-reload"]).unwrap();
+    assert_eq!(product.upgrade().run().fails(7, "unit_failed").unchanged().failed_checks(), ["ready"]);
+    fs::write(&unit, text).unwrap();
+    systemd.control(&["daemon-reload"]).unwrap();
     // Of two, the one that is told of is the first.
     fs::write(product.backup_dir(), "in the way").unwrap();
     let two = product.upgrade().env("SVC_DATABASE", "uprefuse_none").run().refused("name_in_use");

@@ -423,7 +423,7 @@ fn upgrade_and_rollback_of_product_with_other_names_from_checkout() {
 }
 
 /// The steps of an upgrade and of a rollback at which the power is lost.
-const THERE: &str = "configuration.json warm-snapshot.started stop.json dump.started snapshot.json finalize.json \
+const THERE: &str = "version.json warm-snapshot.started stop.json configuration.json dump.started snapshot.json finalize.json \
     installer.started installer.json start.started drop-warm-snapshot.started";
 const BACK: &str = "stage-search.started stage-database.json stop.json uninstall.started swap-search.started \
     swap-database.started swap-search.json installer.started restore-configuration.json start.started";

@@ -133,6 +133,7 @@ fn says(schema: &str, result: &Value) -> String {
             format!("{}{}", text("/version"), if verified { ", its checksum is right" } else { "" })
         }
         "svc-version.check" => format!("{} to {}: {}", text("/installed"), text("/to"), text("/rule")),
+        "svc-unit.start" => format!("{} can be started", text("/unit")),
         "svc-unit.status" => format!("{} is {}", text("/unit"), text("/after/active_state")),
         "svc-snap.health" => {
             let disks = result.get("disks").and_then(Value::as_array).into_iter().flatten().map(disk).collect::<Vec<_>>();
@@ -284,6 +285,7 @@ mod tests {
                 json!({"installed": "1.15.5", "to": "2.0.1", "rule": "the next major"}),
                 "1.15.5 to 2.0.1: the next major",
             ),
+            ("svc-unit.start", json!({"unit": "svc.service"}), "svc.service can be started"),
             ("svc-unit.status", json!({"unit": "svc.service", "after": {"active_state": "active"}}), "svc.service is active"),
             (
                 "svc-snap.health",
