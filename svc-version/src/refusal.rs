@@ -12,7 +12,7 @@ pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_mi
             "version_unsupported",
             format!("{installed} is not of the last minor version before {to}, which is {last}."),
         )
-        .hint(format!("Upgrade to {last}.Z first, minor by minor, then to {to}; svc-version plan lists the hops.")),
+        .hint(format!("Upgrade to {last}.Z first, minor by minor, then to {to}; svc-version plan DIR --to {to} lists the hops.")),
         Unsupported::Undecided if last_minor.is_some_and(|last| last.major == installed.major) => {
             not_the_last(installed.major, &format!("{installed} is installed"))
         }
@@ -24,7 +24,7 @@ pub(crate) fn refusal(installed: Version, to: Version, why: Unsupported, last_mi
         Unsupported::TooFar => {
             Failure::refused("version_unsupported", format!("An upgrade from {installed} to {to} at once is not supported."))
                 .hint(format!(
-                    "Upgrade through the versions between: first {}; svc-version plan lists the hops.",
+                    "Upgrade through the versions between: first {}; svc-version plan DIR --to {to} lists the hops.",
                     first_hop(installed, to, last_minor)
                 ))
         }
@@ -37,7 +37,7 @@ pub(crate) fn undecided(at: Version, to: Version) -> Failure {
         "version_unsupported",
         format!("Whether {at} is of the last minor version before {to} is not known, so the upgrade is not allowed."),
     )
-    .hint(format!("Pass --last-minor {}.Y, or name the list of releases in SVC_RELEASES.", at.major))
+    .hint(format!("Pass --last-minor {}.Y, or name in SVC_RELEASES a list of releases that reaches a higher major.", at.major))
 }
 
 /// Something shows that the minor that was named is not the last of its major.

@@ -36,7 +36,9 @@ impl ReleaseArgs {
             && majors.into_iter().any(|major| known.of(major).is_none())
         {
             let versions = if releases.is_dir() { folder::versions(releases, product)? } else { of_file(releases)? };
-            let LastMinors(listed) = LastMinors::highest_of(versions.iter().map(|version| (version.major, version.minor)));
+            let LastMinors(mut listed) = LastMinors::highest_of(versions.iter().map(|version| (version.major, version.minor)));
+            // More minors of the newest major version may have been released since.
+            listed.pop_last();
             for (major, minor) in listed {
                 known.0.entry(major).or_insert(minor);
             }

@@ -13,7 +13,7 @@ fn upgrade_follows_rule_or_is_refused_with_hint() {
     for (installed, to, last_minor, rule, helps) in [
         ("1.15.5", "2.0.1", Some("1.15"), "next_major", ""),
         ("1.4.2", "1.6.0", None, "", "1.5.Z"),
-        ("1.14.2", "2.0.1", Some("1.15"), "", "1.15.Z"),
+        ("1.14.2", "2.0.1", Some("1.15"), "", "svc-version plan DIR --to 2.0.1"),
         ("2.0.1", "1.15.5", None, "", "svc-rollback"),
         (&format!("{most}.{most}.0"), &format!("{most}.0.0"), None, "", "svc-rollback"),
         (&format!("0.{most}.0"), &format!("{most}.5.0"), None, "", "versions between"),
@@ -42,7 +42,10 @@ fn last_minor_is_found_in_release_list_or_installer_folder() {
     with("1.16.0").run().refused("version_unsupported");
     // The flag goes before the environment.
     with("1.16.0").args(["--last-minor", "1.16"]).run().ok();
-    with("1.15.5").arg("--releases").arg(place.file("empty", "")).run().refused("version_unsupported");
+    // Nor is the last one of a list that ends with it.
+    for list in ["", "1.14.2\n1.15.5\n"] {
+        with("1.15.5").arg("--releases").arg(place.file("ends", list)).run().refused("version_unsupported");
+    }
     with("1.15.5").arg("--releases").arg(place.file("bad", "1.15.5\nsvc 2\n")).run().fails(7, "file_invalid");
 
     fs::create_dir(place.path("shelf")).unwrap();
