@@ -113,7 +113,7 @@ impl ConfigArgs {
         if found.len() > 1 {
             let message = format!("Both layouts of the configuration exist: {}.", places.join(" and "));
             let both = Failure::refused("options_invalid", message)
-                .hint("Pass --layout yaml for the newer one or --layout conf for the older one.");
+                .hint("Remove the one that the service does not read, or pass --layout yaml (the newer one) or --layout conf.");
             return found.into_iter().find(|(_, layout)| Some(*layout) == prefer).ok_or(both);
         }
         found.pop().ok_or_else(|| {

@@ -82,13 +82,13 @@ fn failed_night_keeps_its_valid_dump_or_snapshot() {
     let (product, _) = still("ptnight");
     // As cron starts it: nothing in the environment but the `PATH`, all settings in the file.
     let file = product.path("environment");
-    let night = |changed: &[(&str, &str)]| {
+    let night = |changed: &[(&str, &str)], options: &[&str]| {
         fs::write(&file, product.settings_file(changed)).unwrap();
-        Tool::new("svc-nightly").env("SVC_ENVIRONMENT_FILE", &file).env_remove("LANG").run()
+        Tool::new("svc-nightly").env("SVC_ENVIRONMENT_FILE", &file).env_remove("LANG").args(options.iter().copied()).run()
     };
     // The sentence is on stderr, nothing is on stdout, and the document is in the run directory.
     let bad_night = |changed: &[(&str, &str)]| {
-        let ran = night(changed);
+        let ran = night(changed, &[]);
         assert_eq!((ran.status, ran.stdout.as_str()), (5, ""), "{ran}");
         let document = document_of(&product, "-backup-nightly");
         let error = &document["error"];
@@ -107,8 +107,11 @@ fn failed_night_keeps_its_valid_dump_or_snapshot() {
     let listed = |one: usize| ["id", "state"].map(|key| list.result()["points"][one][key].clone());
     assert_eq!([listed(0), listed(1)], [&with_dump, &with_snapshot].map(|point| [json!(id_of(point)), json!("incomplete")]));
 
-    // A good night takes both halves away.
-    let ran = night(&[]);
+    // A good night takes both halves away. The file of the other layout is what an upgrade has left.
+    fs::create_dir_all(product.install_dir().join("config/ptnight")).unwrap();
+    fs::write(product.install_dir().join("config/ptnight/ptnight.yaml"), "").unwrap();
+    assert_eq!(night(&[], &[]).status, 3);
+    let ran = night(&[], &["--layout", "conf"]);
     assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
     assert!(newest_run(&product).join("document.json").exists(), "a night leaves its document in its run directory");
     let list = backup(&product, &["--list"]).run().ok();
