@@ -77,12 +77,12 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let conf = product.install_dir().join("conf/rbsecret.conf");
     fs::write(&conf, fs::read_to_string(&conf).unwrap() + "# the mail_password = S3CR-conf once\n").unwrap();
     // Each installer repeats what it is handed; that of 2.0.1 fails the first time.
-    let (plain, fails) = (&product.host.search.url, product.path("fails"));
+    let fails = product.path("fails");
     fs::write(&fails, "").unwrap();
     let [old, new] = ["1.15.5", "2.0.1"].map(|version| {
         let real = product.installer(version);
         let does = format!(
-            "echo \"licence ${{1#*=}}, $2\"; set -x; : \"$@\"\n[ {version} = 2.0.1 ] && rm '{}' 2>/dev/null && exit 1\nSVC_SEARCH_URL={plain} exec '{}'",
+            "echo \"licence ${{1#*=}}, $2\"; set -x; : \"$@\"\n[ {version} = 2.0.1 ] && rm '{}' 2>/dev/null && exit 1\nexec '{}'",
             fails.display(),
             real.display()
         );
@@ -115,9 +115,7 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
             .env("SVC_HOOK_TOKEN", "S3CR-hook")
             .env("SVC_UNINSTALL", &uninstall)
     };
-    let by_url = script("svc-upgrade")
-        .env("SVC_SEARCH_URL", plain.replace("://", "://bob:S3CR%2Furl%40%25@"))
-        .env("PGPASSWORD", "S3CR-in-a-file");
+    let by_password = script("svc-upgrade").env("PGPASSWORD", "S3CR-in-a-file");
     let by_files = script("svc-upgrade")
         .env("SVC_SEARCH_USER", "bob")
         .env("SVC_SEARCH_PASSWORD_FILE", &secret)
@@ -128,7 +126,7 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let (trace, is_traced) = (product.path("trace"), kills::possible("command lines without secrets"));
     let run = |tool: Tool| if is_traced { traced(tool, &trace).run() } else { tool.run() };
     let ended = [
-        run(by_url.arg(&new)).fails(1, "command_failed"),
+        run(by_password.arg(&new)).fails(1, "command_failed"),
         run(by_files.args(["--resume", "--rerun-installer"])).ok(),
         run(by_key.arg("--installer").arg(&old)).ok(),
         run(by_token.arg("--discard-previous")).ok().changed(),

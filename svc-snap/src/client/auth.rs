@@ -25,7 +25,7 @@ pub struct Connection {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Cluster")]
 struct ConnectionArgs {
-    /// The address of Elasticsearch or OpenSearch; a password in it only by SVC_SEARCH_URL, as others can read a process's arguments
+    /// The address of Elasticsearch or OpenSearch, without a password, which others could read there
     #[arg(long, value_name = "URL", env = "SVC_SEARCH_URL", default_value = "http://127.0.0.1:9200",
           value_parser = secret, hide_env_values = true)]
     url: Secret,
@@ -64,10 +64,10 @@ impl Connection {
 
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         let (args, address) = (&self.args, Address::parse(&self.args.url)?);
-        if self.is_given("url") && address.password.is_some() {
-            let message = "There is a password in --url, where all users of this host can read it.";
-            return Err(Failure::usage("options_invalid", message).hint(
-                "Pass --user NAME --password-file FILE, or set the address by SVC_SEARCH_URL; then change the password, which may be known by now.",
+        if address.has_password {
+            return Err(invalid(
+                "There is a password in --url (SVC_SEARCH_URL), where all users of this host can read it.",
+                "Use --user with --password-file (SVC_SEARCH_PASSWORD_FILE), and change the password, which may be known by now.",
             ));
         }
         let authorization = self.authorization(&address)?;
@@ -99,16 +99,13 @@ impl Connection {
         let basic = in_url || given("user") || given("password_file");
         let counts = |is_given: bool| is_given || !(basic || key || bearer);
         let user = if in_url && !given("user") { &address.user } else { &args.user }.as_ref().or(address.user.as_ref());
-        let is_basic = counts(basic) && (user.is_some() || args.password_file.is_some() || address.password.is_some());
+        let is_basic = counts(basic) && (user.is_some() || args.password_file.is_some());
         let api_key_file = args.api_key_file.as_ref().filter(|_| counts(key));
         let bearer_file = args.bearer_file.as_ref().filter(|_| counts(bearer));
         let value = match (is_basic, api_key_file, bearer_file) {
             (false, None, None) => return Ok(None),
             (true, None, None) => {
-                let password = match &args.password_file {
-                    Some(file) => Some(Secret::from_file("password", file)?),
-                    None => address.password.clone(),
-                };
+                let password = args.password_file.as_ref().map(|file| Secret::from_file("password", file)).transpose()?;
                 let (user, password) = user.zip(password).ok_or_else(|| {
                     let hint = "Give --user (SVC_SEARCH_USER) and --password-file (SVC_SEARCH_PASSWORD_FILE), or neither.";
                     invalid("Of a user and the password only one is given.", hint)
@@ -186,7 +183,7 @@ struct Address {
     /// Scheme, host, port and path, without user-info and without a slash at its end.
     base: String,
     user: Option<String>,
-    password: Option<Secret>,
+    has_password: bool,
 }
 
 impl Address {
@@ -195,7 +192,7 @@ impl Address {
         Self::read(url.expose().trim()).ok_or_else(|| {
             invalid(
                 "The address of the server is not understood.",
-                "Write --url (SVC_SEARCH_URL) as http://HOST:PORT or https://HOST:PORT, without ? and #; in a password write / as %2F.",
+                "Write --url (SVC_SEARCH_URL) as http://HOST:PORT or https://HOST:PORT, without ? and #.",
             )
         })
     }
@@ -207,13 +204,10 @@ impl Address {
         if host.is_empty() || host.starts_with(':') || uri.path().contains('@') {
             return None;
         }
-        let decode = |text: &str| percent_decode_str(text).decode_utf8().ok().map(|text| text.into_owned());
-        let (user, password) = match info.map(|info| info.split_once(':').unwrap_or((info, ""))) {
-            None => (None, None),
-            Some((user, password)) => (Some(decode(user)?), Some(decode(password)?).filter(|password| !password.is_empty())),
-        };
+        let (user, password) = info.map(|info| info.split_once(':').unwrap_or((info, ""))).unzip();
+        let user = user.map(|user| percent_decode_str(user).decode_utf8().map(|user| user.into_owned())).transpose().ok()?;
         let base = format!("{scheme}://{host}{}", uri.path().trim_end_matches('/'));
-        Some(Self { base, user, password: password.map(Secret::new) })
+        Some(Self { base, user, has_password: password.is_some_and(|password| !password.is_empty()) })
     }
 }
 
@@ -251,15 +245,14 @@ mod tests {
         let [pass, pw, pair, key] = ["p\u{e4}ss\n", "pw\n", "id:key\n", "aWQ6a2V5\n"].map(file);
         let [token, json, named, bearer, empty] =
             ["AAE.x-y_z\n", "{\"encoded\":\"aWQ6a2V5\"}", "ApiKey a", "Bearer A", "\nA"].map(file);
-        let all = ["--url", "http://env:pw@es1", "--user", "svc", "--password-file", &pw, "--api-key-file", &pair];
+        let all = ["--url", "http://env@es1", "--user", "svc", "--password-file", &pw, "--api-key-file", &pair];
         let trust = ["--url", "https://es1", "--insecure", "--ca-cert", "/nowhere"];
         let env = &["none"][..];
         for (args, given, expected) in [
             (&["--url", "http://es1"][..], &[][..], Ok(None)),
             (&["--user", "svc", "--password-file", &pass], &[], Ok(Some("Basic c3ZjOnDDpHNz"))),
-            (&["--url", "http://svc:pw@es1"], env, Ok(Some("Basic c3ZjOnB3"))),
-            // There all users of the host can read it.
-            (&["--url", "http://svc:pw@es1"], &[], Err("options_invalid")),
+            // All users of the host can read it there.
+            (&["--url", "http://svc:pw@es1"], env, Err("settings_invalid")),
             (&["--api-key-file", &pair], &[], Ok(Some("ApiKey aWQ6a2V5"))),
             (&["--api-key-file", &key], &[], Ok(Some("ApiKey aWQ6a2V5"))),
             (&["--bearer-file", &token], &[], Ok(Some("Bearer AAE.x-y_z"))),
@@ -291,9 +284,8 @@ mod tests {
     #[test]
     fn url_credentials_are_split_off_and_never_shown() {
         let read = |url: &str| Address::parse(&Secret::new(url.to_owned()));
-        let address = read("https://svc:p%40ss@es1:9200/prefix/").unwrap();
-        assert_eq!((address.base.as_str(), address.user.as_deref()), ("https://es1:9200/prefix", Some("svc")));
-        assert_eq!(address.password.as_ref().map(Secret::expose), Some("p@ss"));
+        let address = read("https://s%40c@es1:9200/prefix/").unwrap();
+        assert_eq!((address.base.as_str(), address.user.as_deref()), ("https://es1:9200/prefix", Some("s@c")));
         let plain = read("HTTP://[::1]:9200").unwrap();
         assert_eq!((plain.base.as_str(), plain.user), ("http://[::1]:9200", None));
         let wrong = ["svc:secret@es1:9200", "ftp://svc:secret@es1", "http://svc:secret@", "http://svc:secret@es1/?a"];
