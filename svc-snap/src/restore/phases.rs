@@ -168,26 +168,3 @@ pub(super) fn live_clones(swapped: &Swapped) -> Vec<LiveClone<'_>> {
     });
     clones.collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::index::Index;
-    use crate::restore::fixtures::{RUN, found, index, swapped};
-
-    #[test]
-    fn swap_phase_is_told_by_index_names_and_marker() {
-        let (staged, marker) = (copies::staged(RUN, "a"), copies::marker(RUN, false));
-        let phase = |indices: &[(&str, Index)]| phase_of(&swapped(), &found(indices));
-        let live = [("a", index("live a", &[])), ("b", index("live b", &[]))];
-        assert_eq!(phase(&[&live[..], &[(&staged, index("staged", &[]))]].concat()), Phase::Before);
-        assert_eq!(phase(&[(&staged, index("staged", &["all", &marker]))]), Phase::Exchanged);
-        assert_eq!(phase(&[("a", index("new", &[&marker])), (&staged, index("staged", &["all", &marker]))]), Phase::Exchanged);
-        // A client's index under the live name changes nothing of it.
-        assert_eq!(phase(&[("a", index("client's", &[])), (&staged, index("staged", &["all", &marker]))]), Phase::Exchanged);
-        assert_eq!(phase(&[("a", index("new", &["all"]))]), Phase::After);
-        let mut done = swapped();
-        set_states(&mut done, &found(&[("a", index("new", &["all"]))]));
-        assert!(done.indices.iter().all(SwapIndex::is_finished));
-    }
-}

@@ -241,8 +241,18 @@ fn warn_not_captured(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<Str
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
-    use crate::restore::fixtures::{RUN, index, source};
+    use crate::index::copies;
+
+    const RUN: &str = "20261120t020003z-hand";
+
+    fn index(uuid: &str, aliases: &[&str]) -> Index {
+        let aliases = aliases.iter().map(|alias| ((*alias).to_owned(), Map::new())).collect();
+        let metadata = IndexMetadata { aliases, number_of_replicas: 1, ..IndexMetadata::default() };
+        Index { uuid: uuid.to_owned(), metadata, ..Index::of_copy() }
+    }
 
     fn swapped(back: bool) -> Swapped {
         Swapped { run: RUN.to_owned(), back, ..Swapped::default() }
@@ -255,7 +265,8 @@ mod tests {
     }
 
     fn target(name: &str) -> SwapIndex {
-        super::target(name, source(name), None)
+        let source = SwapSource { name: copies::staged(RUN, name), uuid: "staged".to_owned(), docs_count: 1 };
+        super::target(name, source, None)
     }
 
     fn live(names: &[&str]) -> Found {
