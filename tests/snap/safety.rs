@@ -103,6 +103,11 @@ fn indices_are_reopened_if_one_cannot_be_closed() {
     for index in [&a, &b] {
         assert_eq!((is_closed(&sandbox, index), state(&refused, index)), (false, "untouched"), "{index}");
     }
+    // What was closed before stays so.
+    sandbox.ask("POST", &format!("/{a}/_close"), None);
+    let gate = sandbox.gate().refusing(&format!("DELETE /{a}"), 1, DENIED);
+    sandbox.resuming(&DELETE, &created).via(&gate).run().refused("permission_denied");
+    assert!(is_closed(&sandbox, &a));
 }
 
 #[test]
