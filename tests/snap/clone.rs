@@ -250,6 +250,8 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     sandbox.gate().close_on("/_restore", Side::After).kill(sandbox.resuming(&["stage"], &created));
     let [(name, run)] = &told(&sandbox)[..] else { panic!("one copy") };
     assert_eq!(sandbox.copies(), std::slice::from_ref(name));
+    let command = format!("svc-snap discard --run {run} ");
+    sandbox.from(&["stage", "--dry-run"], &created).ok().unchanged().warns_of("not_removed", &command);
     sandbox.run(&["discard", "--run", run]).ok().changed();
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found").unchanged();
