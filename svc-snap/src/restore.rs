@@ -3,8 +3,6 @@
 mod auto_create;
 pub(crate) mod capacity;
 mod checks;
-#[cfg(test)]
-mod fixtures;
 pub(crate) mod in_place;
 pub(crate) mod phases;
 pub(crate) mod plan;

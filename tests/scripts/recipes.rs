@@ -37,7 +37,7 @@ fn recipes_page_commands_upgrade_roll_back_and_inspect() {
     let said = recipe(&product, "newest-point", &[]);
     assert!(said.contains("items\t"), "{said}");
     let looked = recipe(&product, "inspect", &[("POINT", text(point.clone()))]);
-    assert!(looked.contains("svc-staged-") && looked.contains("rchand_db_staged_"), "{looked}");
+    assert!(looked.contains("\tsvc-staged-") && looked.contains("rchand_db_staged_"), "{looked}");
     let piped = recipe(&product, "pipes", &[]);
     assert!(piped.contains("_staged_") && piped.contains("\"removed\""), "{piped}");
     for name in ["one-database", "one-search-database"] {

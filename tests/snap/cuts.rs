@@ -252,6 +252,24 @@ fn swap_back_survives_index_removed_by_client() {
     assert!(!stuck.unchanged().error_has(&["--back takes it back"]).hint().contains("svc-snap stage"));
     back(5).ok().changed();
     assert_eq!((sandbox.content()[&a].clone(), sandbox.count(&b)), (upgraded[&a].clone(), 11));
+    // A way back that was killed is finished by the same command, and not taken back.
+    for (n, side) in [(6, Side::Before), (7, Side::After)] {
+        let upgraded = sandbox.content();
+        sandbox.from(&["restore", "--run-id", &run_id(n)], &created).ok().changed();
+        sandbox.gate().close_on("POST /_aliases", side).kill(sandbox.tool(&["swap", "--run", &run_id(n), "--back"]));
+        sandbox.search.request("DELETE", &format!("/{a}?ignore_unavailable=true"), None).unwrap();
+        let refused = sandbox.from(&["stage"], &created).refused("swap_unfinished");
+        assert!(!refused.hint().contains("--back"), "{refused}");
+        back(n).ok().changed();
+        assert_eq!(sandbox.content(), upgraded, "{side:?}");
+    }
+    // What is live is removed when nothing but the record lacks the end: it is finished, and a person is told.
+    begin(8, "POST /_aliases", Side::After);
+    let finish = ["swap", "--run", &run_id(8)];
+    sandbox.gate().close_on("POST /_aliases", Side::After).kill(sandbox.tool(&finish));
+    sandbox.delete(&a);
+    sandbox.run(&finish).review("not_restored").unchanged().warns_of("not_restored", &a);
+    back(8).ok().changed();
 }
 
 #[test]

@@ -103,6 +103,11 @@ fn indices_are_reopened_if_one_cannot_be_closed() {
     for index in [&a, &b] {
         assert_eq!((is_closed(&sandbox, index), state(&refused, index)), (false, "untouched"), "{index}");
     }
+    // What was closed before stays so.
+    sandbox.ask("POST", &format!("/{a}/_close"), None);
+    let gate = sandbox.gate().refusing(&format!("DELETE /{a}"), 1, DENIED);
+    sandbox.resuming(&DELETE, &created).via(&gate).run().refused("permission_denied");
+    assert!(is_closed(&sandbox, &a));
 }
 
 #[test]
@@ -242,8 +247,9 @@ fn same_run_id_for_different_restore_is_refused() {
     restore(&a).ok().changed();
     restore(&a).ok().unchanged();
     // What the run has done is not what is wanted now.
-    restore(&b).refused("name_in_use").unchanged();
-    restore(&format!("{a},{b}")).refused("name_in_use").unchanged();
+    let refused = restore(&b).refused("name_in_use");
+    assert!(!refused.hint().contains("discard"), "its way back is not to be removed\n{refused}");
+    restore(&format!("{a},{b}")).refused("name_in_use");
 }
 
 /// By every step that continues from one. (A script's settings may name another repository.)

@@ -118,6 +118,13 @@ fn exact_swap_keeps_surplus_index_as_previous() {
     assert_eq!(sandbox.content(), upgraded);
     assert!(sandbox.copies().is_empty());
 
+    // What is taken away may be a clone's that was killed.
+    let run = run_id(1);
+    let clone = sandbox.tool(&["clone", "--indices", &two, "--run-id", &run]);
+    sandbox.gate().close_on("/_block/write", Side::After).kill(clone);
+    sandbox.from(&["restore", "--exact"], &created).refused("index_blocked").error_has(&[&two]);
+    sandbox.run(&["discard", "--run", &run]).ok().changed();
+
     let staged = sandbox.from(&["stage"], &created).ok();
     let swapped = sandbox.from(&["swap", "--exact"], &staged).ok();
     assert_eq!(sandbox.content(), before);
@@ -234,6 +241,10 @@ fn index_blocks_are_restored_by_resumed_swap() {
     sandbox.delete(written);
     sandbox.from(&["restore"], &created).ok().changed();
     assert_eq!(sandbox.settings(written), verified);
+    // A block of what is live says nothing of a backup of which nothing was captured.
+    sandbox.remove_state();
+    sandbox.run(&["restore", "s1", "--indices", written]).ok().changed();
+    assert_eq!(sandbox.blocks(written), [""; 0]);
 }
 
 /// The servers of the tests have no lifecycle management, and know none of its settings.

@@ -5,7 +5,6 @@ use svc_step::{Call, DryRun, Failure, StepResult, Stopped, swaps};
 use crate::client::{Connection, Server};
 use crate::guard;
 use crate::index::clone::Theirs;
-use crate::index::metadata::WRITE;
 use crate::index::select::{DEFAULT, without};
 use crate::index::{
     Act, Found, Index, Patterns, Scope, ScopeArg, Selected, clone, copies, get_indices, policy, refuse_any, select,
@@ -121,7 +120,7 @@ fn plan(call: &Call, server: &Server, args: &CloneArgs, live: &Selected, left: &
     refuse_any("indices_red", "Indices that lack shards cannot be cloned", &red, &hint)?;
     policy::fill(call, server, &mut found)?;
     for name in &left.blocked {
-        found.entry(name.clone()).and_modify(|index| _ = index.metadata.blocks.remove(WRITE));
+        found.entry(name.clone()).and_modify(|index| index.metadata = std::mem::take(&mut index.metadata).writable());
     }
     let indices = found.iter().map(|(index, live)| CopiedIndex {
         live_uuid: Some(live.uuid.clone()),

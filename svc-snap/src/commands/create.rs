@@ -86,24 +86,27 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let server = args.repository.connect(call)?;
     let _lock = repository::lock(call, &server, &args.repository.repository, args.dry.dry_run)?;
     let patterns = Patterns::parse(args.indices.as_deref().unwrap_or("*"));
-    // An index may be missing now, or be without writes, that is a swap's or a clone's.
-    let wanted = |name: &str| args.scope.scope.contains(name) && patterns.ask_for(name);
-    phases::refuse_unfinished_swaps(call, &server, call.run_id(), wanted)?;
-    phases::refuse_unfinished_clones(call, &server, wanted)?;
+    refuse_unfinished(args, call, &server, &patterns)?;
     let live = select::live(&server, &args.scope.scope, &patterns)?;
     // The servers take no snapshot of an index that cannot be read, and nothing can be captured of one whose metadata is blocked.
     guard::refuse_blocked(&server, |index, block| matches!(block, "read" | guard::METADATA) && live.holds(index))?;
     for _ in 1..RACES {
-        match create(args, call, &server, &live) {
+        match create(args, call, &server, &patterns, &live) {
             // Another run has taken the name since it was free, and nothing of ours was begun.
             Err(stopped) if args.unique && stopped.failure.code == "name_in_use" => {}
             ended => return ended,
         }
     }
-    create(args, call, &server, &live)
+    create(args, call, &server, &patterns, &live)
 }
 
-fn create(args: &CreateArgs, call: &Call, server: &Server, live: &Selected) -> StepResult<Created> {
+/// An index may be missing now, or be without writes, that is a swap's or a clone's.
+fn refuse_unfinished(args: &CreateArgs, call: &Call, server: &Server, patterns: &Patterns) -> Result<(), Failure> {
+    let wanted = |name: &str| args.scope.scope.contains(name) && patterns.ask_for(name);
+    phases::refuse_unfinished_runs(call, server, call.run_id(), wanted)
+}
+
+fn create(args: &CreateArgs, call: &Call, server: &Server, patterns: &Patterns, live: &Selected) -> StepResult<Created> {
     let repository = args.repository.repository.as_str();
     let (name, found) = choose(args, call, server)?;
     let asked_for = format!("{} of {}", args.indices.as_deref().unwrap_or("*"), args.scope.scope);
@@ -166,6 +169,8 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, live: &Selected) -> S
             let ended = rates.during(call, server, || {
                 // A signal may have come while the throttle was changed.
                 call.check()?;
+                // One may have begun while the indices were captured.
+                refuse_unfinished(args, call, server, patterns)?;
                 taking.begin(&request, &body)?;
                 if args.no_wait {
                     return Ok(taking.last_get().flatten());

@@ -7,7 +7,7 @@ use svc_step::effects::Changed;
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped};
 
 use crate::guard;
-use crate::index::{get_indices, select};
+use crate::index::{Patterns, get_indices, select};
 use crate::restore::in_place::OnConflict;
 use crate::restore::stage::Earlier;
 use crate::restore::{
@@ -44,8 +44,10 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let server = &chosen.server;
     let _lock = guard::lock(call, server, args.dry.dry_run)?;
     let names = chosen.names();
-    phases::refuse_unfinished_swaps(call, server, call.run_id(), |name| names.contains(&name))?;
-    phases::refuse_unfinished_clones(call, server, |name| names.contains(&name))?;
+    let asked_for = Patterns::parse(&chosen.asked_for);
+    // What is surplus is taken away with --exact.
+    let is_surplus = |name: &str| args.how.exact && chosen.scope.contains(name) && asked_for.ask_for(name);
+    phases::refuse_unfinished_runs(call, server, call.run_id(), |name| names.contains(&name) || is_surplus(name))?;
     if let Some(swapped) = unfinished_swap(call, &chosen)? {
         refuse_other_plan(&swapped, args.how, true)?;
         return resume(call, &chosen, swapped, args.dry.dry_run);
@@ -148,7 +150,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
         call.check().and_then(|()| match swap::execute(call, &chosen.server, &mut swapped) {
             Ended::Finished => Ok(()),
             // Its plan may be what fails.
-            Ended::Undone(failure) => Err(phases::unfinished(&swapped.run, failure)),
+            Ended::Undone(failure) => Err(phases::unfinished(&swapped, failure)),
             Ended::Unfinished(failure) => Err(failure),
         })
     };

@@ -72,8 +72,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
         }
         return Ok(swapped);
     }
-    phases::refuse_unfinished_swaps(call, &server, &run, |name| names.contains(&name))?;
-    phases::refuse_unfinished_clones(call, &server, |name| names.contains(&name))?;
+    phases::refuse_unfinished_runs(call, &server, &run, |name| names.contains(&name))?;
     if matches!(kind, Task::Resume) {
         plan::resume(call, &server, &mut swapped)?;
     }
@@ -97,7 +96,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
             Err(failure)
         }
         // Its plan is an earlier call's, and may be what fails.
-        (Ended::Undone(failure), _) => Err(phases::unfinished(run.as_str(), failure)),
+        (Ended::Undone(failure), _) => Err(phases::unfinished(&swapped, failure)),
         (Ended::Unfinished(failure), _) => Err(failure),
     };
     Stopped::ended(ended, swapped)

@@ -1,6 +1,6 @@
 //! Names of our own copies of indices: staged, previous, replaced, cloned; and how they are told from those of others.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use svc_step::run_id::fit;
 use svc_step::{Failure, RunId};
@@ -80,14 +80,17 @@ pub(crate) fn marker(run: &str, back: bool) -> String {
     format!("{}{run}", if back { backward } else { forward })
 }
 
-/// The runs of swaps that are exchanged and not finished, each with its indices and copies: some indices may not be live.
-pub(crate) fn marked(server: &Server) -> Result<BTreeSet<(String, String)>, Failure> {
-    let [pattern, _] = MARKERS;
+/// The runs of swaps that are exchanged and not finished, each with its indices and copies: some indices may not be live. Says whether
+/// the swap goes back.
+pub(crate) fn marked(server: &Server) -> Result<BTreeMap<(String, String), bool>, Failure> {
+    let [pattern, back] = MARKERS;
     let found = server.find(&format!("{}?expand_wildcards=all", path(&["_alias", &format!("{pattern}*")])))?.unwrap_or_default();
-    let mut marked = BTreeSet::new();
+    let mut marked = BTreeMap::new();
     for (name, index) in members(&found) {
-        let aliases = index.get("aliases").into_iter().flat_map(members);
-        marked.extend(aliases.filter_map(|(alias, _)| Some((marked_run(alias)?.to_owned(), name.clone()))));
+        for (alias, _) in index.get("aliases").into_iter().flat_map(members) {
+            let Some(run) = marked_run(alias) else { continue };
+            *marked.entry((run.to_owned(), name.clone())).or_default() |= alias.starts_with(back);
+        }
     }
     Ok(marked)
 }

@@ -42,7 +42,7 @@ const HIDDEN: &str = "index.hidden";
 const AUTO_EXPAND: &str = "index.auto_expand_replicas";
 
 const BLOCK_PREFIX: &str = "index.blocks.";
-pub(crate) const WRITE: &str = "write";
+const WRITE: &str = "write";
 
 pub(crate) const BLOCK_SETTINGS: &str = "index.blocks.*";
 
@@ -89,6 +89,11 @@ impl IndexMetadata {
     pub(crate) fn of_copy() -> Self {
         let explicit = BTreeSet::from([AUTO_EXPAND.to_owned()]);
         Self { hidden: true, blocks: BTreeSet::from([WRITE.to_owned()]), explicit, ..Self::default() }
+    }
+
+    /// The same of an open index without a block.
+    pub(crate) fn writable(self) -> Self {
+        Self { closed: false, blocks: BTreeSet::new(), verified_read_only: false, ..self }
     }
 
     pub(crate) fn write_block(&self) -> bool {

@@ -170,7 +170,8 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
 
 /// As long as the server was not asked to restore, or refused to, closed indices are complete: they are opened again.
 fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Restored, mut failure: Failure) -> Failure {
-    let found = get_indices(&chosen.server, cleared.iter().map(|(name, ..)| name)).unwrap_or_default();
+    let closed = cleared.iter().filter(|(_, method, _)| *method == "POST").map(|(name, ..)| name);
+    let found = get_indices(&chosen.server, closed).unwrap_or_default();
     for name in found.iter().filter(|(_, index)| index.metadata.closed).map(|(name, _)| name) {
         if chosen.server.change(call, "POST", &path(&[name, "_open"]), None).is_ok() {
             restored.set(name, RestoreState::Untouched);

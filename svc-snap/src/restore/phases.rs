@@ -1,6 +1,6 @@
 //! How far a swap has come, as the server shows it, and its undoing before its exchange.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 use svc_step::{Action, Call, Failure, RunId, Status, swaps};
@@ -72,12 +72,28 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
         Phase::Exchanged => false,
         Phase::After => swapped.indices.is_empty() && swapped.direct.is_empty(),
     };
-    if is_untouched { Ok(()) } else { Err(not_finished(&swapped.run)) }
+    if is_untouched { Ok(()) } else { Err(not_finished(&swapped.run, swapped.back)) }
 }
 
-fn not_finished(run: &str) -> Failure {
-    Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished."))
-        .hint(format!("svc-snap swap --run {run} finishes it; svc-snap swap --run {run} --back takes it back."))
+fn not_finished(run: &str, back: bool) -> Failure {
+    Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished.")).hint(ways_on(run, back))
+}
+
+/// What ends an unfinished swap. One that goes back is not taken back itself: `--back` finishes it.
+fn ways_on(run: &str, back: bool) -> String {
+    let take_back = if back { String::new() } else { format!("; svc-snap swap --run {run} --back takes it back") };
+    format!("svc-snap swap --run {run} finishes it{take_back}.")
+}
+
+/// Refuses to touch indices whose swap or clone by another run is not finished (3).
+pub(crate) fn refuse_unfinished_runs(
+    call: &Call,
+    server: &Server,
+    run: &RunId,
+    touches: impl Fn(&str) -> bool,
+) -> Result<(), Failure> {
+    refuse_unfinished_swaps(call, server, run, &touches)?;
+    refuse_unfinished_clones(call, server, touches)
 }
 
 /// Refuses to touch indices that a swap of another run has begun with and not finished, on this host or, once exchanged, on any (3).
@@ -89,12 +105,12 @@ pub(crate) fn refuse_unfinished_swaps(
 ) -> Result<(), Failure> {
     let marked = match copies::marked(server) {
         // Whoever may not list all indices, for lack of a right or for a block of their metadata, has the records.
-        Err(failure) if failure.status == Status::Refused => BTreeSet::new(),
+        Err(failure) if failure.status == Status::Refused => BTreeMap::new(),
         marked => marked?,
     };
-    for (other, name) in marked {
+    for ((other, name), back) in marked {
         if other != run.as_str() && (touches(&name) || copies::is_copy_of(&name, &other, &touches)) {
-            return Err(not_finished(&other));
+            return Err(not_finished(&other, back));
         }
     }
     let swaps = swaps::all(call, &[record::SWAP]).into_iter().filter_map(|received| received.result::<Swapped>().ok());
@@ -106,7 +122,7 @@ pub(crate) fn refuse_unfinished_swaps(
 }
 
 /// Refuses indices without writes that a clone has blocked, which is in progress or was interrupted (3): the block is not theirs.
-pub(crate) fn refuse_unfinished_clones(call: &Call, server: &Server, touches: impl Fn(&str) -> bool) -> Result<(), Failure> {
+fn refuse_unfinished_clones(call: &Call, server: &Server, touches: impl Fn(&str) -> bool) -> Result<(), Failure> {
     for set in record::unfinished_clones(call, server) {
         let mut blocked = set.left_blocked(server)?;
         blocked.retain(|index| touches(index));
@@ -145,7 +161,7 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
         undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act))?;
         get_indices(server, before.names())
     };
-    let found = again(undo).map_err(|failure| unfinished(&before.run, failure))?;
+    let found = again(undo).map_err(|failure| unfinished(before, failure))?;
     let _ = clone::review_last(call, &before.run, &clone::last_copies(&live_clones(before), &found));
     undone.finished = true;
     record::write_end(call, &before.run, "swap", undone);
@@ -153,11 +169,8 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
 }
 
 /// Every failure of an unfinished swap names the command that resumes it.
-pub(crate) fn unfinished(run: &str, mut failure: Failure) -> Failure {
-    let resume =
-        format!("When it is fixed, svc-snap swap --run {run} finishes the swap; svc-snap swap --run {run} --back takes it back.");
-    failure.hint = Some(failure.hint.map_or(resume.clone(), |hint| format!("{hint} {resume}")));
-    failure
+pub(crate) fn unfinished(swapped: &Swapped, failure: Failure) -> Failure {
+    failure.further_hint(format!("When it is fixed, {}", ways_on(&swapped.run, swapped.back)))
 }
 
 /// What is live, as it is blocked and cloned. The clone of an unfinished swap that is taken back is not.
@@ -167,27 +180,4 @@ pub(super) fn live_clones(swapped: &Swapped) -> Vec<LiveClone<'_>> {
         Some(LiveClone { index: &item.index, uuid, copy: item.previous.as_deref(), was })
     });
     clones.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::index::Index;
-    use crate::restore::fixtures::{RUN, found, index, swapped};
-
-    #[test]
-    fn swap_phase_is_told_by_index_names_and_marker() {
-        let (staged, marker) = (copies::staged(RUN, "a"), copies::marker(RUN, false));
-        let phase = |indices: &[(&str, Index)]| phase_of(&swapped(), &found(indices));
-        let live = [("a", index("live a", &[])), ("b", index("live b", &[]))];
-        assert_eq!(phase(&[&live[..], &[(&staged, index("staged", &[]))]].concat()), Phase::Before);
-        assert_eq!(phase(&[(&staged, index("staged", &["all", &marker]))]), Phase::Exchanged);
-        assert_eq!(phase(&[("a", index("new", &[&marker])), (&staged, index("staged", &["all", &marker]))]), Phase::Exchanged);
-        // A client's index under the live name changes nothing of it.
-        assert_eq!(phase(&[("a", index("client's", &[])), (&staged, index("staged", &["all", &marker]))]), Phase::Exchanged);
-        assert_eq!(phase(&[("a", index("new", &["all"]))]), Phase::After);
-        let mut done = swapped();
-        set_states(&mut done, &found(&[("a", index("new", &["all"]))]));
-        assert!(done.indices.iter().all(SwapIndex::is_finished));
-    }
 }

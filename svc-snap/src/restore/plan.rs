@@ -8,7 +8,7 @@ use crate::client::Server;
 use crate::guard;
 use crate::index::copies::marked_run;
 use crate::index::{Found, Index, IndexMetadata, Patterns, Scope, SkipReason, Skipped, counts, get_indices, policy, select};
-use crate::restore::phases::{Phase, phase};
+use crate::restore::phases::{Phase, phase, phase_of};
 use crate::restore::{
     CopiedIndex, CopySet, SwapIndex, SwapSource, SwapState, Swapped, auto_create, capacity, checks, record, requests,
 };
@@ -182,6 +182,14 @@ fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<Swa
 /// The requests that are left of a swap which an earlier call has begun.
 pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Result<(), Failure> {
     let found = get_indices(server, swapped.names())?;
+    // One that goes back is never taken back itself, so it follows what clients have done to what is live, unless a copy would be lost.
+    if swapped.back && phase_of(swapped, &found) == Phase::Before {
+        let has_copy = |item: &SwapIndex| item.previous.as_ref().is_some_and(|previous| found.contains_key(previous));
+        let is_other = |item: &SwapIndex| !item.is_old(&found) && !(found.contains_key(&item.index) && has_copy(item));
+        let mut indices = std::mem::take(&mut swapped.indices);
+        indices.iter_mut().filter(|item| is_other(item)).for_each(|item| set_live(swapped, item, &found));
+        swapped.indices = indices;
+    }
     add_requests(call, server, swapped, &found);
     Ok(())
 }
@@ -194,20 +202,25 @@ fn add_requests(call: &Call, server: &Server, swapped: &mut Swapped, found: &Fou
     };
 }
 
+/// Fills in what is live under its name, and what comes of that.
+fn set_live(swapped: &Swapped, item: &mut SwapIndex, found: &Found) {
+    let live = found.get(&item.index);
+    // No client has used the clone of an unfinished swap that is taken back.
+    let is_unfinished = live.is_some_and(|live| live.metadata.aliases.keys().any(|alias| marked_run(alias).is_some()));
+    item.was = live.map(|live| live.metadata.clone()).filter(|_| !is_unfinished);
+    // A block says something of what is live, and nothing of the backup.
+    let as_live = || item.was.clone().unwrap_or_default().writable();
+    item.becomes = item.source.as_ref().map(|_| item.becomes.take().unwrap_or_else(as_live));
+    let is_copied = !swapped.drop_old && live.is_some() && !is_unfinished;
+    item.previous = is_copied.then(|| swapped.previous_name(&item.index));
+    item.state = if live.is_some() { SwapState::Old } else { SwapState::Absent };
+    item.live_uuid = live.map(|live| live.uuid.clone());
+}
+
 /// Adds the indices, in the order of the names, what is taken away last.
 fn add_indices(swapped: &mut Swapped, targets: Vec<SwapIndex>, found: &Found) -> Result<(), Failure> {
     for mut item in targets {
-        let live = found.get(&item.index);
-        // No client has used the clone of an unfinished swap that is taken back.
-        let is_unfinished = live.is_some_and(|live| live.metadata.aliases.keys().any(|alias| marked_run(alias).is_some()));
-        item.was = live.map(|live| live.metadata.clone()).filter(|_| !is_unfinished);
-        // A block says something of what is live, and nothing of the backup.
-        let as_live = || IndexMetadata { blocks: BTreeSet::new(), closed: false, ..item.was.clone().unwrap_or_default() };
-        item.becomes = item.source.as_ref().map(|_| item.becomes.take().unwrap_or_else(as_live));
-        let is_copied = !swapped.drop_old && live.is_some() && !is_unfinished;
-        item.previous = is_copied.then(|| swapped.previous_name(&item.index));
-        item.state = if live.is_some() { SwapState::Old } else { SwapState::Absent };
-        item.live_uuid = live.map(|live| live.uuid.clone());
+        set_live(swapped, &mut item, found);
         swapped.indices.push(item);
     }
     swapped.indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
@@ -241,8 +254,18 @@ fn warn_not_captured(call: &Call, swapped: &Swapped, not_captured: &BTreeSet<Str
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
     use super::*;
-    use crate::restore::fixtures::{RUN, index, source};
+    use crate::index::copies;
+
+    const RUN: &str = "20261120t020003z-hand";
+
+    fn index(uuid: &str, aliases: &[&str]) -> Index {
+        let aliases = aliases.iter().map(|alias| ((*alias).to_owned(), Map::new())).collect();
+        let metadata = IndexMetadata { aliases, number_of_replicas: 1, ..IndexMetadata::default() };
+        Index { uuid: uuid.to_owned(), metadata, ..Index::of_copy() }
+    }
 
     fn swapped(back: bool) -> Swapped {
         Swapped { run: RUN.to_owned(), back, ..Swapped::default() }
@@ -255,7 +278,8 @@ mod tests {
     }
 
     fn target(name: &str) -> SwapIndex {
-        super::target(name, source(name), None)
+        let source = SwapSource { name: copies::staged(RUN, name), uuid: "staged".to_owned(), docs_count: 1 };
+        super::target(name, source, None)
     }
 
     fn live(names: &[&str]) -> Found {

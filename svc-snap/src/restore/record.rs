@@ -7,9 +7,10 @@ use crate::client::Server;
 use crate::index::SkipReason;
 use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
 
+const STAGE: &str = "svc-snap.stage/1";
 const CLONE: &str = "svc-snap.clone/1";
 pub(super) const SWAP: &str = "svc-snap.swap/1";
-const SCHEMAS: [&str; 4] = ["svc-snap.stage/1", CLONE, SWAP, "svc-snap.restore/1"];
+const SCHEMAS: [&str; 4] = [STAGE, CLONE, SWAP, "svc-snap.restore/1"];
 
 /// What a run has begun.
 #[derive(Debug, Clone)]
@@ -147,10 +148,9 @@ pub(crate) fn remove(call: &Call, mut failure: Failure) -> Failure {
     failure
 }
 
-/// The refusal to begin again under a run that has copies of something else.
+/// The refusal to begin again under a run that has copies of something else, which may be the only way back from that.
 pub(crate) fn in_use(run: &RunId) -> Failure {
-    Failure::refused("name_in_use", format!("The run {run} has begun something else already."))
-        .hint(format!("Pass another --run-id. svc-snap discard --run {run} removes what that run has staged or cloned."))
+    Failure::refused("name_in_use", format!("The run {run} has begun something else already.")).hint("Pass another --run-id.")
 }
 
 pub(crate) fn not_verified(run: &str) -> Failure {
@@ -160,9 +160,15 @@ pub(crate) fn not_verified(run: &str) -> Failure {
 
 /// The clones of any run that were interrupted before they were verified.
 pub(crate) fn unfinished_clones(call: &Call, server: &Server) -> Vec<CopySet> {
-    let clones = swaps::all(call, &[CLONE]).into_iter().filter_map(|received| received.result::<CopySet>().ok());
-    let is_unfinished = |set: &CopySet| {
-        set.cluster_uuid == server.cluster_uuid && set.indices.iter().any(|one| one.state == CopyState::InProgress)
-    };
-    clones.filter(is_unfinished).collect()
+    sets(call, server, CLONE, |set| set.indices.iter().any(|one| one.state == CopyState::InProgress))
+}
+
+/// The same of the stagings of other runs.
+pub(super) fn unfinished_stagings(call: &Call, server: &Server) -> Vec<CopySet> {
+    sets(call, server, STAGE, |set| !set.is_verified() && set.run != call.run_id().as_str())
+}
+
+fn sets(call: &Call, server: &Server, schema: &str, is_wanted: impl Fn(&CopySet) -> bool) -> Vec<CopySet> {
+    let sets = swaps::all(call, &[schema]).into_iter().filter_map(|received| received.result::<CopySet>().ok());
+    sets.filter(|set| set.cluster_uuid == server.cluster_uuid && is_wanted(set)).collect()
 }

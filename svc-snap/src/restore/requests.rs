@@ -115,32 +115,3 @@ pub(super) fn left(swapped: &Swapped, found: &Found) -> Vec<Action> {
     acts.extend(last_acts(swapped, &then, |item| Some(seen(item)), true));
     acts.iter().map(Act::action).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::restore::fixtures::{found, index, swapped};
-
-    #[test]
-    fn indices_are_blocked_and_cloned_before_exchange() {
-        let live = found(&[("a", index("live a", &["all"])), ("b", index("live b", &["all"]))]);
-        let line = |action: &Action| match action {
-            Action::Request { method, path, .. } => format!("{method} {}", path.split('?').next().unwrap_or_default()),
-            _ => String::new(),
-        };
-        let lines: Vec<String> = left(&swapped(), &live).iter().map(line).collect();
-        let (previous, staged) = ("svc-before-20261120t020003z-hand", "svc-staged-20261120t020003z-hand-a");
-        let wanted = [
-            "PUT /a,b/_block/write".to_owned(),
-            format!("POST /a/_clone/{previous}-a"),
-            format!("POST /b/_clone/{previous}-b"),
-            "POST /_aliases".to_owned(),
-            format!("POST /{staged}/_clone/a"),
-            "PUT /a/_settings".to_owned(),
-            "POST /_aliases".to_owned(),
-        ];
-        assert_eq!(lines, wanted);
-        let exchange = Value::Array(exchange_actions(&swapped(), &live)).to_string();
-        assert_eq!((exchange.matches("remove_index").count(), exchange.matches(staged).count()), (2, 2), "{exchange}");
-    }
-}

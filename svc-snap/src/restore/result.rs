@@ -141,7 +141,7 @@ pub struct SwapSource {
 pub enum SwapState {
     /// What was live is live.
     Old,
-    /// Nothing is live under the name: the swap was interrupted there, or the index was to be taken away.
+    /// Nothing is live under the name: the swap was interrupted there, or the index was to be taken away, or was removed since.
     #[default]
     Absent,
     /// The copy is live, complete, with its aliases.

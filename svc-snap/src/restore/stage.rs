@@ -121,7 +121,8 @@ pub(crate) fn plan(
     let mut in_use = get_indices(&chosen.server, indices.iter().filter(|one| !one.is_direct()).map(|one| &one.copy))?;
     in_use.retain(|name, _| !earlier.leftovers.contains(name));
     guard::refuse_in_use("the staging", &in_use.into_keys().collect::<Vec<_>>())?;
-    let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, &earlier.leftovers, OUT_OF_SPACE)?;
+    let hint = left_by_others(call, &chosen.server)? + OUT_OF_SPACE;
+    let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, &earlier.leftovers, &hint)?;
     let request = |(body, _)| Action::request("POST", chosen.origin.path(&["_restore"]), Some(body));
     let requests = bodies(run, &indices).into_iter().map(request).collect();
     let removals = Act::each(&earlier.leftovers, Act::Delete);
@@ -135,6 +136,22 @@ pub(crate) fn plan(
         plan: removals.iter().map(Act::action).chain(rates.around(requests)).collect(),
     };
     Ok(Staged { disk_space: Some(disk_space), throttle: rates.used.clone(), ..Staged::of(chosen, set) })
+}
+
+/// Warns of the copies that stagings of other runs have left, with the commands that remove them, which it gives too.
+fn left_by_others(call: &Call, server: &Server) -> Result<String, Failure> {
+    let mut hint = String::new();
+    for set in record::unfinished_stagings(call, server) {
+        let found = get_indices(server, set.indices.iter().filter(|one| !one.is_direct()).map(|one| &one.copy))?;
+        let copies = found.into_keys().collect::<Vec<_>>().join(", ");
+        if !copies.is_empty() {
+            let left =
+                format!("svc-snap discard --run {} removes the copies of a staging that was interrupted: {copies}.", set.run);
+            call.warn("not_removed", left.as_str());
+            hint += &(left + " ");
+        }
+    }
+    Ok(hint)
 }
 
 /// Restores all of it and verifies it; a failure or a signal leaves nothing of it, and what a killed call left is recorded.

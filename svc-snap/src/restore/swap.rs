@@ -68,7 +68,7 @@ impl Swap<'_> {
         if let Err(failure) = self.finish(swapped) {
             self.read_states(swapped);
             // Clients are kept from creating indices of the live names until the next call finishes it.
-            return Ended::Unfinished(unfinished(&swapped.run, failure));
+            return Ended::Unfinished(unfinished(swapped, failure));
         }
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         let direct = swapped.direct.iter().map(|one| (one.index.as_str(), one.metadata.as_ref()));
@@ -111,14 +111,14 @@ impl Swap<'_> {
         if !is_known {
             auto_create.iter().for_each(|_| lasting(self.call));
             self.read_states(swapped);
-            return Ended::Unfinished(unfinished(&swapped.run, failure));
+            return Ended::Unfinished(unfinished(swapped, failure));
         }
         let ended = clone::undo(self.call, server, &swapped.run, (&live_clones(swapped), theirs), &mut failure);
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         self.read_states(swapped);
         if let Err(left) = ended {
             failure.causes.push(format!("What the swap had begun could not be undone: {left}"));
-            return Ended::Unfinished(unfinished(&swapped.run, failure));
+            return Ended::Unfinished(unfinished(swapped, failure));
         }
         self.call.effects().undone();
         if failure.hint.is_none() {
@@ -209,9 +209,24 @@ impl Swap<'_> {
         Act::Set { indices: vec![index.to_owned()], settings }.send(self.call, self.server)
     }
 
-    /// After phase 5: opens direct indices, sets the last blocks, closes what was closed, checks that all is finished.
+    /// After phase 5: checks that all of it is live, or was; opens direct indices, sets the last blocks, closes what was closed.
     fn end(&self, swapped: &mut Swapped) -> Result<(), Failure> {
         let found = get_indices(self.server, swapped.names())?;
+        set_states(swapped, &found);
+        // Phase 5 takes the marker off the previous copies: what is not live behind it has been.
+        let is_over = phase_of(swapped, &found) == Phase::After && swapped.marked_previous(&found).is_empty();
+        let not_live: Vec<&SwapIndex> = swapped.indices.iter().filter(|item| !item.is_finished()).collect();
+        match not_live.first() {
+            None => {}
+            Some(item) if !is_over => {
+                return Err(stuck(item, "Neither the index nor the copy that was to become live is there."));
+            }
+            Some(_) => {
+                let names = not_live.iter().map(|item| item.index.as_str()).collect::<Vec<_>>().join(", ");
+                let message = format!("Something has removed these since the swap made them live: {names}.");
+                self.call.review("not_restored", message);
+            }
+        }
         for act in last_acts(swapped, &found, |item| Some(&found.get(&item.index)?.metadata), false) {
             match (act.send(self.call, self.server), &act) {
                 // It is open then, with all that it holds and has.
@@ -224,14 +239,8 @@ impl Swap<'_> {
                 (ended, _) => ended?,
             }
         }
-        set_states(swapped, &found);
-        match swapped.indices.iter().find(|item| !item.is_finished()) {
-            None => {
-                swapped.finished = true;
-                Ok(())
-            }
-            Some(item) => Err(stuck(item, "Neither the index nor the copy that was to become live is there.")),
-        }
+        swapped.finished = true;
+        Ok(())
     }
 
     fn read_states(&self, swapped: &mut Swapped) {
