@@ -50,6 +50,7 @@ fn wrong_options_exit_2_and_begin_no_run() {
         ("svc-backup", "--prune --delete 20260101t000000z-x", "hint: "),
         ("svc-backup", "--list --prune", "hint: "),
         ("svc-backup", "--read-all", "hint: "),
+        ("install.sh", "--prefix /proc/none", "install.sh --prefix /usr/local"),
         ("svc-upgrade", "--hooks-only svc-2.0.1.run", "hint: "),
         // Where a value was forgotten, the next option is none.
         ("svc-upgrade", "--installer-arg --dry-run svc-2.0.1.run", "write --installer-arg=--dry-run if"),
