@@ -3,7 +3,7 @@
 #
 # usage: install.sh [--prefix DIR] [--destdir DIR] [--bin DIR]
 #
-#   --prefix DIR    where they are used (default: /usr/local)
+#   --prefix DIR    where they are used: /usr/local (the default) or /usr, where systemd, sudo and cron look for them
 #   --destdir DIR   put everything below this directory instead of / (for packages)
 #   --bin DIR       where the built programs are (default: bin or target/release beside this directory)
 #
@@ -31,6 +31,10 @@ while (($#)); do
   esac
   shift 2
 done
+if [[ $prefix != /usr && $prefix != /usr/local ]]; then
+  printf 'install.sh: systemd, sudo and cron do not look for programs in %s.\nhint: install.sh --prefix /usr/local\n' "$prefix" >&2
+  exit 2
+fi
 root=$(dirname -- "$(dirname -- "$(readlink -f -- "$0")")")
 if [[ -z $bin ]]; then
   bin=$root/bin

@@ -18,7 +18,7 @@ use crate::merge::{Decision, Outcome, Reason, three_way, two_way};
 use crate::redact::Redactor;
 use crate::saved::SavedArgs;
 use crate::text::{Config, ConfigFile, Format, Written};
-use crate::tree::{Flat, Path, names, render};
+use crate::tree::{Flat, Path, list, names, render};
 
 /// Arguments of `svc-confsave carry`.
 #[derive(Debug, clap::Args)]
@@ -126,12 +126,9 @@ fn refuse_link(path: &FilePath, layout: Layout) -> Result<(), Failure> {
         return Ok(());
     }
     let target = std::fs::canonicalize(path).map_err(|error| Failure::io("follow the link", path, &error))?;
-    Err(Failure::refused("file_invalid", format!("{} is a symbolic link, which a new file would replace.", path.display())).hint(
-        format!(
-            "Name the file itself: {}",
-            shell_quoted(&["--layout", layout.name(), "--config", &target.display().to_string()])
-        ),
-    ))
+    let message = format!("{} is a symbolic link, which a new file would replace.", path.display());
+    let itself = shell_quoted(&["--layout", layout.name(), "--config", &target.display().to_string()]);
+    Err(Failure::refused("file_invalid", message).hint(format!("Name the file itself: {itself}")))
 }
 
 fn base(args: &CarryArgs, saved: &Config) -> Result<Option<Config>, Failure> {
@@ -223,7 +220,7 @@ fn whole_file(outcome: Outcome, reason: Option<Reason>) -> KeyReport {
 
 /// Warns of what a person must look at.
 fn warn(carried: &Carried, call: &Call) {
-    let list = |wanted: fn(&KeyReport) -> bool| list(carried.keys.iter().filter(|key| wanted(key)));
+    let list = |wanted: fn(&KeyReport) -> bool| list(carried.keys.iter().filter(|key| wanted(key)).map(|key| &*key.path));
     if let Some(keys) = list(|key| key.outcome == Outcome::Conflict) {
         call.review("conflict", format!("Changed by the operator and by the vendor, the operator's value wins: {keys}."));
     }
@@ -237,13 +234,4 @@ fn warn(carried: &Carried, call: &Call) {
         let message = format!("A line is not understood, so the whole saved file is in place and the shipped one is {previous}.");
         call.review("not_restored", message);
     }
-}
-
-/// The first few keys, for a sentence.
-fn list<'a>(keys: impl Iterator<Item = &'a KeyReport>) -> Option<String> {
-    const SHOWN: usize = 10;
-    let paths: Vec<&str> = keys.map(|key| key.path.as_str()).collect();
-    let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
-    let first: Vec<&str> = paths.iter().take(SHOWN).copied().collect();
-    (!paths.is_empty()).then(|| first.join(", ") + &more)
 }

@@ -13,7 +13,7 @@ use crate::layout::ConfigArgs;
 use crate::redact::Redactor;
 use crate::saved::SavedArgs;
 use crate::text::{Config, ConfigFile, Format};
-use crate::tree::{Path, Tree, render};
+use crate::tree::{Flat, Tree, list, render};
 
 /// Beyond this the text diff becomes coarser, not wrong.
 const TEXT_DIFF_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,8 +31,8 @@ pub struct DiffArgs {
     /// Show passwords, keys and tokens, and the lines of a file that is not understood
     #[arg(long)]
     show_secrets: bool,
-    /// Exit with 9 if they differ
-    #[arg(long, value_name = "same", value_parser = ["same"])]
+    /// same: exit with 9 if they differ; kept: warn of what the new one lacks, or has with another value
+    #[arg(long, value_name = "same|kept", value_parser = ["same", "kept"])]
     expect: Option<String>,
 }
 
@@ -86,9 +86,17 @@ pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
         let lines = TextDiff::configure().timeout(TEXT_DIFF_TIMEOUT).diff_lines(saved.text.as_str(), new.text.as_str());
         diff.text_diff = Some(lines.unified_diff().header(&diff.saved.path, &diff.new.path).to_string());
     }
-    if args.expect.is_some() && !diff.same {
-        let message = format!("The configuration {} was changed since {} was saved.", diff.new.path, diff.saved.path);
-        call.review("content_differs", message);
+    let (was, is) = (&diff.saved.path, &diff.new.path);
+    let lost = list(diff.changed.iter().chain(&diff.only_saved).map(|key| &*key.path));
+    let lost = lost.or_else(|| (!diff.same && diff.only_new.is_empty()).then(|| "(the whole file)".to_owned()));
+    match (args.expect.as_deref(), lost) {
+        (Some("same"), _) if !diff.same => {
+            call.review("content_differs", format!("The configuration {is} was changed since {was} was saved."));
+        }
+        (Some("kept"), Some(keys)) => {
+            call.warn("content_differs", format!("The configuration {is} lacks, or has with another value, of {was}: {keys}."));
+        }
+        _ => {}
     }
     Ok(diff)
 }
@@ -99,23 +107,21 @@ impl Diff {
     }
 
     fn compare(&mut self, saved: &Config, new: &Config, redactor: &Redactor) {
+        // Nothing in the older layout tells a word from a number.
+        let two_layouts = saved.text.layout() != new.text.layout();
+        let is_same = |was: &Tree, is: &Tree| was == is || two_layouts && was.text().is_some_and(|text| is.text() == Some(text));
         let (saved, new) = (saved.text.flat(), new.text.flat());
-        for (path, leaf) in saved {
-            match new.get(path) {
-                None => self.only_saved.push(difference(path, Some(leaf), None, redactor)),
-                Some(other) if leaf == other => {}
-                Some(other) => self.changed.push(difference(path, Some(leaf), Some(other), redactor)),
-            }
-        }
-        for (path, leaf) in new.iter().filter(|(path, _)| !saved.contains_key(*path)) {
-            self.only_new.push(difference(path, None, Some(leaf), redactor));
+        for path in saved.keys().chain(new.keys().filter(|path| !saved.contains_key(*path))) {
+            let list = match (saved.get(path), new.get(path)) {
+                (Some(was), Some(is)) if is_same(was, is) => continue,
+                (Some(_), Some(_)) => &mut self.changed,
+                (Some(_), None) => &mut self.only_saved,
+                (None, _) => &mut self.only_new,
+            };
+            let value = |flat: &Flat| flat.get(path).map(|leaf| redactor.value(path, leaf));
+            let key = redactor.path(path);
+            list.push(Difference { path: render(&key), key, saved: value(saved), new: value(new) });
         }
         self.same = self.changed.is_empty() && self.only_saved.is_empty() && self.only_new.is_empty();
     }
-}
-
-fn difference(path: &Path, saved: Option<&Tree>, new: Option<&Tree>, redactor: &Redactor) -> Difference {
-    let value = |leaf: Option<&Tree>| leaf.map(|leaf| redactor.value(path, leaf));
-    let key = redactor.path(path);
-    Difference { path: render(&key), key, saved: value(saved), new: value(new) }
 }

@@ -229,12 +229,10 @@ impl Config {
             return Err(not_text("it holds a zero byte".to_owned()));
         }
         let text = Text::read(text, layout).map_err(|fault| {
-            Failure::invalid(
-                "file_invalid",
-                format!("{} is no YAML that all parsers agree about, at line {}.", content.path.display(), fault.line),
-            )
-            .hint("Fix that line, or restore the saved file as it is with svc-confsave restore. Nothing was changed.")
-            .cause(fault.why)
+            let message = format!("{} is no YAML that all parsers agree about, at line {}.", content.path.display(), fault.line);
+            Failure::invalid("file_invalid", message)
+                .hint("Fix that line, or restore the saved file as it is with svc-confsave restore. Nothing was changed.")
+                .cause(fault.why)
         })?;
         Ok(Self { content, text })
     }

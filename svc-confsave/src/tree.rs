@@ -127,6 +127,15 @@ pub(crate) fn render(path: &[String]) -> String {
     shown.join(".")
 }
 
+/// The first few of some paths, for a sentence.
+pub(crate) fn list<'a>(paths: impl Iterator<Item = &'a str>) -> Option<String> {
+    const SHOWN: usize = 10;
+    let paths: Vec<&str> = paths.collect();
+    let first = paths.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    let more = if paths.len() > SHOWN { format!(" and {} more", paths.len() - SHOWN) } else { String::new() };
+    (!paths.is_empty()).then_some(first + &more)
+}
+
 /// Whether what an operator typed names this path, or a group that it is in. Quotes may be left out.
 pub(crate) fn names(typed: &str, path: &[String]) -> bool {
     (1..=path.len()).filter_map(|count| path.get(..count)).any(|head| render(head) == typed || head.join(".") == typed)

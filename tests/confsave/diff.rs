@@ -64,15 +64,20 @@ fn save_document_locates_its_copy_after_both_moved() {
 }
 
 #[test]
-fn difference_under_expect_same_needs_review() {
+fn difference_under_expect_same_needs_review_and_loss_under_expect_kept_is_told() {
     let site = Site::new();
-    let diff = |saved: &str, new: &str| {
+    let expect = |expected: &str, saved: &str, new: &str| {
         fs::write(site.yaml(), new).unwrap();
-        site.tool("diff").arg(site.write("saved.yaml", saved)).args(["--expect", "same"]).run()
+        site.tool("diff").arg(site.write("saved.yaml", saved)).args(["--expect", expected]).run()
     };
+    let diff = |saved: &str, new: &str| expect("same", saved, new);
     // No YAML that could be compared by key: the same bytes are the same all the same.
     assert_eq!(diff("a: [\n", "a: [\n").ok().unchanged().result()["same"], true);
     diff("a: [\n", "a: 1\n").fails(7, "file_invalid").unchanged();
     diff("a: 1 # as it was\n", "a: 1\n").ok();
     assert_eq!(diff("a: 2\n", "a: 1\n").review("content_differs").unchanged().result()["same"], false);
+    let told = expect("kept", "a: s3cret\nb: 1\nc: {d: 2}\n", "a: other\nb: 1\n").ok().warns("content_differs");
+    let message = told.doc()["warnings"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with(": a, c.d.") && !message.contains("s3cret"), "{told}");
+    assert_eq!(expect("kept", "a: 1\n", "b: 2\na: 1\n").ok().doc()["warnings"], json!([]));
 }

@@ -50,6 +50,7 @@ fn wrong_options_exit_2_and_begin_no_run() {
         ("svc-backup", "--prune --delete 20260101t000000z-x", "hint: "),
         ("svc-backup", "--list --prune", "hint: "),
         ("svc-backup", "--read-all", "hint: "),
+        ("install.sh", "--prefix /proc/none", "install.sh --prefix /usr/local"),
         ("svc-upgrade", "--hooks-only svc-2.0.1.run", "hint: "),
         // Where a value was forgotten, the next option is none.
         ("svc-upgrade", "--installer-arg --dry-run svc-2.0.1.run", "write --installer-arg=--dry-run if"),
@@ -121,6 +122,9 @@ fn rollback_is_resumed_by_what_it_was_called_with() {
     lost.error_has(&["pass --uninstall COMMAND", "svc-rollback --resume 20260101t000000z-x"]);
     let lost = resume("svc-upgrade", &["--auto-rollback", "--uninstall", "<redacted>", "a.run"]).fails(2, "options_invalid");
     lost.error_has(&["--auto-rollback needs to know", "svc-upgrade --resume 20260101t000000z-x"]);
+    let words = ["--auto-rollback", "--no-uninstall", "--installer-arg", "<redacted>", "a.run"];
+    let lost = resume("svc-upgrade", &words).fails(2, "options_invalid");
+    lost.error_has(&["pass --installer-arg again", "svc-upgrade --resume 20260101t000000z-x"]);
 }
 
 /// The document of a step that has changed something.
@@ -286,19 +290,23 @@ fn every_run_but_a_dry_run_writes_metrics() {
 }
 
 #[test]
-fn resumed_hops_exit_9_if_finished_hop_needs_review() {
+fn resumed_hops_ask_for_installer_arguments_and_exit_9_if_one_needs_review() {
     let bare = Bare::default();
-    drop(bare.own_script("svc-run commit\nstep hop -- svc-upgrade a.run\n"));
+    drop(bare.own_script("svc-run commit\nstep hop-1 -- svc-upgrade a.run\n"));
     let program = bare.path("own scripts/mine").display().to_string();
     let (outer, hop) = ("20260101t000000z-mine", "20260101t000001z-upgrade");
-    let plan = json!({"script": "mine"});
-    let files = [("plan.json", plan), ("notes.json", json!({"commit": ""})), ("01-hop.started", json!("step\n"))];
+    let plan = json!({"script": "mine", "arguments": ["--installer-arg=<redacted>"]});
+    let files = [("plan.json", plan), ("notes.json", json!({"commit": ""})), ("01-hop-1.started", json!("step\n"))];
     bare.run_left(outer, &files);
+    let resume = ["supervise", "--kind", "mine", "--resumable", "--private", "installer-arg", "--resume", "--", &program];
+    let resume = || bare.tool("svc-run", &resume).run();
+    // The installer of the hop would run without them.
+    resume().fails(2, "options_invalid").unchanged().error_has(&["Pass them again", "--installer-arg ARG"]);
     let plan = json!({"script": "svc-upgrade", "parent": outer, "arguments": ["a.run"]});
     let mut document = changed();
     document["warnings"] = json!([{"code": "dependents_stopped", "message": "Read it."}]);
     bare.run_left(hop, &[("plan.json", plan), ("notes.json", json!({"review": true})), ("document.json", document)]);
-    let ran = bare.tool("svc-run", &["supervise", "--kind", "mine", "--resumable", "--resume", "--", &program]).run();
+    let ran = resume();
     assert_eq!((ran.status, ran.steps().len()), (9, 2), "{ran}");
 }
 

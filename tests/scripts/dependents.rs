@@ -1,5 +1,7 @@
 //! Units that stop along with the service: an upgrade and a rollback start them again, however they end.
 
+use std::fs;
+
 use svc_tests::journey::{assert_back, id_of, point_of, still};
 use svc_tests::product::Product;
 
@@ -65,8 +67,14 @@ fn dependent_unit_is_started_again_however_an_upgrade_ends() {
     worker.assert_back_after(&mut process);
     assert_back(&product, &before);
 
-    // An installer, with its hook, that starts the service and nothing else.
-    product.hook("10-hook", &format!("exec systemctl --user start {}", product.unit()));
+    // An installer, with its hook, that starts the service and nothing else. A rollback does not leave it running as the vendor has
+    // configured it.
+    let started = product.path("started");
+    let shows = format!("systemctl --user show --property=MainPID --value {} >'{}'", product.unit(), started.display());
+    product.hook("10-hook", &format!("systemctl --user start {}\n{shows}", product.unit()));
     upgrade().run().ok();
     worker.assert_back_after(&mut process);
+    product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks")).run().ok();
+    worker.assert_back_after(&mut process);
+    assert_ne!(fs::read_to_string(started).unwrap().trim(), product.process());
 }

@@ -123,9 +123,9 @@ fn choose_takes_restore_point_of_last_upgrade() {
     choose().fails(4, "point_not_found");
     let point = host.point("upgrade", 10, true);
     let upgrade = id_of(&point);
-    let well = || Some((true, json!({})));
+    let (well, badly) = (|| Some((true, json!({}))), || Some((false, json!({}))));
     let hops = Some("20000101t000000z-hops");
-    let run = host.journal(&upgrade, "svc-upgrade", hops, &["new", "stop", "installer"], well());
+    let run = host.journal(&upgrade, "svc-upgrade", hops, &["new", "stop", "installer"], badly());
     let chosen = choose().ok();
     let found = ["path", "upgrade_run", "version", "database", "kind"].map(|key| chosen.result()[key].clone());
     assert_eq!(found, [json!(point), json!(run), json!("1.15.5"), json!("svc_db"), json!("upgrade")]);
@@ -136,7 +136,6 @@ fn choose_takes_restore_point_of_last_upgrade() {
     fs::write(run.join("plan.json"), plan).unwrap();
 
     let to = |point: &str| Some((true, json!({"restore_point": format!("/elsewhere/{point}")})));
-    let badly = || Some((false, json!({})));
     type Case<'a> = (&'a str, &'a str, Option<&'a str>, &'a [&'a str], Option<(bool, Value)>, Option<&'a str>);
     let table: [Case; 10] = [
         ("svc-rollback", "rollback", None, &["point", "commit"], None, Some("run_unfinished")),
@@ -163,8 +162,17 @@ fn choose_takes_restore_point_of_last_upgrade() {
     }
     // Which version that point is of, an operator may not have in mind.
     let back = host.journal(&at(2, "rollback"), "svc-rollback", None, &["commit", "stop"], to(&upgrade));
-    choose().error_has(&["that upgrade (version 1.15.5)", &format!("svc-rollback {upgrade}")]);
+    let named = format!("svc-rollback {upgrade}");
+    choose().error_has(&["that upgrade (version 1.15.5)", &named]);
     fs::remove_dir_all(back).unwrap();
+    // Nor what was written in days since one that ended well.
+    let mut ended = document("svc-upgrade.run/1", true, &json!({}));
+    left(&run, "document.json", &ended);
+    choose().refused("not_resumable").error_has(&["more than a day ago", "that upgrade (version 1.15.5)", &named]);
+    host.run(&["choose", &upgrade]).ok();
+    ended["finished_at"] = json!(ago(0).strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+    left(&run, "document.json", &ended);
+    choose().ok();
     // One that was repaired by hand is not resumed, and what was written since is not removed.
     let cut = host.journal(&at(2, "rollback"), "svc-rollback", None, &["commit"], None);
     let repaired = host.journal(&at(1, "backup-manual"), "svc-backup", None, &[], well());
@@ -422,6 +430,14 @@ fn finalize_and_remove_restore_point_of_run() {
     let run = "20261120t020003z-upgrade-2.0.1";
     let (point, dir) = begun(&host, run);
     assert_eq!(os::mode(&point), 0o700);
+    // Another service's run of the same second has made that.
+    let others = host.path("backups/20260101t000000z-x");
+    fs::create_dir(&others).unwrap();
+    host.run(&["create", others.to_str().unwrap()])
+        .refused("name_in_use")
+        .unchanged()
+        .error_has(&["has a SVC_BACKUP_DIR of its own"]);
+    fs::remove_dir(others).unwrap();
     let file = |name: &str| dir.join(format!("{name}.json"));
     let finalize = |kind: &str, last: &str| {
         let call = host.tool(&["finalize", "--kind", kind, "--unit"]).arg(file("05-unit-after")).arg("--unit").arg(file(last));

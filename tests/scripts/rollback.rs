@@ -207,8 +207,16 @@ fn previous_data_is_swapped_back_by_printed_commands() {
         let (content, version) = lines.split_at(3);
         content.iter().for_each(|line| product.typed(line));
         assert_eq!(product.content().unwrap(), *newer);
-        version.iter().for_each(|line| product.typed(line));
-        assert!(product.marker() == "2.0.1" && product.is_active());
+        let mut started = String::new();
+        for line in version {
+            product.typed(line);
+            // As an installer may do it, with the configuration that it ships.
+            if line.ends_with("-2.0.1.run") {
+                product.start();
+                started = product.process();
+            }
+        }
+        assert!(product.marker() == "2.0.1" && product.is_active() && product.process() != started);
     };
     typed_back(&ran, &newer);
     // The same if the restore point is not known as that of the upgrade.
@@ -246,7 +254,8 @@ fn rollback_with_clones_needs_no_restore_point() {
     let pid = product.path("pid").display().to_string();
     let hangs_once = "[ -e 'AT' ] && exit 1\necho $PPID $$ >'AT.partial'; mv 'AT.partial' 'AT'; exec sleep 600";
     let hook = product.hook("10-fails", &hangs_once.replace("AT", &pid));
-    let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks"));
+    // What it installs adds nothing to the content before its configuration is back.
+    let rollback = || product.tool("svc-rollback").env("SVC_HOOKS_DIR", product.path("hooks")).env("SVC_INTERVAL_MS", "0");
     let script = rollback().spawn();
     let pids = wait::until("the hook to be running", wait::HANG, || fs::read_to_string(&pid).ok()).unwrap();
     // As if the host had stopped: the script, the hook, and what waits for it.
@@ -255,7 +264,11 @@ fn rollback_with_clones_needs_no_restore_point() {
     for pid in pids.split_whitespace() {
         kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
+    // A boot has started it on the configuration that the installer ships.
+    product.start();
+    let booted = product.process();
     let unseen = once_free(|| rollback().arg("--resume")).fails(3, "outcome_unknown").changed();
+    assert_ne!(product.process(), booted);
     assert!(unseen.hint().contains("--rerun-installer"), "{unseen}");
     assert!(product.is_active() && product.marker() == "1.15.5", "a hook whose outcome is unknown keeps the service down");
     let failed = rollback().args(["--resume", "--rerun-installer"]).run().fails(1, "command_failed");

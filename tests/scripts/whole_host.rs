@@ -361,6 +361,8 @@ fn the_nights(host: &Machine) {
     wait::until("the night of the timer", wait::HANG, || (nights().len() > 1).then_some(())).unwrap();
     assert!(nights().iter().all(|night| night["ok"] == true), "{:#?}", nights());
     host.typed("svc-nightly --max-age 26h");
+    // A rehearsal that another run keeps out is told of: the next one is a month away.
+    host.typed("flock /var/lib/svc-tools/lock sh -c '! systemctl start svc-rehearse.service 2>&1'");
     host.typed("systemctl start svc-rehearse.service && systemctl enable svc-rehearse.timer 2>&1");
     host.typed("systemctl show --property NoNewPrivileges svc-nightly.service svc-rehearse.service | grep -c =yes | grep -x 2");
     // A quiesced one that is killed with the service stopped: what the package ships starts it again at once.

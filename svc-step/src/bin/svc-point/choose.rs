@@ -14,6 +14,8 @@ use svc_step::{Call, Failure, StepResult};
 
 use crate::point::{self, About, BackupDir, SUMS, State};
 
+/// How long ago an upgrade may have ended well whose restore point is taken although none is named.
+const LATELY: Duration = Duration::from_secs(24 * 3600);
 /// How many restore points a hint names.
 const HINTED: usize = 10;
 
@@ -24,8 +26,8 @@ const HINTED: usize = 10;
   svc-point choose --accept-unquiesced 20261120t020003z-backup-nightly
   svc-point choose --rehearse --version 1.15.5 --max-age 26h
 
-Without POINT it is the restore point of the last upgrade whose installer was started. All its files are read, except the dump, which
-svc-pgrestore reads. One of another database than SVC_DATABASE is refused.")]
+Without POINT it is the restore point of the last upgrade whose installer was started, unless that ended well more than a day ago. All its
+files are read, except the dump, which svc-pgrestore reads. One of another database than SVC_DATABASE is refused.")]
 pub struct ChooseArgs {
     /// The restore point: its ID or its directory
     #[arg(value_name = "POINT", value_parser = NonEmptyStringValueParser::new())]
@@ -151,16 +153,26 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     // A second one would remove what was written since, to whichever restore point the first one went.
     if let Some(done) = since.iter().find(|run| is_rollback(run) && run.has_changed_the_service()) {
         let message = format!("There was a rollback already since the last upgrade, the run {}.", done.id());
-        let about = About::read(&folder_of(upgrade, &args.dir.dir()));
-        let version = about.and_then(|about| about.version).map(|version| format!(" (version {version})")).unwrap_or_default();
-        let hint = format!(
-            "To remove what was written since, and go to the restore point of that upgrade{version}, name it:\n  svc-rollback {}",
-            upgrade.id()
-        );
-        return Err(Failure::refused("not_resumable", message).hint(hint));
+        return Err(named_only(args, upgrade, message));
     }
     refuse_after_attempt(call, upgrade)?;
+    // A day's work is not removed for want of an argument.
+    let ended_well = upgrade.last_document().filter(|document| document.ok);
+    let ended_at = ended_well.and_then(|document| document.finished_at.as_str().parse().ok());
+    if ended_at.is_some_and(|ended_at| point::older(ended_at) > LATELY) {
+        return Err(named_only(args, upgrade, format!("The last upgrade, {}, ended well more than a day ago.", upgrade.id())));
+    }
     Ok(folder_of(upgrade, &args.dir.dir()))
+}
+
+/// The restore point of that upgrade is taken only if it is named.
+fn named_only(args: &ChooseArgs, upgrade: &Journal, message: String) -> Failure {
+    let about = About::read(&folder_of(upgrade, &args.dir.dir()));
+    let version = about.and_then(|about| about.version).map(|version| format!(" (version {version})")).unwrap_or_default();
+    Failure::refused("not_resumable", message).hint(format!(
+        "To remove what was written since, and go to the restore point of that upgrade{version}, name it:\n  svc-rollback {}",
+        upgrade.id()
+    ))
 }
 
 /// An upgrade that ended before its installer has changed nothing. Whoever types svc-rollback after it may have that one in mind, and

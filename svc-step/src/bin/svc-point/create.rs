@@ -37,21 +37,22 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     if args.dry.dry_run {
         crate::point::usable(file::folder_of(&dir))?;
     }
-    if args.dry.dry_run || is_empty(&dir) {
+    if args.dry.dry_run {
         return Ok(created);
     }
-    match make(call, &dir) {
-        Ok(()) => Ok(created),
-        Err(error) => Err(call.stopped(Failure::directory(&dir, "SVC_BACKUP_DIR", &error), created)),
+    let Err(error) = make(call, &dir) else { return Ok(created) };
+    let mut failure = Failure::directory(&dir, "SVC_BACKUP_DIR", &error);
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        // Another service, whose run has begun in the same second, may be making its restore point there.
+        failure = failure.hint(
+            "Each service has a SVC_BACKUP_DIR of its own: set another one if another service uses this one. Else run the same \
+             command again, or move away what is there.",
+        );
     }
+    Err(call.stopped(failure, created))
 }
 
-/// What a call that was killed has made.
-fn is_empty(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none())
-}
-
-/// The directory and the parents that it lacks, each durable.
+/// The directory, which must not exist, and the parents that it lacks, each durable.
 fn make(call: &Call, dir: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
     for folder in missing.into_iter().rev().chain([dir]) {

@@ -48,7 +48,7 @@ impl BackupDir {
         real(&self.backup_dir.clone().unwrap_or_else(|| default_of("SVC_BACKUP_DIR", self.service()).into()))
     }
 
-    /// The service's own database: other services may share the directory.
+    /// The service's own database: restore points of others may have come into the directory.
     pub fn database(&self) -> String {
         variable("SVC_DATABASE").unwrap_or_else(|| default_of("SVC_DATABASE", self.service()))
     }

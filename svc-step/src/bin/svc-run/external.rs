@@ -58,10 +58,8 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     {
         return outcome;
     }
-    if run.private_lost && step.name == steps::INSTALLER {
-        let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
-        return Err(Failure::usage("options_invalid", "The installer has arguments, which are written nowhere.")
-            .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))));
+    if step.name == steps::INSTALLER {
+        refuse_lost_arguments(run)?;
     }
     if file::free_bytes(run.dir()).is_some_and(|free| free < RESERVED) {
         return Err(run.journal_full(&Failure::failed("out_of_space", "Less than 8 MiB are free for the output of the command.")));
@@ -81,6 +79,19 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         }
         stop.failure
     })
+}
+
+/// Refuses to run an installer without the arguments that the run was called with first.
+///
+/// # Errors
+/// They are not passed again (2).
+pub fn refuse_lost_arguments(run: &Run) -> Result<(), Failure> {
+    if !run.private_lost {
+        return Ok(());
+    }
+    let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
+    Err(Failure::usage("options_invalid", "The installer has arguments, which are written nowhere.")
+        .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))))
 }
 
 /// The failure of a command, and whether it was begun: else it has changed nothing.

@@ -248,13 +248,11 @@ impl Run {
             ("SVC_RUN_ID".into(), self.id.clone().into()),
             ("SVC_SUPERVISOR".into(), std::process::id().to_string().into()),
         ];
-        let flags = [
-            ("SVC_DRY_RUN", self.dry_run),
-            ("SVC_VERBOSE", self.verbose),
-            ("SVC_ATTACHED", self.attached),
-            ("SVC_RESUMED", self.resumed),
-        ];
+        let flags = [("SVC_DRY_RUN", self.dry_run), ("SVC_VERBOSE", self.verbose), ("SVC_ATTACHED", self.attached)];
         own.extend(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| (name.into(), "1".into())));
+        if self.resumed {
+            own.push(("SVC_RESUMED".into(), if self.private_lost { "arguments-lost" } else { "1" }.into()));
+        }
         if let Some(fd) = self.lock_fd {
             own.push(("SVC_LOCK_FD".into(), fd.to_string().into()));
         }

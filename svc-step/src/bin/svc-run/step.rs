@@ -129,15 +129,17 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
         return external::perform(run, step);
     }
     let mut command = with_documents(run, &step.command)?;
-    if run.resumed
-        && let Some(nested) = nested_run(run, step)
+    let nested = if run.resumed { nested_run(run, step) } else { None };
+    if let Some(nested) = &nested
+        && let Some(document) = nested.last_document().filter(|document| document.ok)
     {
-        if let Some(document) = nested.last_document().filter(|document| document.ok) {
-            return adopt(run, step, &nested, &document);
-        }
-        if nested.notes().commit.is_some() {
-            command = resumed(run, step, &nested);
-        }
+        return adopt(run, step, nested, &document);
+    }
+    match nested.filter(|nested| nested.notes().commit.is_some()) {
+        Some(nested) => command = resumed(run, step, &nested),
+        // One that is resumed asks for them itself, if its installer is still to run.
+        None if step.name.starts_with("hop-") => external::refuse_lost_arguments(run)?,
+        None => {}
     }
     let files = run.name_files(&step.name);
     let shown = shell_quoted(&run.shown(&command));
