@@ -2,8 +2,8 @@
 
 use svc_step::{Call, Failure, Lock};
 
-use crate::client::{Server, members};
-use crate::index::{Scope, refuse_any};
+use crate::client::{Server, members, path};
+use crate::index::{Scope, get_indices, refuse_any};
 
 /// Blocks of indices by the servers' numbers for them. Beside these there is that of writes, which hinders no step.
 const BLOCKS: [(&str, &str); 4] = [("5", "read_only"), ("7", "read"), ("9", METADATA), ("12", "read_only_allow_delete")];
@@ -28,10 +28,13 @@ pub(crate) fn refuse_outside<T: AsRef<str>>(scope: &Scope, names: impl IntoItera
     refuse_any("options_invalid", "Not the service's own indices", &outside, hint)
 }
 
-/// Refuses names that are needed for `what` and that are there already (3).
-pub(crate) fn refuse_in_use<T: AsRef<str>>(what: &str, in_use: &[T]) -> Result<(), Failure> {
+/// Refuses names that are needed for `what` and that are there already (3), but those that are `left` of an earlier call. Elasticsearch
+/// makes copies of names that the user has no right to, and leaves them out of its answers; it says so only if one is asked for alone.
+pub(crate) fn refuse_in_use<T: AsRef<str>>(server: &Server, what: &str, names: &[T], left: &[String]) -> Result<(), Failure> {
+    names.first().map_or(Ok(None), |name| server.find(&path(&[name.as_ref()])))?;
+    let in_use: Vec<String> = get_indices(server, names)?.into_keys().filter(|name| !left.contains(name)).collect();
     let hint = "svc-snap discard --run RUN removes what an earlier call of that run left; another --run-id uses other names.";
-    refuse_any("name_in_use", &format!("Names that are needed for {what} are in use"), in_use, hint)
+    refuse_any("name_in_use", &format!("Names that are needed for {what} are in use"), &in_use, hint)
 }
 
 /// Refuses indices with a block that a step would fail at half-way: `hinders` says of an index and its block whether it is one.

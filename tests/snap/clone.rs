@@ -37,6 +37,10 @@ fn clone_is_swapped_in_then_back_then_discarded() {
     let upgraded = sandbox.content();
     let unused = || sandbox.from(&["swap", "--exact", "--unused", "--dry-run"], &clone);
     unused().ok().unchanged();
+    let previous = format!("svc-before-{}-{a}", clone.id());
+    sandbox.ask("PUT", &format!("/{previous}"), None);
+    sandbox.from(&["swap"], &clone).refused("name_in_use").unchanged().error_has(&["the previous copies", &previous]);
+    sandbox.delete(&previous);
     let swapped = sandbox.from(&["swap", "--exact"], &clone).ok().changed();
     assert_eq!(sandbox.content(), before);
     unused().refused("not_swappable").unchanged();
@@ -203,6 +207,25 @@ fn interrupted_clone_blocks_swap_and_create() {
         assert_eq!((sandbox.copies().len(), sandbox.content()), (2, content.clone()), "{side:?}");
         sandbox.from(&["discard"], &clone).ok();
     }
+}
+
+#[test]
+fn clone_that_server_makes_late_is_removed_too() {
+    let sandbox = Sandbox::new("clone-late");
+    let docs = sandbox.simple("docs", 3);
+    sandbox.block(&docs, "write", true);
+    // The first request is on its way for long, the next one is refused, and then all is undone.
+    let gate = sandbox.gate().close_before("wait_for_events=languid", 1);
+    let is_clone = |line: &str| line.contains("/_clone/");
+    gate.rule(is_clone, Act::Cut(At::Request(0), End::Close), 0, 1);
+    let refusal = json!({"error": {"type": MISHAP.1, "reason": MISHAP.2, "root_cause": []}, "status": MISHAP.0});
+    gate.rule(is_clone, Act::Answer(http("400 Bad Request", "application/json", &refusal.to_string()), false), 1, 1000);
+    let held = gate.hold(sandbox.tool(&["clone"]));
+    sandbox.ask("POST", &gate.sent()[0], gate.bodies("-docs").pop());
+    assert_eq!(sandbox.copies().len(), 1);
+    gate.open();
+    held.wait().fails(1, "server_refused").unchanged();
+    assert_eq!((sandbox.copies(), sandbox.blocks(&docs)), (Vec::new(), vec!["write".to_owned()]));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use svc_tests::prelude::*;
-use svc_tests::secured::{ADMIN, LEAST, NOBODY, PASSWORD, RATED, Secured};
+use svc_tests::secured::{ADMIN, LEAST, NARROW, NOBODY, PASSWORD, RATED, Secured};
 use svc_tests::tool::bin_dir;
 
 /// The tool on a secured server, with a repository and a state of the test's own.
@@ -126,6 +126,17 @@ impl<'a> Client<'a> {
             silent(self.as_user(user, &["discard", "--from", "-"]).stdin(staged.text()).run()).ok().changed();
         }
         run(LEAST, &["delete", "rated"]).ok().changed();
+    }
+
+    /// Elasticsearch would make the copies, and then show nothing of them.
+    fn makes_no_copies_out_of_sight(&self) {
+        silent(self.known(&["create", "narrow", "--indices", "content-a"]).run()).ok().changed();
+        for args in [&["clone"][..], &["stage", "narrow"], &["restore", "narrow"]] {
+            let refused = silent(self.as_user(NARROW, args).run()).refused("permission_denied").unchanged();
+            let copies = self.ask("GET", "/_cat/indices/svc-*?format=json&expand_wildcards=all", None);
+            assert_eq!(copies, json!([]), "{refused}");
+        }
+        silent(self.known(&["delete", "narrow"]).run()).ok().changed();
     }
 
     fn restores_streams(&self) {
@@ -245,6 +256,7 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
     let authority = &server.authority;
     client.lives();
     client.clones_and_rates();
+    client.makes_no_copies_out_of_sight();
     client.goes_wrong();
 
     let without = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
@@ -297,6 +309,7 @@ fn opensearch_security_accepts_password_or_certificate() {
     let client = Client::new(&server, false);
     client.lives();
     client.clones_and_rates();
+    client.makes_no_copies_out_of_sight();
     client.restores_streams();
     client.goes_wrong();
     silent(client.stranger(&["list"]).run()).refused("access_denied");

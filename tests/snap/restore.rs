@@ -1,5 +1,7 @@
 //! What is restored and what is left alone: patterns, the scope, disk space; and restores that are cut.
 
+use svc_tests::disk::SmallDisk;
+use svc_tests::host::texts;
 use svc_tests::prelude::*;
 
 fn reason(ran: &Ran, name: &str) -> Value {
@@ -131,16 +133,24 @@ fn interrupted_direct_restore_removes_only_its_index() {
     }
 }
 
+fn watermarks(sandbox: &Sandbox, free: &str) {
+    let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
+    let all = json!({name("low"): free, name("high"): free, name("flood_stage"): "1b"});
+    sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": all})));
+}
+
+/// Whether the server places shards past its watermarks, since there is no other node.
+fn is_excepted(sandbox: &Sandbox) -> bool {
+    let settings = sandbox.ask("GET", "/_cluster/settings?include_defaults=true&flat_settings=true", None);
+    settings["defaults"]["cluster.routing.allocation.disk.watermark.enable_for_single_data_node"] == "false"
+}
+
 /// A server of the test's own: its limits are set, and it is the service's alone (the scope `*`). (`capacity.rs` has the arithmetic.)
 #[test]
 fn restore_exceeding_disk_or_shard_limit_is_refused() {
     let own = own_server(&[("cluster.routing.allocation.disk.threshold_enabled", "true")]);
     let sandbox = Sandbox::on(own.server.clone(), "room").registered(&[]);
-    let watermarks = |free: &str| {
-        let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
-        let all = json!({name("low"): free, name("high"): free, name("flood_stage"): "1b"});
-        sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": all})));
-    };
+    let watermarks = |free: &str| watermarks(&sandbox, free);
     watermarks("1b");
     sandbox.simple("docs", 10);
     let everything = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
@@ -166,9 +176,7 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
         assert!(!ran.text().contains(" 0 bytes that are given up"), "{ran}");
     }
     // Past the low watermark no shard comes to the node, unless the server makes an exception for a cluster of one.
-    let settings = sandbox.ask("GET", "/_cluster/settings?include_defaults=true&flat_settings=true", None);
-    let exception = "cluster.routing.allocation.disk.watermark.enable_for_single_data_node";
-    if settings["defaults"][exception] == "false" {
+    if is_excepted(&sandbox) {
         from(&["swap", "--dry-run"], &staged).run().ok();
     } else {
         refused(from(&["swap"], &staged));
@@ -179,4 +187,48 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
     beside().into_iter().for_each(|tool| drop(refused(tool)));
     // In place it has the room of what it gives up.
     from(&DELETE, &created).arg("--dry-run").run().ok();
+}
+
+/// A clone takes no disk space, but the server makes none if it has not as much as the shard takes.
+#[test]
+fn clones_without_disk_space_for_their_largest_shard_are_refused() {
+    let host = Host::shared().unwrap();
+    let extra = texts(&[("cluster.routing.allocation.disk.threshold_enabled", "true")]);
+    let own = host.prepare_search_server(&host.search.key, &Settings { extra, ..Settings::default() }).unwrap();
+    // Nobody else fills it.
+    let _disk = SmallDisk::at(&own.data_dir, 400).unwrap();
+    own.start(&host.systemd).unwrap();
+    let sandbox = Sandbox::on(own.server.clone(), "shard").registered(&[]);
+    let docs = sandbox.noise("docs", 200);
+    sandbox.ask("POST", &format!("/{docs}/_flush?force=true"), None);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    let size = wait::until("the size", wait::HANG, || {
+        let stats = sandbox.ask("GET", &format!("/{docs}/_stats/store"), None);
+        stats["_all"]["primaries"]["store"]["size_in_bytes"].as_u64().filter(|size| *size > 10 << 20)
+    });
+    let half = size.unwrap() / 2;
+    let free = |halves: u64| {
+        let fs = sandbox.ask("GET", "/_nodes/stats/fs?filter_path=nodes.*.fs.total.available_in_bytes", None);
+        let available = fs["nodes"].as_object().unwrap().values().next().unwrap()["fs"]["total"]["available_in_bytes"].as_u64();
+        watermarks(&sandbox, &format!("{}b", available.unwrap() - halves * half));
+    };
+    let is_excepted = is_excepted(&sandbox);
+    let refused = |tool: Tool| {
+        let ran = tool.arg("--dry-run").run();
+        if is_excepted {
+            ran.ok()
+        } else {
+            ran.refused("out_of_space")
+        };
+    };
+    free(1);
+    refused(sandbox.tool(&["clone"]));
+    [&["swap"][..], &["swap", "--drop-old"]].into_iter().for_each(|args| refused(sandbox.resuming(args, &staged)));
+    // What is staged is cloned by the swap, and what is restored in place is not.
+    free(3);
+    [&["stage"], &["restore"]].into_iter().for_each(|args| refused(sandbox.resuming(args, &created)));
+    sandbox.resuming(&DELETE, &created).arg("--dry-run").run().ok();
+    free(5);
+    sandbox.from(&["stage", "--dry-run"], &created).ok();
 }

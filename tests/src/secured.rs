@@ -26,6 +26,8 @@ pub const ADMIN: &str = "tester";
 pub const LEAST: &str = "svc";
 /// A user with that role and what it says of `--rate-limit`.
 pub const RATED: &str = "svc-rated";
+/// A user with the role of [`LEAST`], but without rights on the names of copies.
+pub const NARROW: &str = "svc-narrow";
 /// A user who may do next to nothing.
 pub const NOBODY: &str = "nobody";
 /// The name in the client certificate of [`LEAST`].
@@ -139,9 +141,12 @@ impl Secured {
         ];
         let settings = settings.map(|(name, value)| (format!("xpack.security.{name}"), value.to_owned()));
         let this = Self::prepared(host, "elasticsearch-8", (settings.into(), None), true)?;
-        let users = [ADMIN, LEAST, RATED, NOBODY].map(|user| format!("{user}:{HASH}\n")).concat();
+        let users = [ADMIN, LEAST, RATED, NARROW, NOBODY].map(|user| format!("{user}:{HASH}\n")).concat();
         this.config("users", &users)?;
-        this.config("users_roles", &format!("superuser:{ADMIN}\nsvc_snap:{LEAST}\nsvc_snap_rate:{RATED}\n"))?;
+        this.config(
+            "users_roles",
+            &format!("superuser:{ADMIN}\nsvc_snap:{LEAST}\nsvc_snap_rate:{RATED}\nsvc_snap_narrow:{NARROW}\n"),
+        )?;
         this.config("roles.yml", &roles("elasticsearch")?)?;
         Ok(this)
     }
@@ -169,11 +174,11 @@ impl Secured {
             this.config(&name, &fs::read_to_string(entry.path())?)?;
         }
         let meta = |kind: &str| format!("_meta:\n  type: {kind}\n  config_version: 2\n");
-        let users = [ADMIN, LEAST, RATED, NOBODY].map(|user| format!("{user}:\n  hash: \"{HASH}\"\n")).concat();
+        let users = [ADMIN, LEAST, RATED, NARROW, NOBODY].map(|user| format!("{user}:\n  hash: \"{HASH}\"\n")).concat();
         this.config("opensearch-security/internal_users.yml", &format!("{}{users}", meta("internalusers")))?;
         this.config("opensearch-security/roles.yml", &format!("{}{}", meta("roles"), roles("opensearch")?))?;
-        let mapping =
-            format!("all_access:\n  users: [{ADMIN}]\nsvc_snap:\n  users: [{LEAST}]\nsvc_snap_rate:\n  users: [{RATED}]\n");
+        let of = [("all_access", ADMIN), ("svc_snap", LEAST), ("svc_snap_rate", RATED), ("svc_snap_narrow", NARROW)];
+        let mapping = of.map(|(role, user)| format!("{role}:\n  users: [{user}]\n")).concat();
         this.config("opensearch-security/roles_mapping.yml", &format!("{}{mapping}", meta("rolesmapping")))?;
         this.config("opensearch-security/config.yml", &format!("{}{AUTHENTICATION}", meta("config")))?;
         Ok(this)
@@ -209,13 +214,15 @@ config: {dynamic: {http: {anonymous_auth_enabled: false}, authc: {
     http_authenticator: {type: basic, challenge: true}}}}}
 "#;
 
-/// The role that the tool's page shows; and the same with the right that stands there for `--rate-limit`.
+/// The role that the tool's page shows; the same with the right that stands there for `--rate-limit`, and without those on copies.
 fn roles(product: &str) -> Result<String> {
     const RIGHT: &str = "- cluster:admin/settings/update";
     let file = root().join(format!("svc-snap/roles/{product}.yml"));
     let role = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let rated = role.replace(&format!("# {RIGHT}"), RIGHT).replace("svc_snap:", "svc_snap_rate:");
-    Ok(format!("{role}{rated}"))
+    let copies = r#", "svc-staged-*", "svc-before-*", "svc-replaced-*", "svc-swapping-*", "svc-clone-*""#;
+    let narrow = role.replace(copies, "").replace("svc_snap:", "svc_snap_narrow:");
+    Ok(format!("{role}{rated}{narrow}"))
 }
 
 /// The distribution of OpenSearch 2 with the plugin, installed by its own program into a copy.

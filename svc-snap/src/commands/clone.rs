@@ -62,9 +62,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     let leftovers = earlier.names().into_iter().filter(|name| earlier_found.contains_key(*name)).map(str::to_owned);
     let left = Left { copies: leftovers.collect(), ..Left::find(call, &server, &args.scope.scope)? };
     let mut cloned = plan(call, &server, args, &live, &left)?;
-    let mut in_use = get_indices(&server, cloned.names())?;
-    in_use.retain(|name, _| !left.copies.contains(name));
-    guard::refuse_in_use("the copies", &in_use.into_keys().collect::<Vec<_>>())?;
+    guard::refuse_in_use(&server, "the copies", &cloned.names(), &left.copies)?;
     capacity::refuse_clones(&server, &live.indices)?;
     if args.dry.dry_run {
         return Ok(cloned);
@@ -165,10 +163,7 @@ fn act(call: &Call, server: &Server, set: &mut CopySet, left: &Left) -> Result<(
         Act::each(writable(set), Act::Unblock).iter().try_for_each(|act| clone::again(|| act.send(call, server)))?;
         Ok((counts, get_indices(server, set.names())?))
     });
-    let (counts, found) = match made {
-        Ok(made) => made,
-        Err(failure) => return Err(take_back(call, server, set, &theirs, failure)),
-    };
+    let (counts, found) = made.map_err(|failure| take_back(call, server, set, &theirs, failure))?;
     set.indices.iter_mut().for_each(|one| one.set_verified(&found, &counts));
     record::write_end(call, &set.run, "clone", set);
     Ok(())

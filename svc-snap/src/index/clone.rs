@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use svc_step::poll::{AT_ONCE, poll, retry, sleep};
 use svc_step::{Call, Failure, Status, Unit};
 
@@ -207,7 +208,7 @@ pub(crate) fn undo(
     failure: &mut Failure,
 ) -> Result<Vec<String>, Failure> {
     let found = while_away(server, |server| {
-        let mut ended = Ok(());
+        let mut ended = wait_for_requests(server);
         let mut found = get_all(server, all)?;
         found.retain(|name, _| !theirs.contains(name));
         for act in undoing(all, &found) {
@@ -226,6 +227,15 @@ pub(crate) fn undo(
         *failure = failure.clone().further_hint(discard);
     }
     Ok(last)
+}
+
+/// Waits until the server has done what it was asked before: a request whose answer was lost may be among that.
+pub(crate) fn wait_for_requests(server: &Server) -> Result<(), Failure> {
+    let health = server.get("/_cluster/health?wait_for_events=languid&timeout=30s&filter_path=timed_out")?;
+    if health.get("timed_out") == Some(&Value::Bool(false)) {
+        return Ok(());
+    }
+    Err(Failure::unavailable("server_busy", "The server has more to do than it does in half a minute."))
 }
 
 /// Says of copies that may be the last ones that they stay; gives the command that removes them, as a sentence.

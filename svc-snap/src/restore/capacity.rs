@@ -23,9 +23,19 @@ pub struct NodeDisk {
     pub high_watermark_bytes: Option<u64>,
     /// Which of them it is past.
     pub level: Level,
-    /// Whether the cluster places no further shard on it.
+    /// Whether the cluster places shards on it past its watermarks too.
     #[serde(skip)]
-    pub(crate) takes_no_shards: bool,
+    is_excepted: bool,
+}
+
+impl NodeDisk {
+    /// Whether the server places a shard of so many `bytes` on it if so many more are `free`.
+    fn takes(&self, free: u64, bytes: u64) -> bool {
+        let stays = |watermark: Option<u64>, bytes| {
+            watermark.is_none_or(|must| self.available_bytes.saturating_add(free) >= must.saturating_add(bytes))
+        };
+        self.is_excepted || stays(self.low_watermark_bytes, 0) && stays(self.high_watermark_bytes, bytes)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
@@ -68,12 +78,21 @@ impl Capacity {
             .hint("Remove indices that are not needed (svc-snap discard --run RUN), or raise cluster.max_shards_per_node."))
     }
 
-    /// Refuses a clone on these disks, which take no shards.
-    fn refuse_full(&self, is_full: impl Fn(&NodeDisk) -> bool) -> Result<(), Failure> {
-        let full: Vec<&str> = self.disks.iter().filter(|disk| is_full(disk)).map(|disk| disk.node.as_str()).collect();
-        let hint =
-            "Free disk space there (svc-snap health shows the disks); a clone needs some as soon as one of the two changes.";
-        refuse_any("out_of_space", "These nodes take no clones, since their disks are past their watermarks", &full, hint)
+    /// Refuses clones of these indices. They are hard links, but the server wants the disk space of each shard all the same, on the node
+    /// of its primary: `is_full` says of a disk whether it lacks so many bytes.
+    fn refuse_full(&self, server: &Server, names: &[&String], is_full: impl Fn(&NodeDisk, u64) -> bool) -> Result<(), Failure> {
+        let mut full = BTreeSet::new();
+        for names in portions(names) {
+            let shards = path(&["_cat", "shards", &list_of(&names)]);
+            let shards = server.get(&(shards + "?format=json&bytes=b&h=prirep,node,store"))?;
+            for shard in list(&shards, "").filter(|shard| text(shard, "/prirep") == Some("p")) {
+                let bytes = text(shard, "/store").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+                let node = self.disks.iter().find(|disk| text(shard, "/node") == Some(&disk.node));
+                full.extend(node.filter(|disk| is_full(disk, bytes)).map(|disk| &disk.node));
+            }
+        }
+        let hint = "Free disk space there (svc-snap health shows the disks): a clone takes none, but the server wants as much as its shard has below the high watermark.";
+        refuse_any("out_of_space", "These nodes have no disk space for clones", &Vec::from_iter(full), hint)
     }
 }
 
@@ -86,26 +105,29 @@ struct Size {
     shards: u64,
 }
 
-/// Refuses a restore that has no disk space, or that would pass the limit of shards; the indices of `removed` are removed first.
+/// Refuses a restore that has no disk space, or that would pass the limit of shards; the indices of `removed` are removed first. The clone
+/// of a shard needs its disk space once more.
 pub(crate) fn refuse_restore<T: AsRef<str>>(
     call: &Call,
     chosen: &Chosen,
     names: &[String],
+    is_cloned: impl Fn(&String) -> bool,
     removed: &[T],
     hint: &str,
 ) -> Result<DiskSpace, Failure> {
-    let size = size_in_snapshot(call, chosen, names)?;
-    let asked = Capacity::get(&chosen.server).and_then(|capacity| Ok((capacity, size_on_server(&chosen.server, removed)?)));
-    let Some(Size { bytes, shards }) = size else {
-        let free_bytes = asked.ok().and_then(|(capacity, removed)| free(&capacity.disks, removed.bytes));
-        return Ok(DiskSpace { needed_bytes: None, free_bytes });
-    };
-    let (capacity, removed) = asked?;
+    let sizes = sizes_in_snapshot(call, chosen, names)?;
+    let capacity = Capacity::get(&chosen.server)?;
+    let removed = size_on_server(&chosen.server, removed)?;
     let free_bytes = free(&capacity.disks, removed.bytes);
-    if let Some(free) = free_bytes.filter(|free| *free < bytes) {
+    let Some(sizes) = sizes else { return Ok(DiskSpace { needed_bytes: None, free_bytes }) };
+    let (bytes, shards) = sizes.iter().fold((0, 0), |(bytes, shards), size| (bytes + size.bytes, shards + size.shards));
+    let is_cloned = |name: &String| is_cloned(name) && !capacity.disks.iter().all(|disk| disk.is_excepted);
+    let cloned = names.iter().zip(&sizes).filter(|(name, _)| is_cloned(name));
+    let needed = bytes + cloned.map(|(_, size)| size.bytes / size.shards.max(1)).max().unwrap_or(0);
+    if let Some(free) = free_bytes.filter(|free| *free < needed) {
         let nodes: Vec<&str> = capacity.disks.iter().map(|disk| disk.node.as_str()).collect();
         let message = format!(
-            "The restore needs {bytes} bytes, and the disks of {} have {free} bytes left below their watermarks, {} bytes that are given up included.",
+            "The restore needs {needed} bytes, and the disks of {} have {free} bytes left below their watermarks, {} bytes that are given up included.",
             nodes.join(", "),
             removed.bytes
         );
@@ -115,15 +137,15 @@ pub(crate) fn refuse_restore<T: AsRef<str>>(
     Ok(DiskSpace { needed_bytes: Some(bytes), free_bytes })
 }
 
-/// The size of the indices in the snapshot; `None`, with a warning, if it is not known.
-fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Option<Size>, Failure> {
+/// The sizes of these indices in the snapshot; `None`, with a warning, if one is not known.
+fn sizes_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Option<Vec<Size>>, Failure> {
     let snapshot = chosen.origin.path(&[]);
     // Elasticsearch has the sizes in one file.
     if chosen.server.product == Product::Elasticsearch {
         let found = chosen.server.get(&format!("{snapshot}?index_details=true&filter_path=snapshots.index_details"))?;
         let details = found.pointer("/snapshots/0/index_details").unwrap_or_default();
-        if let Some(size) = sum(names, of(details, ["/size_in_bytes", "/shard_count"])) {
-            return Ok(Some(size));
+        if let sizes @ Some(_) = sizes(names, details, ["/size_in_bytes", "/shard_count"]) {
+            return Ok(sizes);
         }
     }
     // Without its shards, which are most of it.
@@ -138,25 +160,19 @@ fn size_in_snapshot(call: &Call, chosen: &Chosen, names: &[String]) -> Result<Op
             "How much the snapshot holds is unknown ({why}), so the disk space for it was not checked; svc-snap health shows the disks."
         ));
     };
-    let size = status.and_then(|status| {
+    let shown = status.and_then(|status| {
         let indices = status.pointer("/snapshots/0/indices").unwrap_or_default();
-        let size = sum(names, of(indices, ["/stats/total/size_in_bytes", "/shards_stats/total"]));
-        size.ok_or_else(|| "the server does not say it of all its indices".to_owned())
+        let shown = sizes(names, indices, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        shown.ok_or_else(|| "the server does not say it of all its indices".to_owned())
     });
-    let captured = |name: &str| chosen.captured(name).and_then(|one| Some((one.size_bytes?, one.shards)));
-    Ok(size.or_else(|why| sum(names, captured).ok_or(why)).map_err(unknown).ok())
+    let size = |name: &String| chosen.captured(name).and_then(|one| Some(Size { bytes: one.size_bytes?, shards: one.shards }));
+    Ok(shown.or_else(|why| names.iter().map(size).collect::<Option<_>>().ok_or(why)).map_err(unknown).ok())
 }
 
-/// The sum over these indices of a snapshot; `None` if one of them is missing.
-fn sum<T: AsRef<str>>(names: &[T], size: impl Fn(&str) -> Option<(u64, u64)>) -> Option<Size> {
-    names.iter().try_fold(Size::default(), |sum, name| {
-        size(name.as_ref()).map(|(bytes, shards)| Size { bytes: sum.bytes + bytes, shards: sum.shards + shards })
-    })
-}
-
-/// The bytes and shards of an index among these.
-fn of<'a>(indices: &'a Value, [bytes, shards]: [&'static str; 2]) -> impl Fn(&str) -> Option<(u64, u64)> + 'a {
-    move |name| indices.get(name).and_then(|index| Some((number(index, bytes)?, number(index, shards)?)))
+/// The sizes of these of all `indices`, by the pointers to them; `None` if one is missing.
+fn sizes<T: AsRef<str>>(names: &[T], indices: &Value, [bytes, shards]: [&str; 2]) -> Option<Vec<Size>> {
+    let size = |index: &Value| Some(Size { bytes: number(index, bytes)?, shards: number(index, shards)? });
+    names.iter().map(|name| indices.get(name.as_ref()).and_then(size)).collect()
 }
 
 /// What these live indices take, replicas included; closed ones too.
@@ -173,37 +189,28 @@ fn size_on_server<T: AsRef<str>>(server: &Server, names: &[T]) -> Result<Size, F
 
 /// How many bytes there are below the high watermarks once `removed` bytes are free on the most favourable node; `None`: no limit.
 fn free(disks: &[NodeDisk], removed: u64) -> Option<u64> {
-    let is_shut = |disk: &NodeDisk| {
-        let opens = disk.available_bytes.saturating_add(removed) >= disk.low_watermark_bytes.unwrap_or(0);
-        disk.takes_no_shards && (removed == 0 || !opens)
-    };
     let free = |disk: &NodeDisk, more: u64| {
         let below = disk.available_bytes.saturating_add(more).saturating_sub(disk.high_watermark_bytes?);
-        Some(if is_shut(disk) { 0 } else { below })
+        Some(if disk.takes(more, 0) { below } else { 0 })
     };
     let all = disks.iter().map(|disk| free(disk, 0)).sum::<Option<u64>>()?;
     disks.iter().filter_map(|disk| Some(all - free(disk, 0)? + free(disk, removed)?)).max()
 }
 
-/// Refuses clones of `names`: they are hard links and need no disk space, but a node that is past its watermark takes no shard.
+/// Refuses clones of `names` without disk space, even if the server would make them: they need some as soon as these change.
 pub(crate) fn refuse_clones(server: &Server, names: &[String]) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
-    capacity.refuse_full(|disk| disk.level >= Level::PastHigh || disk.takes_no_shards)?;
+    capacity.refuse_full(server, &Vec::from_iter(names), |disk, bytes| disk.level >= Level::PastHigh || !disk.takes(0, bytes))?;
     capacity.refuse_shards(get_indices(server, names)?.values().map(|index| index.shards).sum(), "The copies have")
 }
 
-/// A clone needs space on the nodes that hold the index's shards. Refuses if one of them takes no shards, or past the shard limit.
+/// Refuses a swap if the server would not make its clones, of what is live and of what becomes so, or past the shard limit.
 pub(crate) fn refuse_swap(server: &Server, indices: &[SwapIndex], found: &Found) -> Result<(), Failure> {
     let capacity = Capacity::get(server)?;
-    if capacity.disks.iter().any(|disk| disk.takes_no_shards) {
-        let mut nodes = BTreeSet::new();
-        let there = found.iter().filter(|(_, index)| !index.uuid.is_empty() && !index.metadata.closed);
-        for names in portions(there.map(|(name, _)| name)) {
-            let shards = server.get(&format!("{}?format=json&h=node", path(&["_cat", "shards", &list_of(&names)])))?;
-            nodes.extend(list(&shards, "").filter_map(|shard| text(shard, "/node").map(str::to_owned)));
-        }
-        capacity.refuse_full(|disk| disk.takes_no_shards && nodes.contains(&disk.node))?;
-    }
+    let live = indices.iter().filter(|item| item.previous.is_some()).map(|item| &item.index);
+    let cloned = live.chain(indices.iter().filter_map(|item| Some(&item.source.as_ref()?.name)));
+    let is_there = |name: &&String| found.get(*name).is_some_and(|index| !index.uuid.is_empty() && !index.metadata.closed);
+    capacity.refuse_full(server, &Vec::from_iter(cloned.filter(is_there)), |disk, bytes| !disk.takes(0, bytes))?;
     capacity.refuse_shards(most_shards(indices, found), "Beside the existing ones, the swap needs up to")
 }
 
@@ -246,7 +253,7 @@ fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
             low_watermark_bytes: low,
             high_watermark_bytes: high,
             level: level.map(|(_, level)| level).unwrap_or_default(),
-            takes_no_shards: false,
+            is_excepted: false,
         })
     };
     let nodes = stats.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
@@ -256,7 +263,7 @@ fn disks(stats: &Value, settings: &Value) -> Vec<NodeDisk> {
     disks.sort_by(|one, other| one.node.cmp(&other.node));
     // A cluster of one data node may make an exception: the older servers do unless told otherwise.
     let is_excepted = disks.len() == 1 && setting("watermark.enable_for_single_data_node") == Some("false");
-    disks.iter_mut().for_each(|disk| disk.takes_no_shards = !is_excepted && disk.level >= Level::PastLow);
+    disks.iter_mut().for_each(|disk| disk.is_excepted = is_excepted);
     disks
 }
 
@@ -290,9 +297,9 @@ mod tests {
     fn only_the_restored_indices_count() {
         let index = |bytes: u64| json!({"stats": {"total": {"size_in_bytes": bytes}}, "shards_stats": {"total": 2}});
         let indices = json!({"a": index(10), "b": index(20), "c": index(40)});
-        let sum = |names: &[&str]| sum(names, of(&indices, ["/stats/total/size_in_bytes", "/shards_stats/total"]));
-        assert_eq!(sum(&["a", "c"]), Some(Size { bytes: 50, shards: 4 }));
-        assert_eq!(sum(&["a", "d"]), None);
+        let sizes = |names: &[&str]| sizes(names, &indices, ["/stats/total/size_in_bytes", "/shards_stats/total"]);
+        assert_eq!(sizes(&["a", "c"]), Some(vec![Size { bytes: 10, shards: 2 }, Size { bytes: 40, shards: 2 }]));
+        assert_eq!(sizes(&["a", "d"]), None);
     }
 
     #[test]
@@ -300,7 +307,7 @@ mod tests {
         assert_eq!(free(&[disk(150, Some(100)), disk(50, Some(100))], 0), Some(50));
         assert_eq!(free(&[disk(150, Some(100)), disk(0, None)], 0), None);
         assert_eq!(free(&[], 0), None);
-        let past_low = NodeDisk { takes_no_shards: true, ..disk(150, Some(100)) };
+        let past_low = NodeDisk { low_watermark_bytes: Some(200), ..disk(150, Some(100)) };
         assert_eq!(free(&[past_low, disk(150, Some(100))], 0), Some(50));
     }
 
@@ -309,7 +316,7 @@ mod tests {
         // 30 of them only get the disk back to its limit.
         assert_eq!([20, 40].map(|removed| free(&[disk(70, Some(100))], removed)), [Some(0), Some(10)]);
         assert_eq!(free(&[disk(70, Some(100)), disk(150, Some(100))], 40), Some(90));
-        let shut = NodeDisk { takes_no_shards: true, low_watermark_bytes: Some(200), ..disk(150, Some(100)) };
+        let shut = NodeDisk { low_watermark_bytes: Some(200), ..disk(150, Some(100)) };
         assert_eq!([49, 50].map(|removed| free(std::slice::from_ref(&shut), removed)), [Some(0), Some(100)]);
     }
 

@@ -55,7 +55,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let backing = live_streams.iter().filter_map(|stream| there.backing.get(*stream)).flatten();
     let given_up: Vec<&String> = live.keys().chain(backing).collect();
     let hint = "Free disk space (svc-snap health shows the disks), or restore less (--indices).";
-    capacity::refuse_restore(call, chosen, &wanted, &given_up, hint)?;
+    capacity::refuse_restore(call, chosen, &wanted, |_| false, &given_up, hint)?;
     // Data streams first: if the server does not delete them, nothing is changed. It restores over a closed index by itself.
     let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));
     let indices = live.iter().filter(|(_, index)| !index.metadata.closed || on_conflict == OnConflict::Delete);

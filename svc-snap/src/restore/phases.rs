@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
 use svc_step::{Action, Call, Failure, RunId, Status, swaps};
 
 use crate::client::Server;
@@ -22,10 +21,7 @@ pub(crate) enum Phase {
 
 /// How far it has come, once the server has done all that it had been asked before: an exchange whose answer was lost may be among that.
 pub(crate) fn phase(server: &Server, swapped: &Swapped) -> Result<Phase, Failure> {
-    let health = server.get("/_cluster/health?wait_for_events=languid&timeout=30s&filter_path=timed_out")?;
-    if health.get("timed_out") != Some(&Value::Bool(false)) {
-        return Err(Failure::unavailable("server_busy", "The server has more to do than it does in half a minute."));
-    }
+    clone::wait_for_requests(server)?;
     Ok(phase_of(swapped, &get_indices(server, swapped.names())?))
 }
 

@@ -44,11 +44,9 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, set: &CopySet
         swapped.skipped.extend(left);
     }
     let sources: Vec<&SwapSource> = targets.iter().filter_map(|item| item.source.as_ref()).collect();
-    let mut names: Vec<&str> = targets.iter().flat_map(SwapIndex::names).collect();
+    let names: Vec<&str> = targets.iter().flat_map(SwapIndex::names).collect();
     // A clone has the blocks of its source, and could not be given its settings.
     guard::refuse_blocked_live(server, &names)?;
-    let previous: Vec<String> = targets.iter().map(|item| swapped.previous_name(&item.index)).collect();
-    names.extend(previous.iter().map(String::as_str));
     let mut found = get_indices(server, &names)?;
     if is_staged {
         policy::fill(call, server, &mut found)?;
@@ -105,9 +103,8 @@ pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swa
         return Err(Failure::usage("options_invalid", message).hint("Leave --exact out."));
     }
     let mut swapped = empty(server, scope, &before.run, !before.back, how);
-    let previous: Vec<String> = before.live_names().into_iter().map(|index| swapped.previous_name(index)).collect();
-    let names = before.indices.iter().flat_map(SwapIndex::names).chain(before.direct.iter().map(|one| one.index.as_str()));
-    let names: Vec<&str> = names.chain(previous.iter().map(String::as_str)).collect();
+    let direct = before.direct.iter().map(|one| one.index.as_str());
+    let names: Vec<&str> = before.indices.iter().flat_map(SwapIndex::names).chain(direct).collect();
     guard::refuse_blocked_live(server, &names)?;
     let mut found = get_indices(server, &names)?;
     policy::fill(call, server, &mut found)?;
@@ -172,6 +169,8 @@ fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: HowArgs) ->
 /// Fills in the indices and the requests, and checks them.
 fn lay_out(call: &Call, server: &Server, swapped: &mut Swapped, targets: Vec<SwapIndex>, found: &Found) -> Result<(), Failure> {
     add_indices(swapped, targets, found)?;
+    let previous: Vec<&str> = swapped.indices.iter().filter_map(|item| item.previous.as_deref()).collect();
+    guard::refuse_in_use(server, "the previous copies", &previous, &[])?;
     checks::refuse_name_clashes(server, swapped)?;
     checks::refuse_second_write_index(server, swapped)?;
     capacity::refuse_swap(server, &swapped.indices, found)?;
@@ -224,8 +223,6 @@ fn add_indices(swapped: &mut Swapped, targets: Vec<SwapIndex>, found: &Found) ->
         swapped.indices.push(item);
     }
     swapped.indices.sort_by(|one, other| (one.source.is_none(), &one.index).cmp(&(other.source.is_none(), &other.index)));
-    let in_use = swapped.indices.iter().filter_map(|item| item.previous.as_deref());
-    guard::refuse_in_use("the previous copies", &in_use.filter(|name| found.contains_key(*name)).collect::<Vec<_>>())?;
     checks::refuse_red(&swapped.indices, found)
 }
 
@@ -300,14 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn previous_name_in_use_or_red_index_is_refused() {
-        let mut found = live(&["a", "b"]);
-        for name in ["a", "b"] {
-            found.insert(swapped(false).previous_name(name), index("k", &[]));
-        }
-        let failure = add_indices(&mut swapped(false), vec![target("a"), target("b")], &found).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "name_in_use"));
-        assert!(failure.message.contains("hand-a, svc-before"));
+    fn red_index_is_refused_unless_given_up() {
         let mut red = live(&["a", "b"]);
         red.values_mut().for_each(|index| index.complete = false);
         assert_eq!(add_indices(&mut swapped(false), vec![target("a"), target("b")], &red).unwrap_err().code, "indices_red");

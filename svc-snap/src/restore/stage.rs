@@ -118,11 +118,11 @@ pub(crate) fn plan(
         CopiedIndex { docs_expected, metadata, ..CopiedIndex::planned(index.clone(), copy) }
     };
     let indices: Vec<CopiedIndex> = chosen.indices.iter().map(planned).collect();
-    let mut in_use = get_indices(&chosen.server, indices.iter().filter(|one| !one.is_direct()).map(|one| &one.copy))?;
-    in_use.retain(|name, _| !earlier.leftovers.contains(name));
-    guard::refuse_in_use("the staging", &in_use.into_keys().collect::<Vec<_>>())?;
+    let copies: Vec<&String> = indices.iter().filter(|one| !one.is_direct()).map(|one| &one.copy).collect();
+    guard::refuse_in_use(&chosen.server, "the staging", &copies, &earlier.leftovers)?;
     let hint = left_by_others(call, &chosen.server)? + OUT_OF_SPACE;
-    let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, &earlier.leftovers, &hint)?;
+    let is_cloned = |index: &String| !direct.contains(index);
+    let disk_space = capacity::refuse_restore(call, chosen, &chosen.indices, is_cloned, &earlier.leftovers, &hint)?;
     let request = |(body, _)| Action::request("POST", chosen.origin.path(&["_restore"]), Some(body));
     let requests = bodies(run, &indices).into_iter().map(request).collect();
     let removals = Act::each(&earlier.leftovers, Act::Delete);
@@ -172,13 +172,9 @@ pub(crate) fn act(
     let mut lost = Vec::new();
     let restored = rates.during(call, &chosen.server, || restore_and_verify(call, chosen, set, &mut lost));
     staged.throttle = rates.used.clone();
-    match restored {
-        Ok(()) => {
-            record::write_end(call, &set.run, "stage", set);
-            Ok(())
-        }
-        Err(failure) => Err(take_back(call, &chosen.server, set, &lost, failure)),
-    }
+    restored.map_err(|failure| take_back(call, &chosen.server, set, &lost, failure))?;
+    record::write_end(call, &set.run, "stage", set);
+    Ok(())
 }
 
 /// `lost` gets the names of the copies whose request had no answer.
