@@ -201,7 +201,9 @@ fn client_certificate_takes_place_of_password() {
     shown(&certificate, &key).run().ok();
     let at_home = door.path("home/.postgresql");
     fs::create_dir(&at_home).unwrap();
-    [(&certificate, "postgresql.crt"), (&key, "postgresql.key")].map(|(file, name)| fs::copy(file, at_home.join(name)).unwrap());
+    for (file, name) in [(&certificate, "postgresql.crt"), (&key, "postgresql.key")] {
+        fs::copy(file, at_home.join(name)).unwrap();
+    }
     door.by("verify-full").args(["--username", "certified"]).run().ok();
     fs::remove_dir_all(&at_home).unwrap();
     // The certificate names who may come.
