@@ -14,7 +14,10 @@ use svc_tests::tool::{bin_dir, root};
 use svc_tests::{os, page, search, wait};
 
 /// What such a host has installed.
-const PACKAGES: [&str; 8] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "restic", "sudo"];
+const PACKAGES: [&str; 9] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "python3-psycopg2", "restic", "sudo"];
+
+/// The sample service's program, as such a host is given it.
+const SAMPLE: &str = "/mnt/checkout/tests/service/svc-sample";
 
 /// A product, and how it is called.
 struct Names {
@@ -91,9 +94,8 @@ impl Machine {
         package(given.path());
         let installers = given.path().join("installers");
         let mut build = Command::new(root().join("tests/service/build-installers"));
-        build.arg(&installers).arg(bin_dir().join("svc-sample"));
+        build.arg(&installers);
         os::run(if product.name == "svc" { &mut build } else { build.arg(product.name) }).unwrap();
-        os::copy_program(&bin_dir().join("svc-sample"), &given.path().join("svc-sample")).unwrap();
         let distribution = search::distribution("opensearch-2").unwrap();
         let home = distribution.home().unwrap();
         let java = distribution.java().unwrap();
@@ -262,7 +264,7 @@ impl Machine {
 
     /// Both databases' content, with a checksum of each table and index.
     fn content(&self) -> Value {
-        self.document(&format!("/srv/svc-sample content --install-dir /opt/{}", self.product.name))
+        self.document(&format!("{SAMPLE} content --install-dir /opt/{}", self.product.name))
     }
 }
 
@@ -295,7 +297,7 @@ fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     let timers = "systemctl is-enabled svc-nightly.timer svc-rehearse.timer";
     assert_eq!(host.debian.typed(timers).unwrap().stdout, b"disabled\ndisabled\n");
     host.typed(&format!("SVC_INTERVAL_MS=0 /srv/installers/{name}-{old}.run && systemctl start {unit}"));
-    host.typed(&format!("/srv/svc-sample seed --items 300 --install-dir /opt/{name}"));
+    host.typed(&format!("{SAMPLE} seed --items 300 --install-dir /opt/{name}"));
     // All that a newcomer types, as the page has it.
     let pages = page::transcripts("README.md").unwrap();
     let first = pages.into_iter().find(|lines| lines.contains("--guess")).unwrap();
@@ -434,7 +436,7 @@ fn power_loss_of_whole_host_is_finished_as_status_says() {
     let Some(mut host) = Machine::boot(&SVC, true) else { return };
     host.install();
     host.typed("SVC_INTERVAL_MS=0 /srv/installers/svc-1.15.5.run && systemctl start svc.service");
-    host.typed("/srv/svc-sample seed --items 300 --install-dir /opt/svc");
+    host.typed(&format!("{SAMPLE} seed --items 300 --install-dir /opt/svc"));
     host.typed("svc-setup-snapshots --guess --write && systemctl enable svc.service 2>&1");
     host.typed("svc-unit stop && svc-setup-snapshots && svc-unit start && sync");
     let before = host.content();

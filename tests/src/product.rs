@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::content::{self, Index};
 use crate::host::{Host, texts};
-use crate::tool::{Ran, Tool, bin_dir, root, search_path};
+use crate::tool::{Ran, Tool, root, search_path};
 use crate::{download, os};
 
 /// The releases of the sample service, the failing one apart.
@@ -249,7 +249,7 @@ impl Product {
     }
 
     pub fn seed(&self, items: u32) -> Result<()> {
-        let mut sample = Command::new(bin_dir().join("svc-sample"));
+        let mut sample = Command::new(root().join("tests/service/svc-sample"));
         os::run(sample.args(["seed", "--items", &items.to_string()]).envs(self.env())).map(drop)
     }
 
@@ -292,7 +292,7 @@ impl Product {
     fn lay_installers(&self) -> Result<()> {
         let built = download::once(&self.host.dir, "installers", |folder| {
             let mut build = Command::new(root().join("tests/service/build-installers"));
-            os::run(build.arg(folder).arg(bin_dir().join("svc-sample"))).map(drop)
+            os::run(build.arg(folder)).map(drop)
         })?;
         for folder in ["installers/failing", "installers/yaml"] {
             fs::create_dir_all(self.path(folder))?;

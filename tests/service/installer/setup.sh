@@ -76,7 +76,8 @@ fill() {
 }
 
 lay_program() {
-    lay "$here/svc-sample" "$SVC_INSTALL_DIR/bin/svc-sample" 755
+    lay "$here/svc-sample" "$SVC_INSTALL_DIR/libexec/svc-sample" 755
+    cp -r "$here/shapes" "$SVC_INSTALL_DIR/libexec/"
     lay "$here/uninstall.sh" "$SVC_INSTALL_DIR/bin/svc-uninstall" 755
     lay "$here/unit.sh" "$SVC_INSTALL_DIR/libexec/unit.sh" 644
     {
@@ -95,7 +96,7 @@ lay_unit() {
     [[ $SVC_UNIT_SCOPE == system ]] || wanted_by=default.target
     fill "$here/svc.service.in" "$(unit_folder)/$SAMPLE_UNIT.service" 644 \
         "NAME=$SVC_NAME" "VERSION=$VERSION" "WANTED_BY=$wanted_by" \
-        "PROGRAM=$(quoted_for_unit "$SVC_INSTALL_DIR/bin/svc-sample")" \
+        "PROGRAM=$(quoted_for_unit "$SVC_INSTALL_DIR/libexec/svc-sample")" \
         "INSTALL_DIR=$(quoted_for_unit "${SVC_INSTALL_DIR//\$/\$\$}")"
     unit_reload
 }
@@ -126,7 +127,7 @@ main() {
     lay_unit
     lay_configuration
     # MIGRATE_FLAGS is empty but in the release that is meant to fail.
-    "$SVC_INSTALL_DIR/bin/svc-sample" migrate --to "$VERSION" "${MIGRATE_FLAGS[@]}"
+    "$SVC_INSTALL_DIR/libexec/svc-sample" migrate --to "$VERSION" "${MIGRATE_FLAGS[@]}"
     write_marker
     echo "Version $VERSION is installed; start it with the unit $SAMPLE_UNIT.service."
 }

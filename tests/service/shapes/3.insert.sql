@@ -5,7 +5,7 @@ WITH new AS (
         jsonb_build_object('n', n, 'ratio', 0.1, 'note', E'a\\b;c'),
         (n % 10)::smallint,
         jsonb_build_array('tag' || n % 7, 'with space, and "quote"')
-    FROM generate_series(1, $1) AS n
+    FROM generate_series(1, %ITEMS%) AS n
     RETURNING id
 ), texts AS (
     INSERT INTO item_texts (item_id, title, body)

@@ -2,4 +2,4 @@ SELECT id, jsonb_build_object(
     'item_id', id, 'ticket', ticket, 'title', title, 'body', body, 'state', state, 'priority', priority, 'tags', tags,
     'created_at', to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 )::text
-FROM items WHERE id > $1 ORDER BY id LIMIT $2
+FROM items WHERE id > %ABOVE% ORDER BY id LIMIT %LIMIT%
