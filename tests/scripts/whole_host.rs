@@ -164,7 +164,7 @@ impl Machine {
         for one in sql.split("; ") {
             self.typed(&format!("runuser -u postgres -- psql -qc \"{one}\""));
         }
-        self.typed(&format!("echo 'localhost:*:*:{role}:pass:word' > /root/.pgpass && chmod 600 /root/.pgpass"));
+        self.typed(&format!("echo 'localhost:*:*:{role}:pass\\:word' > /root/.pgpass && chmod 600 /root/.pgpass"));
 
         self.typed("useradd --system --home-dir /nonexistent --shell /usr/sbin/nologin opensearch");
         self.typed("mkdir -p /etc/opensearch && cp -r /usr/share/opensearch/config/. /etc/opensearch");
