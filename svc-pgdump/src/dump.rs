@@ -66,7 +66,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let mut client = target.connect(call, &database)?;
     client.batch_execute(pg::BEFORE_DUMP).map_err(|error| pg::of_query(&error, "limit the time of a statement"))?;
     let server = identify(&mut client)?;
-    let mut properties = Properties::read(&mut client)?;
+    let mut properties = Properties::read(&mut client, &database)?;
     properties.warn_if_closed(call);
     let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;
     let estimate = space::estimate(&mut client, &path, args.compress)?;

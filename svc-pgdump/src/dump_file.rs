@@ -67,7 +67,7 @@ impl DumpFile {
         let [packed, plain] = [&path, &plain].map(|path| shell_quoted(&[path]));
         let message = format!("{path} is compressed in one piece, and cannot be loaded over several connections.");
         Err(Failure::refused("file_invalid", message)
-            .hint(format!("Decompress it, and restore the result: (umask 077; {program} -dc {packed} > {plain})")))
+            .hint(format!("Decompress it, and restore the result: (set -C; umask 077; {program} -dc {packed} > {plain})")))
     }
 
     /// Fills the buffer with text from that place on, after it was examined.

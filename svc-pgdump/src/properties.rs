@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use postgres::Client;
 use postgres::types::Json;
 use serde::{Deserialize, Serialize};
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, file};
 
 use crate::check::Dump;
@@ -92,10 +93,17 @@ pub struct Setting {
 }
 
 impl Properties {
-    pub fn read(client: &mut Client) -> Result<Self, Failure> {
+    /// Those of the database that the session is in, which is refused (3) if a pooler or a name that the server cuts has led elsewhere.
+    pub fn read(client: &mut Client, named: &str) -> Result<Self, Failure> {
         let read = client.query_one(READ, &[]).and_then(|row| row.try_get(0));
-        let Json(properties) = read.map_err(|error| pg::of_query(&error, "read the database's own properties"))?;
-        Ok(properties)
+        let Json(own) = read.map_err(|error| pg::of_query(&error, "read the database's own properties"))?;
+        let Self { database, .. } = &own;
+        if database == named {
+            return Ok(own);
+        }
+        let option = shell_quoted(&["--dbname", database]);
+        Err(Failure::refused("options_invalid", format!("The database {named} is called {database} on its server."))
+            .hint(format!("Pass {option}; if a pooler does not know that name, connect to the server itself (--host, --port).")))
     }
 
     /// Warns (9) of a database that takes nobody but superusers.

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<Cloned> {
 /// Reads the live database and disconnects from it: no session may be connected when it is cloned.
 fn plan(admin: &Admin, call: &Call, database: &str) -> Result<(Cloned, Creation), Failure> {
     let mut client = admin.target.connect(call, database)?;
-    let properties = Properties::read(&mut client)?;
+    let properties = Properties::read(&mut client, database)?;
     let (size_bytes, tables_count) = size_and_tables(&mut client)?;
     let creation = Creation {
         name: names::copy_name(database, "clone", call.run_id()),

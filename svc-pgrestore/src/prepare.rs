@@ -245,7 +245,7 @@ fn properties(
         "The dump has no properties file, and does not hold the database's encoding, locale, settings, rights and comment";
     if is_live {
         let mut client = admin.target.connect(call, database)?;
-        let properties = Properties::read(&mut client)?;
+        let properties = Properties::read(&mut client, database)?;
         if properties.connection_limit == 0 {
             let message =
                 format!("{database} is closed, as a failed --in-place leaves it: its properties are not what they were.");

@@ -199,6 +199,11 @@ fn client_certificate_takes_place_of_password() {
     let (certificate, key) = (authority.file("client.pem"), authority.file("client.key"));
     os::file(&key, &fs::read_to_string(&key).unwrap(), 0o600, None).unwrap();
     shown(&certificate, &key).run().ok();
+    let at_home = door.path("home/.postgresql");
+    fs::create_dir(&at_home).unwrap();
+    fs::copy(&certificate, at_home.join("postgresql.crt")).and_then(|_| fs::copy(&key, at_home.join("postgresql.key"))).unwrap();
+    door.by("verify-full").args(["--username", "certified"]).run().ok();
+    fs::remove_dir_all(&at_home).unwrap();
     // The certificate names who may come.
     shown_by("svc", &certificate, &key)
         .env("PGPASSFILE", door.path("none"))

@@ -120,7 +120,12 @@ fn dump_compressed_in_one_piece_is_unpacked_by_hint() {
         let stage = |path: &Path| case.tool().arg("stage").arg(path);
         let refused = stage(&path).run().refused("file_invalid");
         let (_, command) = refused.hint().split_once(": ").unwrap();
-        os::run(Command::new("sh").args(["-c", command])).unwrap();
-        comes_back(&case, stage(&case.path("it's packed.plain.sql")));
+        let unpack = || os::run(Command::new("sh").args(["-c", command]));
+        let plain = case.write("it's packed.plain.sql", "another dump");
+        assert!(unpack().is_err() && fs::read_to_string(&plain).unwrap() == "another dump");
+        fs::remove_file(&plain).unwrap();
+        unpack().unwrap();
+        comes_back(&case, stage(&plain));
+        fs::remove_file(&plain).unwrap();
     }
 }

@@ -157,7 +157,7 @@ fn list(tokens: &[Token]) -> Vec<String> {
     found
 }
 
-pub(super) fn extension(tokens: &[Token]) -> Option<String> {
+pub fn extension(tokens: &[Token]) -> Option<String> {
     match tokens {
         [create, kind, rest @ ..] if create.is("create") && kind.is("extension") => {
             let at = if rest.first().is_some_and(|token| token.is("if")) { 3 } else { 0 };

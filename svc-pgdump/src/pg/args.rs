@@ -113,14 +113,10 @@ impl ConnectionArgs {
         let (host, address) = self.host(env, os_user.is_some())?;
         if os_user.is_none() {
             env.refuse(&["PGSERVICE", "PGREQUIREAUTH", "PGREQUIREPEER"], &[])?;
+            env.refuse(&["PGTARGETSESSIONATTRS"], &["any"])?;
         }
-        let port = match self.port {
-            Some(port) => port,
-            None => match env.value("SVC_DB_PORT")? {
-                Some(port) => port,
-                None => env.value("PGPORT")?.unwrap_or(PORT),
-            },
-        };
+        let own = if self.port.is_some() { self.port } else { env.value("SVC_DB_PORT")? };
+        let port = if let Some(port) = own { port } else { env.value("PGPORT")?.unwrap_or(PORT) };
         let user = self.user(env, os_user.as_ref(), owner)?;
         // Not by clap, for which --password and a setting of the environment would be in conflict.
         let set = || settings::variable("SVC_DB_PASSWORD_FILE").filter(|_| owner.is_some() && !self.password).map(PathBuf::from);
@@ -190,62 +186,43 @@ fn is_folder(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn env(pairs: &[(&str, &str)]) -> Environment {
-        Environment::of(pairs)
-    }
-
-    fn host(args: &ConnectionArgs, pairs: &[(&str, &str)]) -> Result<String, Failure> {
-        args.host(&env(pairs), args.as_user.is_some()).map(|(host, _)| host)
-    }
-
     #[test]
-    fn host_and_user_flags_win_over_environment() {
-        assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "")]).unwrap(), SOCKET_FOLDER);
-        let flag = ConnectionArgs { host: Some("db1".into()), username: Some("svc".into()), ..ConnectionArgs::default() };
-        assert_eq!(host(&flag, &[("PGHOST", "db2")]).unwrap(), "db1");
-        assert_eq!(flag.user(&env(&[("PGUSER", "other")]), None, None).unwrap(), "svc");
-    }
-
-    #[test]
-    fn pghostaddr_is_used_unless_host_flag_is_given() {
-        let both = env(&[("PGHOST", "db1"), ("PGHOSTADDR", "::1")]);
-        let address: IpAddr = "::1".parse().unwrap();
-        assert_eq!(ConnectionArgs::default().host(&both, false).unwrap(), ("db1".to_owned(), Some(address)));
-        let flag = ConnectionArgs { host: Some("db2".into()), ..ConnectionArgs::default() };
-        assert_eq!(flag.host(&both, false).unwrap(), ("db2".to_owned(), None));
-        for pairs in [&[("PGHOSTADDR", "::1")][..], &[("PGHOST", "/tmp"), ("PGHOSTADDR", "::1")]] {
-            assert_eq!(host(&ConnectionArgs::default(), pairs).unwrap(), "::1");
+    fn host_is_of_option_then_svc_db_host_then_libpq() {
+        // The host and its address, or the code of a refusal.
+        for (option, as_root, env, wanted) in [
+            ("", false, "PGHOST=", "/var/run/postgresql"),
+            ("db1", false, "PGHOST=db2 PGHOSTADDR=::1", "db1"),
+            ("db3", false, "SVC_DB_HOST=db1 PGHOST=db2 PGHOSTADDR=::1", "db3"),
+            ("", false, "SVC_DB_HOST=db1 PGHOST=db2 PGHOSTADDR=::1", "db1"),
+            ("", false, "SVC_DB_HOST= PGHOST=db2", "db2"),
+            ("", false, "PGHOST=db1 PGHOSTADDR=::1", "db1 ::1"),
+            ("", false, "PGHOSTADDR=::1", "::1"),
+            ("", false, "PGHOST=/tmp PGHOSTADDR=::1", "::1"),
+            ("", false, "PGHOST=a PGHOSTADDR=somewhere", "settings_invalid"),
+            ("", false, "PGHOST=a,b", "settings_invalid"),
+            // A user of this host is let in over the socket only.
+            ("", true, "SVC_DB_HOST=db1 PGHOST=db2 PGHOSTADDR=::1", "/var/run/postgresql"),
+            ("", true, "SVC_DB_HOST=/tmp/s PGHOST=/tmp/t", "/tmp/s"),
+            ("", true, "PGHOST=/tmp/s", "/tmp/s"),
+            ("db1", true, "", "settings_invalid"),
+        ] {
+            let args = ConnectionArgs { host: Some(option.to_owned()), ..ConnectionArgs::default() };
+            let pairs: Vec<_> = env.split_whitespace().filter_map(|pair| pair.split_once('=')).collect();
+            let found = args.host(&Environment::of(&pairs), as_root).map_or_else(
+                |failure| failure.code,
+                |(host, address)| address.map_or(host.clone(), |address| format!("{host} {address}")),
+            );
+            assert_eq!(found, wanted, "{option} {env}");
         }
     }
 
     #[test]
-    fn svc_db_host_wins_over_pghost_and_pghostaddr() {
-        let both = [("SVC_DB_HOST", "db1"), ("PGHOST", "db2"), ("PGHOSTADDR", "::1")];
-        assert_eq!(ConnectionArgs::default().host(&env(&both), false).unwrap(), ("db1".to_owned(), None));
-        assert_eq!(host(&ConnectionArgs::default(), &[("SVC_DB_HOST", ""), ("PGHOST", "db2")]).unwrap(), "db2");
-        let flag = ConnectionArgs { host: Some("db3".into()), ..ConnectionArgs::default() };
-        assert_eq!(host(&flag, &both).unwrap(), "db3");
-        // An administrator becomes a user of this host: he is let in over the socket only.
-        let admin = ConnectionArgs { as_user: Some("root".into()), ..ConnectionArgs::default() };
-        assert_eq!(host(&admin, &both).unwrap(), SOCKET_FOLDER);
-        assert_eq!(host(&admin, &[("SVC_DB_HOST", "/tmp/s"), ("PGHOST", "/tmp/t")]).unwrap(), "/tmp/s");
-    }
-
-    #[test]
-    fn as_user_connects_only_through_socket_folder() {
-        let admin = ConnectionArgs { as_user: Some("root".into()), ..ConnectionArgs::default() };
-        let root = OsUser::named("root").unwrap();
-        assert_eq!(host(&admin, &[("PGHOST", "/tmp/s")]).unwrap(), "/tmp/s");
-        assert_eq!(admin.user(&env(&[("PGUSER", "other")]), Some(&root), None).unwrap(), "root");
-        let odd = ConnectionArgs { host: Some("db1".into()), ..admin };
-        assert_eq!(host(&odd, &[]).unwrap_err().code, "settings_invalid");
-    }
-
-    #[test]
-    fn invalid_hostaddr_and_host_list_are_refused() {
-        let odd = [("PGHOST", "a"), ("PGHOSTADDR", "somewhere")];
-        assert_eq!(host(&ConnectionArgs::default(), &odd).unwrap_err().code, "settings_invalid");
-        assert_eq!(host(&ConnectionArgs::default(), &[("PGHOST", "a,b")]).unwrap_err().code, "settings_invalid");
+    fn user_is_of_option_then_os_user_then_pguser() {
+        let (env, root) = (Environment::of(&[("PGUSER", "other")]), OsUser::named("root").unwrap());
+        let named = ConnectionArgs { username: Some("svc".into()), ..ConnectionArgs::default() };
+        assert_eq!(named.user(&env, Some(&root), None).unwrap(), "svc");
+        assert_eq!(ConnectionArgs::default().user(&env, Some(&root), None).unwrap(), "root");
+        assert_eq!(ConnectionArgs::default().user(&env, None, Some("svc")).unwrap(), "other");
     }
 
     #[test]

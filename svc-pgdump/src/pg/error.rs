@@ -199,18 +199,3 @@ fn of_the_limit(limit: Duration, failure: Failure) -> Failure {
     late.causes.extend(failure.causes);
     late
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeout_failure_keeps_hint_and_causes() {
-        let failure = Failure::unavailable("postgres_unreachable", "Cannot ask.").hint("swap --run resumes it.").cause("closed");
-        let late = of_the_limit(Duration::from_secs(3), failure);
-        assert_eq!((late.exit_code(), late.code.as_str()), (6, "timeout"));
-        assert_eq!(late.message, "The step did not end within 3 s: Cannot ask.");
-        assert_eq!(late.hint.as_deref(), Some("swap --run resumes it."));
-        assert_eq!(late.causes, ["postgres_unreachable", "closed"]);
-    }
-}

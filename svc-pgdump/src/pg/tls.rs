@@ -65,10 +65,11 @@ impl Tls {
         env.refuse(&["PGSSLMAXPROTOCOLVERSION"], &["TLSv1.3"])?;
         let roots = env.path("PGSSLROOTCERT").or_else(|| env.of_home("root.crt"));
         let mode = mode(env.text("PGSSLMODE").as_deref(), roots.is_some())?;
-        if mode.verifies() && env.text("PGSSLROOTCERT").as_deref() == Some("system") {
+        // libpq verifies with it, and refuses a weaker mode.
+        if env.text("PGSSLROOTCERT").as_deref() == Some("system") {
             let message = "PGSSLROOTCERT is `system`, and the host's own authorities are not used.";
             return Err(Failure::usage("settings_invalid", message)
-                .hint("Name their file: PGSSLROOTCERT=/etc/ssl/certs/ca-certificates.crt on Debian."));
+                .hint("Name their file: PGSSLMODE=verify-full PGSSLROOTCERT=/etc/ssl/certs/ca-certificates.crt on Debian."));
         }
         if mode.verifies()
             && let Some(list) = env.of_home("root.crl")
@@ -240,7 +241,7 @@ mod tests {
         for name in ["verify-ca", "verify-full"] {
             assert_eq!(mode(&[("PGSSLMODE", name)]).unwrap_err().code, "settings_invalid");
         }
-        assert_eq!(mode(&[("PGSSLMODE", "verify-full"), ("PGSSLROOTCERT", "system")]).unwrap_err().code, "settings_invalid");
+        assert_eq!(mode(&[("PGSSLROOTCERT", "system")]).unwrap_err().code, "settings_invalid");
         assert_eq!(mode(&[("PGSSLMODE", "sometimes")]).unwrap_err().code, "settings_invalid");
     }
 
@@ -271,17 +272,5 @@ mod tests {
         assert!(!shown(&[]).unwrap() && shown(&[("PGSSLCERT", "/c"), ("PGSSLKEY", "/k")]).unwrap());
         assert_eq!(shown(&[("PGSSLCERT", "/c")]).unwrap_err().code, "settings_invalid");
         assert_eq!(shown(&[("PGSSLKEY", "/k")]).unwrap_err().code, "settings_invalid");
-    }
-
-    #[test]
-    fn client_key_is_found_in_default_libpq_folder() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join(".postgresql");
-        std::fs::create_dir(&folder).unwrap();
-        for name in ["postgresql.crt", "postgresql.key"] {
-            std::fs::write(folder.join(name), "").unwrap();
-        }
-        let identity = Identity::from_environment(&Environment::of(&[("HOME", home.path().to_str().unwrap())])).unwrap().unwrap();
-        assert_eq!(identity.key, folder.join("postgresql.key"));
     }
 }
