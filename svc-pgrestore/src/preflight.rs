@@ -182,12 +182,16 @@ pub(crate) fn missing_tables(
          tables, or of a part of the database only (--schema-only, --table)."
     );
     if is_lost {
-        return Err(Failure::refused("dump_invalid", message).hint(
-            "Restore it without --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.",
-        ));
+        return Err(lost(message));
     }
     call.warn("dump_invalid", message);
     Ok(())
+}
+
+/// No restore of a dump that is not of everything is to cost what it replaces.
+pub(crate) fn lost(message: String) -> Failure {
+    let hint = "Omit --drop-old and --in-place, so that what it replaces stays; or take a complete dump: svc-pgdump.";
+    Failure::refused("dump_invalid", message).hint(hint)
 }
 
 #[cfg(test)]

@@ -158,11 +158,19 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         call.review("not_restored", format!("Rights and settings of missing roles are left out: {}.", missing.join(", ")));
         creation.without_roles(&missing);
     }
-    warn(call, &dump, &creation);
+    warn(call, &admin.target.user, &dump, &creation);
+    let is_lost = live.is_some() && matches!(aim, Aim::SwapAndDrop | Aim::Place);
+    if objects.lacks_owners && admin.target.user != creation.owner {
+        let (admin, owner) = (&admin.target.user, &creation.owner);
+        let message = format!("The dump has no owners (--no-owner): what it holds will belong to {admin}, not to {owner}.");
+        if is_lost {
+            return Err(preflight::lost(message));
+        }
+        call.review("not_restored", message);
+    }
     // A dump of svc-pgdump is of all that there was.
     let is_external = input.recorded.is_none() && input.properties.is_none();
     if is_external && live.is_some() {
-        let is_lost = matches!(aim, Aim::SwapAndDrop | Aim::Place);
         let compared = preflight::missing_tables(call, &admin, (&dump, &objects), &database, is_lost);
         // It would have been a warning only.
         compared.or_else(|failure| if is_lost { Err(failure) } else { Ok(()) })?;
@@ -260,7 +268,12 @@ fn properties(
     Ok((None, PropertiesFrom::Defaults))
 }
 
-fn warn(call: &Call, dump: &Dump, creation: &Creation) {
+fn warn(call: &Call, admin: &str, dump: &Dump, creation: &Creation) {
+    let extensions = &dump.contents.extensions;
+    if !extensions.is_empty() && admin != creation.owner {
+        let message = format!("The extensions {} will belong to {admin}", extensions.join(", "));
+        call.warn("not_restored", format!("{message}: if another role had made them, it can no longer update or drop them."));
+    }
     if dump.has_subscriptions {
         call.review(
             "not_restored",

@@ -163,12 +163,16 @@ pub(crate) struct Objects {
     pub(crate) large_objects_count: u64,
     /// Whether a statement may have changed rows (DELETE, a function of the dump), so that those of COPY do not tell.
     pub(crate) may_change_rows: bool,
+    /// Whether a table has no owner (`pg_dump --no-owner`): whoever loads it gets it.
+    pub(crate) lacks_owners: bool,
 }
 
 impl Objects {
     pub(crate) fn unit(&mut self, unit: &Unit<'_>) {
         if unit.kind == Kind::Comment {
-            self.headings.extend(compared(unit.bytes));
+            let Some((heading, has_owner)) = compared(unit.bytes) else { return };
+            self.lacks_owners |= !has_owner;
+            self.headings.push(heading);
         } else if unit.kind == Kind::Statement {
             self.large_objects_count += u64::from(unit.bytes.starts_with(LARGE_OBJECT));
             self.may_change_rows |= !KEEP_ROWS.split(';').any(|start| unit.bytes.starts_with(start.as_bytes()));
@@ -208,20 +212,22 @@ impl Objects {
     }
 }
 
-/// A heading without the owner, if its object is compared; and without quotes, which not every dump has around each name.
-fn compared(comment: &[u8]) -> Option<Box<[u8]>> {
+/// A heading without the owner, if its object is compared, and without quotes, which not every dump has around each name; and whether
+/// it has an owner, if it is of a table: extensions have none.
+fn compared(comment: &[u8]) -> Option<(Box<[u8]>, bool)> {
     let mut heading = comment.strip_prefix(HEADING)?.to_vec();
     heading.retain(|byte| *byte != b'"');
     // A name may hold anything, so from the end.
     let at = memchr::memmem::rfind(&heading, b"; Owner: ")?;
-    let heading = heading.get(..at)?;
+    let (heading, owner) = heading.split_at_checked(at)?;
     let at = memchr::memmem::rfind(heading, b"; Type: ")?;
     let (name, rest) = heading.split_at_checked(at)?;
     let kind = rest.strip_prefix(b"; Type: ")?.split(|byte| *byte == b';').next()?;
     let left_out = NOT_COMPARED.split(';').any(|left_out| left_out.as_bytes() == kind)
         || (kind == b"COMMENT" && NOT_COMMENTED.iter().any(|start| name.starts_with(start.as_bytes())))
         || (kind == b"SCHEMA" && name == b"public");
-    (!left_out).then(|| heading.into())
+    let has_owner = kind != b"TABLE" || owner.split(|byte| b";\n".contains(byte)).nth(1) != Some(b" Owner: -");
+    (!left_out).then(|| (heading.into(), has_owner))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use postgres::Error;
 use postgres::error::{DbError, ErrorPosition};
 use svc_pgdump::check::lexer::Position;
+use svc_pgdump::check::tokens::{extension, tokens};
 use svc_pgdump::pg::{self, ServerMessage};
 use svc_step::Failure;
 
@@ -54,7 +55,13 @@ pub(crate) fn lost(line: u64, words: &str) -> Failure {
 /// The failure of a statement that begins at that place.
 pub(crate) fn of_statement(error: &Error, sql: &str, at: Position) -> Failure {
     let line = error.as_db_error().map_or(at.line, |said| line_within(said, sql, at));
-    failure(error, line)
+    let failure = failure(error, line);
+    match extension(&tokens(sql)).filter(|_| failure.code == "server_refused") {
+        Some(name) => failure.cause(format!("the extension {name}")).further_hint(
+            "An extension that serves the database of one name alone (pg_cron: cron.database_name) is in no copy: --in-place loads under that name.",
+        ),
+        None => failure,
+    }
 }
 
 /// The failure of a COPY whose rows begin at that place.
