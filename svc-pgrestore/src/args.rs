@@ -38,7 +38,7 @@ const ADMIN: &str = "SVC_PG_ADMIN";
 const POSTGRES: &str = "postgres";
 
 /// The administrator's connection.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Connection options")]
 pub struct AdminArgs {
     /// The server's host, or the directory of its socket; default: SVC_DB_HOST, else PGHOST, else /var/run/postgresql
@@ -110,13 +110,8 @@ mod tests {
     use super::*;
 
     fn admin(as_user: Option<&str>, username: Option<&str>) -> AdminArgs {
-        AdminArgs {
-            host: None,
-            port: None,
-            as_user: as_user.map(str::to_owned),
-            username: username.map(str::to_owned),
-            password_file: None,
-        }
+        let [as_user, username] = [as_user, username].map(|name| name.map(str::to_owned));
+        AdminArgs { as_user, username, ..AdminArgs::default() }
     }
 
     #[test]

@@ -58,6 +58,11 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     Ok(discarded)
 }
 
+/// What is there of what a run has recorded, but the live database.
+pub(crate) fn left(recorded: &Recorded, catalog: &[Named]) -> Vec<Named> {
+    sort(&recorded.database, &copies(recorded), catalog).unwrap_or_default().0
+}
+
 /// Removes the record of the run, unless a copy that it names is still there: that of a swap names more than the document of the
 /// staging before it. A damaged record stays, since it is unknown which copies it named.
 fn remove_record(admin: &mut Admin, run: &RunId, call: &Call) -> Result<(), Failure> {

@@ -134,6 +134,9 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         admin.check_server(args.other, identifier)?;
     }
     let lock = admin.lock(call, &database, dry_run)?;
+    if aim != Aim::Copy {
+        admin.check_left(call, &database)?;
+    }
     let (dump, plan, objects) = input.examine(call)?;
     let jobs_count = load::jobs(args.jobs, &plan, &mut admin)?;
     let owner = args.database.owner(args.owner.as_deref());

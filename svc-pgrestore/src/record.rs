@@ -7,20 +7,20 @@ use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
 use crate::admin::{Admin, databases, oid_of};
+use crate::discard;
 use crate::document::{Cloned, Named, Restored, Staged, Swapped};
 use crate::names::drop_statement;
 
 /// The documents and records that a swap or a discard takes.
-pub(crate) const SCHEMAS: [&str; 4] = [STAGE, CLONE, "svc-pgrestore.swap/1", "svc-pgrestore.restore/1"];
-const CLONE: &str = "svc-pgrestore.clone/1";
-const STAGE: &str = "svc-pgrestore.stage/1";
+pub(crate) const SCHEMAS: [&str; 4] = ["svc-pgrestore.stage/1", "svc-pgrestore.clone/1", "svc-pgrestore.swap/1", RESTORE];
+const RESTORE: &str = "svc-pgrestore.restore/1";
 
 /// Records what `step` plans or did with `database`.
 pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database: &str, result: &T) -> Result<(), Failure> {
     if let Ok(received) = swaps::read(call, run, &SCHEMAS) {
         // What can be read and not understood is not written over: it may be all that leads back. A damaged one leads nowhere.
         let recorded = Recorded::of(&received)?;
-        let is_cloned = received.step() == "clone" && !["clone", "swap"].contains(&step);
+        let is_cloned = received.step() == "clone" && step != "swap";
         // The record of a swap is what leads back to what it replaced.
         let is_swapped = step == "stage" && recorded.swapped.is_some_and(|swapped| swapped.swapped);
         if is_cloned || is_swapped || recorded.database != database {
@@ -71,23 +71,20 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn of(received: &Received) -> Result<Self, Failure> {
-        let (staged, swapped) = match received.step() {
+        let staged = match received.step() {
             "clone" => {
                 let Cloned { run, database, system_identifier, verified, clone: copy, .. } = received.result()?;
                 let again = ["svc-pgrestore", "clone", "--dbname", &database].map(str::to_owned).to_vec();
                 let run = run_of(&run)?;
                 return Ok(Self { run, database, system_identifier, copy, verified, again, swapped: None });
             }
-            "stage" => (received.result()?, None),
+            "stage" => received.result()?,
             "swap" => return Self::of_swap(received.result()?),
-            _ => {
-                let Restored { stage, swap, .. } = received.result()?;
-                (stage, swap)
-            }
+            _ => match received.result()? {
+                Restored { swap: Some(swapped), .. } => return Self::of_swap(swapped),
+                Restored { stage, .. } => stage,
+            },
         };
-        if let Some(swapped) = swapped {
-            return Self::of_swap(swapped);
-        }
         let Staged { database, system_identifier, owner, verified, staged: copy, dump, .. } = staged;
         let run = run_of(received.run_id())?;
         let again = ["svc-pgrestore", "stage", "--dbname", &database, "--owner", &owner, &dump.path].map(str::to_owned).to_vec();
@@ -109,14 +106,29 @@ pub(crate) fn run_of(text: &str) -> Result<RunId, Failure> {
 }
 
 impl Admin {
-    /// Every unfinished copy of this database that any run has recorded here. The caller holds the lock of the database, so those
-    /// runs are dead.
+    /// What any run has recorded here of this database. The caller holds its lock, so those runs are dead.
+    fn recorded(&self, call: &Call, database: &str, schemas: &[&str]) -> impl Iterator<Item = Recorded> {
+        let recorded = swaps::all(call, schemas).into_iter().filter_map(|received| Recorded::of(&received).ok());
+        recorded.filter(move |one| one.database == database && one.system_identifier == self.system_identifier)
+    }
+
+    /// Every unfinished copy of it.
     pub(crate) fn unfinished(&self, call: &Call, database: &str) -> impl Iterator<Item = Recorded> {
-        let recorded = swaps::all(call, &[STAGE, CLONE]).into_iter().filter_map(|received| Recorded::of(&received).ok());
-        recorded.filter(move |left| {
-            let is_ours = left.database == database && left.system_identifier == self.system_identifier;
-            is_ours && !left.verified && left.copy.name != database
-        })
+        self.recorded(call, database, &SCHEMAS).filter(move |left| !left.verified && left.copy.name != database)
+    }
+
+    /// Refuses (3) a restore while one of another run, which was killed or failed at its swap, has left a database: no document names
+    /// it, and the same command again, with a run ID of its own, would add one.
+    pub(crate) fn check_left(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
+        let catalog = databases(&mut self.client)?;
+        let is_cut = |one: &Recorded| one.swapped.as_ref().is_none_or(|swap| !swap.swapped) && one.run != *call.run_id();
+        let unfinished = self.recorded(call, database, &[RESTORE]).filter(is_cut);
+        let mut left = unfinished.filter_map(|left| Some((discard::left(&left, &catalog).pop()?.name, left.run)));
+        let Some((name, run)) = left.next() else { return Ok(()) };
+        let message = format!("A restore in the run {run} was interrupted at its swap, and has left {name}.");
+        let [swap, discard] = ["swap", "discard"].map(|step| self.command(step, run.as_str()));
+        Err(Failure::refused("not_swappable", message)
+            .hint(format!("{swap} finishes it, or says that it is done; {discard} drops {name}.")))
     }
 
     /// Drops them.

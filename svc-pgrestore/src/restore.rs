@@ -45,30 +45,31 @@ pub(crate) fn run(args: &Args, call: &Call) -> StepResult<Restored> {
         let swap = swap_of(&prepared.staged, call);
         // The copy has no OID yet.
         let state = swap.ready(&databases(&mut prepared.admin.client)?)?;
-        return Ok(restored(&prepared.staged, false, Some(&swap.planned(state, args.drop_old))));
+        return Ok(restored(&prepared.staged, Some(&swap.planned(state, args.drop_old))));
     }
+    // One record holds both, so that the same run, killed and started again, finds what was staged.
+    let record = |stage: &Staged, swap: Option<&Swapped>| {
+        record::write(call, call.run_id(), "restore", &stage.database, &restored(stage, swap))
+    };
     let staged = match record::staged_before(&mut prepared.admin, &prepared.staged, call)? {
         Some(staged) => staged,
-        None => stage::perform(&mut prepared, call).map_err(|Stopped { failure, result }| Stopped {
-            failure,
-            result: result.map(|stage| restored(&stage, false, None)),
-        })?,
+        None => stage::perform(&mut prepared, call, &|staged| record(staged, None))
+            .map_err(|Stopped { failure, result }| Stopped { failure, result: result.map(|stage| restored(&stage, None)) })?,
     };
-    // One record holds both, so that the same run, killed and started again, finds what was staged.
-    let record = |swapped: &Swapped| {
-        record::write(call, call.run_id(), "restore", &staged.database, &restored(&staged, false, Some(swapped)))
-    };
+    let record = |swapped: &Swapped| record(&staged, Some(swapped));
     match swap::perform(&mut prepared.admin, call, swap_of(&staged, call), args.drop_old, false, &record) {
-        Ok(swapped) => Ok(restored(&staged, false, Some(&swapped))),
+        Ok(swapped) => Ok(restored(&staged, Some(&swapped))),
         Err(Stopped { failure, result }) => {
-            let failure = swap::with_hint(failure, &prepared.admin, call.run_id().as_str());
-            Err(Stopped::with(failure, restored(&staged, false, result.as_ref())))
+            // The same call has another run ID, and would stage once more.
+            let failure = swap::with_hint(failure, &prepared.admin, call.run_id().as_str()).retryable(false);
+            Err(Stopped::with(failure, restored(&staged, result.as_ref())))
         }
     }
 }
 
-fn restored(stage: &Staged, in_place: bool, swap: Option<&Swapped>) -> Restored {
+fn restored(stage: &Staged, swap: Option<&Swapped>) -> Restored {
     let plan = stage.plan.iter().chain(swap.iter().flat_map(|swap| &swap.plan)).cloned().collect();
+    let in_place = stage.staged.name == stage.database;
     Restored { database: stage.database.clone(), in_place, stage: stage.clone(), swap: swap.cloned(), plan }
 }
 
@@ -81,10 +82,10 @@ fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restor
     let database = &prepared.staged.database;
     call.warn("not_verified", format!("The database {database} is dropped before the dump is loaded: only a dump leads back."));
     if dry_run {
-        return Ok(restored(&prepared.staged, true, None));
+        return Ok(restored(&prepared.staged, None));
     }
     let replaced = check_can_be_created(&mut prepared, call).and_then(|()| replace(args, &mut prepared, call));
-    Stopped::ended(replaced, restored(&prepared.staged, true, None))
+    Stopped::ended(replaced, restored(&prepared.staged, None))
 }
 
 /// Creates an empty database with the same properties, and drops it: what the server cannot create again (a locale that it lacks, a

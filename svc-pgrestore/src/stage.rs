@@ -30,14 +30,17 @@ pub(crate) fn run(args: &StageArgs, call: &Call) -> StepResult<Staged> {
     if args.dry.dry_run {
         return Ok(prepared.staged);
     }
-    perform(&mut prepared, call)
+    perform(&mut prepared, call, &|staged| record::write(call, call.run_id(), "stage", &staged.database, staged))
 }
 
-pub(crate) fn perform(prepared: &mut Prepared, call: &Call) -> StepResult<Staged> {
-    act(prepared, call).map_err(|failure| call.stopped(failure, prepared.staged.clone()))
+type Record<'a> = &'a dyn Fn(&Staged) -> Result<(), Failure>;
+
+/// `record` is given what was staged; until then it is recorded as unfinished.
+pub(crate) fn perform(prepared: &mut Prepared, call: &Call, record: Record<'_>) -> StepResult<Staged> {
+    act(prepared, call, record).map_err(|failure| call.stopped(failure, prepared.staged.clone()))
 }
 
-fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
+fn act(prepared: &mut Prepared, call: &Call, record: Record<'_>) -> Result<Staged, Failure> {
     prepared.admin.remove_unfinished(call, &prepared.staged.database)?;
     let catalog = databases(&mut prepared.admin.client)?;
     let name = prepared.staged.staged.name.clone();
@@ -54,8 +57,7 @@ fn act(prepared: &mut Prepared, call: &Call) -> Result<Staged, Failure> {
             }
         };
     }
-    let record = |staged: &Staged| record::write(call, call.run_id(), "stage", &staged.database, staged);
-    record(&prepared.staged)?;
+    record::write(call, call.run_id(), "stage", &prepared.staged.database, &prepared.staged)?;
     let filled = fill(prepared, call).and_then(|()| record(&prepared.staged));
     filled.map_err(|failure| prepared.admin.undo(call, &name, failure))?;
     Ok(prepared.staged.clone())
@@ -76,10 +78,11 @@ pub(crate) fn fill(prepared: &mut Prepared, call: &Call) -> Result<(), Failure> 
     input.dump.unchanged()?;
     let verification = verify(call, admin, &mut sessions, dump, objects, creation, &staged.staged)?;
     drop(sessions);
+    // What follows opens a database that is restored in place: it is complete then.
+    call.check()?;
     for statement in creation.after_load() {
         admin.alter(call, &statement.sql, "give the database its recorded properties")?;
     }
-    call.check()?;
     staged.verification = Some(verification);
     staged.verified = true;
     Ok(())

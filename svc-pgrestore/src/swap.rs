@@ -109,9 +109,9 @@ pub(crate) fn perform(
     dry_run: bool,
     record: &dyn Fn(&Swapped) -> Result<(), Failure>,
 ) -> StepResult<Swapped> {
-    let recorded_oid = recorded_previous(call, &swap);
+    let before = recorded(call, &swap.run).ok().flatten();
     if let Some(previous) = &mut swap.previous {
-        previous.oid = previous.oid.or(recorded_oid);
+        previous.oid = previous.oid.or_else(|| recorded_previous(before.as_ref()?, &swap.incoming));
     }
     let gone = swap.previous.as_ref().and_then(|previous| previous.oid);
     let known = databases(&mut admin.client)?;
@@ -143,10 +143,9 @@ pub(crate) fn perform(
         dropped.map_err(|failure| Stopped::with(failure, swapped.clone()))?;
         swapped.previous_dropped = true;
     }
-    // Without this record the next call finds out by the server's databases.
-    if (is_new || swapped.previous_dropped)
-        && let Err(failure) = record(&swapped)
-    {
+    // Without this record the next call finds out by the server's databases, as after a kill at the commit.
+    let is_recorded = !is_new && !swapped.previous_dropped && before.is_none_or(|before| before.swapped);
+    if !is_recorded && let Err(failure) = record(&swapped) {
         call.warn("not_checked", format!("The swap is done, and could not be recorded for --run: {}", failure.message));
     }
     Ok(swapped)
@@ -165,11 +164,9 @@ fn check_order(admin: &Admin, call: &Call, swap: &Swapped, gone: Option<u32>, kn
         .hint(format!("Go back in the reverse order. That one first: {} --back", admin.command("swap", &run))))
 }
 
-/// The OID of what a swap that took place has replaced, by its record.
-fn recorded_previous(call: &Call, swap: &Swapped) -> Option<u32> {
-    let recorded = recorded(call, &swap.run).ok()??;
-    // It may be that of the way back.
-    if recorded.incoming.oid == swap.incoming.oid { recorded.previous?.oid } else { recorded.incoming.oid }
+/// The OID of what a swap that took place has replaced, by its record, which may be that of the way back.
+fn recorded_previous(recorded: &Swapped, incoming: &Named) -> Option<u32> {
+    if recorded.incoming.oid == incoming.oid { recorded.previous.as_ref()?.oid } else { recorded.incoming.oid }
 }
 
 /// What is recorded of the swap of a run.

@@ -122,7 +122,7 @@ fn check_renamed(client: &mut Client, swap: &Swapped) -> Result<(), Failure> {
 fn in_use(refused: Failure) -> Failure {
     let failure =
         Failure::unavailable("server_busy", "Sessions stay in the database, or come back faster than they can be ended.")
-            .hint("Stop what is connected (the causes name the sessions), then run the same command again; a superuser may end everybody's.");
+            .hint("Stop what is connected (the causes name the sessions); a superuser may end everybody's.");
     refused.causes.into_iter().fold(failure, Failure::cause)
 }
 
