@@ -143,6 +143,7 @@ fn failed_or_differing_load_leaves_nothing_behind() {
         ("DROP INDEX public.notes_item;", differs, "notes_item"),
         ("SELECT pg_catalog.lo_creat(-1);", differs, "large object"),
         (invalid, differs, "notes_item"),
+        ("CREATE EXTENSION IF NOT EXISTS pg_trgm VERSION '0.1';", (1, "server_refused"), "extension pg_trgm"),
     ]
     .map(|(statement, code, word)| (fs::read(case.dump_with(&dump, statement)).unwrap(), code, word))
     .into();
@@ -155,6 +156,10 @@ fn failed_or_differing_load_leaves_nothing_behind() {
     let label = format!("INSERT INTO {labels} VALUES ('items'::regclass, 'pg_class'::regclass, 0, 'nobody', 'confidential')");
     case.sql(&label);
     cases.push((fs::read(case.dump()).unwrap(), (1, "server_refused"), "provider \\\"nobody\\\" is not loaded"));
+    // A client that is newer than the server may write what only another server understands.
+    let newer = fs::read_to_string(&dump).unwrap().replacen("by pg_dump version 15", "by pg_dump version 18", 1);
+    let newer = case.dump_with(&case.write("newer.sql", newer), "CREATE TABLE heir (NOT NULL item) INHERITS (public.notes);");
+    cases.push((fs::read(newer).unwrap(), (1, "server_refused"), "dump with one of version"));
     for (text, (status, code), word) in cases {
         let path = case.write("midway.sql", text);
         // The whole restore stops if the staging does.

@@ -75,18 +75,6 @@ fn damaged_or_unknown_record_is_refused() {
 }
 
 #[test]
-fn svc_db_settings_win_over_libpq_for_administrator() {
-    let (case, _) = Case::filled("pga_own");
-    let elsewhere = |tool: Tool| {
-        let own = tool.env("PGHOST", "db.invalid").env("PGHOSTADDR", "192.0.2.1").env("PGPORT", "1");
-        own.env("SVC_DB_HOST", &case.pg.socket_dir).env("SVC_DB_PORT", case.pg.port.to_string())
-    };
-    elsewhere(case.dumper()).env("SVC_DB_AS", "postgres").run().ok().changed();
-    let ran = elsewhere(clone(&case)).run().ok().changed();
-    elsewhere(case.tool()).args(["discard", "--run", ran.id()]).run().ok().changed();
-}
-
-#[test]
 fn busy_database_is_not_cloned_and_keeps_its_sessions() {
     let (case, _) = Case::filled("pga_busy");
     let mut guest = case.hold(&case.database, "SELECT 1");
@@ -99,19 +87,4 @@ fn busy_database_is_not_cloned_and_keeps_its_sessions() {
     spawned.signal(Signal::SIGTERM);
     let ran = spawned.wait().fails(128 + 15, "interrupted").unchanged();
     assert!(guest.is_open() && case.copies().is_empty(), "{ran}");
-}
-
-#[test]
-fn clone_with_another_collation_version_fails_with_the_servers_reason() {
-    let (case, _) = Case::filled("pga_collation");
-    case.admin(&format!("UPDATE pg_database SET datcollversion = '1' WHERE datname = {}", literal(&case.database)));
-    clone(&case).run().fails(1, "server_refused").unchanged().error_has(&["collation version"]);
-}
-
-#[test]
-fn clone_of_system_or_missing_database_is_refused() {
-    let case = Case::new("pga_none");
-    for (database, status, code) in [("template1", 2, "options_invalid"), ("not_there_at_all", 4, "data_not_found")] {
-        clone(&case).args(["--dbname", database]).run().fails(status, code).unchanged();
-    }
 }

@@ -50,13 +50,22 @@ fn restore_under_owner_keeps_previous_database() {
 }
 
 #[test]
-fn rights_of_a_role_that_is_gone_are_left_out_with_a_warning() {
+fn rights_of_missing_role_and_owners_of_extensions_are_left_out() {
     let (case, _) = Case::filled("pgr_gone");
-    let gone = format!("{}_gone", case.database);
-    case.admin(&format!("CREATE ROLE {gone}; ALTER ROLE {gone} IN DATABASE {} SET work_mem = '5MB'", case.database));
+    let [gone, other] = ["gone", "other"].map(|name| case.role(name, ""));
+    case.sql("CREATE EXTENSION pg_trgm");
+    case.admin(&format!(
+        "ALTER ROLE {gone} IN DATABASE {0} SET work_mem = '5MB'; REVOKE CONNECT ON DATABASE {0} FROM PUBLIC",
+        case.database
+    ));
     let document = case.backup();
-    case.admin(&format!("DROP ROLE {gone}"));
-    case.from(&[], &document).review("not_restored").warns_of("not_restored", &gone);
+    case.admin(&format!("REVOKE ALL ON FUNCTION pg_control_system() FROM {gone}; DROP ROLE {gone}"));
+    let ran = case.from(&["--owner", &other], &document).review("not_restored").warns_of("not_restored", &gone);
+    let ran = ran.warns_of("not_restored", "The extensions pg_trgm will belong to postgres");
+    ran.warns_of("not_restored", &format!("The owner was {}", case.owner));
+    // Who owned it before has the rights that were his.
+    let connects = format!("SELECT has_database_privilege({}, {}, 'CONNECT')", literal(&case.owner), literal(&case.database));
+    assert_eq!(case.admin(&connects), "t");
 }
 
 #[test]
@@ -75,16 +84,6 @@ fn dump_or_properties_changed_since_document_are_refused() {
     fs::remove_file(case.path("backup.sql")).unwrap();
     case.from(&[], &document).fails(4, "file_not_found").unchanged();
     witness.assert_unchanged("after dumps of other documents");
-}
-
-#[test]
-fn statement_of_newer_server_fails_with_client_hint() {
-    let (case, dump) = Case::filled("pgr_newer");
-    let text = fs::read_to_string(&dump).unwrap().replacen("by pg_dump version 15", "by pg_dump version 18", 1);
-    let unknown = case.dump_with(&case.write("newer.sql", text), "CREATE TABLE heir (NOT NULL item) INHERITS (public.notes);");
-    let ran = case.tool().arg("stage").arg(unknown).run().fails(1, "server_refused").unchanged();
-    assert!(ran.hint().contains("dump with one of version"), "{ran}");
-    ran.error_has(&["could not be loaded"]);
 }
 
 #[test]
@@ -168,20 +167,50 @@ fn stage_that_cannot_be_recorded_leaves_nothing() {
 }
 
 #[test]
-fn restore_killed_at_swap_resumes_without_second_stage() {
+fn restore_killed_at_swap_is_resumed_by_its_run_only() {
     let (case, dump) = Case::filled("pgr_resumes");
-    let restore = || case.tool().args(["--run-id", "20300101t000000z-resumes"]).arg(&dump);
+    let run = "20300101t000000z-resumes";
+    let restore = || case.tool().args(["--run-id", run]).arg(&dump);
+    let record = case.path(&format!("state/swaps/{run}.svc-pgrestore.json"));
+    // Nobody may know the ID of that run, nor what it has left.
+    let same_command = |left: &str, state: &Value| {
+        fs::write(&record, state.to_string()).unwrap();
+        let ran = case.tool().arg(&dump).run().refused("not_swappable").error_has(&[left]);
+        assert!(["swap", "discard"].iter().all(|step| ran.hint().contains(&format!("{step} --run {run}"))), "{ran}");
+        assert_eq!(case.copies(), left);
+    };
     let blocker = case.blocker();
     let spawned = restore().spawn();
     case.wait_for_rename();
     spawned.signal(Signal::SIGKILL);
     spawned.wait();
-    let staged = case.oid(&case.copies());
+    let (copy, staged) = (case.copies(), case.oid(&case.copies()));
     drop(blocker);
+    let at_swap: Value = serde_json::from_str(&fs::read_to_string(&record).unwrap()).unwrap();
+    let mut before_swap = at_swap.clone();
+    before_swap["result"]["swap"] = Value::Null;
+    same_command(&copy, &before_swap);
+    same_command(&copy, &at_swap);
     let ran = restore().run().ok().changed();
     assert_eq!(case.oid(&case.database), staged, "it was staged a second time");
     restore().run().ok().unchanged();
-    assert_eq!(case.copies(), name_of(&ran.result()["swap"]["previous"]));
+    let previous = name_of(&ran.result()["swap"]["previous"]);
+    // Killed behind its commit.
+    same_command(previous, &at_swap);
+    case.by_run(&["swap"], run).ok().unchanged();
+    case.tool().arg(&dump).run().ok().changed();
+}
+
+#[test]
+#[ignore = "a minute: a restore that is kept from its swap"]
+fn restore_kept_from_its_swap_is_resumed_by_hint() {
+    let (case, dump) = Case::filled("pgr_keptout");
+    let blocker = case.blocker();
+    let ran = case.tool().arg(&dump).run().fails(5, "server_busy").changed();
+    drop(blocker);
+    assert!(!ran.hint().contains("same command") && ran.doc()["error"]["retryable"] == false, "{ran}");
+    assert!(ran.hint().contains(&format!("swap --run {} resumes it", ran.id())), "{ran}");
+    case.by_run(&["swap"], ran.id()).ok().changed();
 }
 
 #[test]
@@ -199,13 +228,25 @@ fn swap_back_and_forward_by_document_or_run() {
     let swap = |document: &Path| case.from(&["swap"], document).ok();
     let by_run = |more: &[&str]| case.tool().args(["swap", "--run", run]).args(more).run().ok();
 
-    let swapped = case.keep("swapped.json", &swap(&staged).changed());
+    let ran = swap(&staged).changed();
+    let swapped = case.keep("swapped.json", &ran);
+    let unfinished = |ran: &Ran| {
+        let mut document = ran.doc().clone();
+        document["ok"] = Value::Bool(false);
+        case.write("unfinished.json", document.to_string())
+    };
+    swap(&unfinished(&ran)).unchanged();
     let kept = format!("{}_before_{run}", case.database);
     assert_eq!((case.notes().as_str(), case.copies()), ("200", kept.clone()));
     swap(&staged).unchanged();
     again().refused("name_in_use");
-    let back = case.keep("back.json", &swap(&swapped).changed());
+    let ran = case.from(&["swap", "--back"], &unfinished(&ran)).ok().changed();
+    let back = case.keep("back.json", &ran);
     assert_eq!((case.text(), case.copies().as_str()), (upgraded.clone(), copy));
+    // A way back that was cut is finished too, with --back or without.
+    for more in [&["swap"][..], &["swap", "--back"]] {
+        case.from(more, &unfinished(&ran)).ok().unchanged();
+    }
     swap(&swapped).unchanged();
     swap(&back).changed();
     assert_eq!(case.notes(), "200");
@@ -272,36 +313,6 @@ fn template_is_refused_where_it_would_be_dropped() {
     set(previous, "IS_TEMPLATE false");
     step(&["discard"]).ok().changed();
     assert_eq!(case.copies(), "");
-}
-
-#[test]
-fn swap_warns_of_a_live_database_that_was_closed() {
-    let (case, _) = Case::filled("pgr_noconn");
-    let document = case.backup();
-    case.admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", case.database));
-    case.from(&[], &document).ok().changed().warns_of("not_restored", "ALLOW_CONNECTIONS false");
-    assert_eq!(case.notes(), "200");
-}
-
-#[test]
-fn failed_swap_document_is_reversed_only_with_back() {
-    let (case, dump) = Case::filled("pgr_notok");
-    case.sql("DELETE FROM notes");
-    let upgraded = case.text();
-    let not_ok = |ran: &Ran| {
-        let mut document = ran.doc().clone();
-        document["ok"] = Value::Bool(false);
-        case.write("not-ok.json", document.to_string())
-    };
-    let restored = not_ok(&case.tool().arg(&dump).run().ok().changed());
-    case.from(&["swap"], &restored).ok().unchanged();
-    assert_eq!(case.notes(), "200");
-    let back = case.from(&["swap", "--back"], &restored).ok().changed();
-    // A way back that was cut is finished too, with --back or without.
-    for more in [&["swap"][..], &["swap", "--back"]] {
-        case.from(more, &not_ok(&back)).ok().unchanged();
-        assert_eq!(case.text(), upgraded);
-    }
 }
 
 #[test]
@@ -387,6 +398,9 @@ fn staged_or_cloned_database_is_closed_until_swap() {
         assert!(case.owners_session(&case.database).is_ok() && case.connection_limit() == "17", "{what}");
         assert!(!format!("{ran}{swapped}").contains("tell nobody"), "{what}: it shows the password");
     }
+    case.admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", case.database));
+    case.from(&[], &document).ok().changed().warns_of("not_restored", "ALLOW_CONNECTIONS false");
+    assert!(case.owners_session(&case.database).is_ok());
 }
 
 #[test]
@@ -445,9 +459,22 @@ fn interrupted_in_place_load_leaves_database_closed() {
     // A backup of what is left is told apart, and its restore.
     case.dumper().args(["--as", "postgres", "--output", "closed.sql"]).run().review("not_verified");
     case.tool().args(["stage", "--dry-run"]).arg(case.path("closed.sql")).run().review("not_verified");
-    // The same name again, with the cause fixed; the properties of the database that is gone are not lost with it.
-    fs::copy(&dump, &slow).unwrap();
-    let ran = case.tool().arg("--in-place").arg(&slow).run().ok().changed().warns("not_restored");
+    // The same name again, with the cause fixed; the properties of the database that is gone are not lost with it. A signal at the
+    // last statement, which opens the database, comes when nothing is left to do.
+    let oid = case.oid(&case.database);
+    let waits = format!(
+        "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'advisory' AND objid = {oid}) \
+         LOOP PERFORM pg_catalog.pg_sleep(0.05); END LOOP; END $$;"
+    );
+    let spawned = case.tool().arg("--in-place").arg(case.dump_with(&dump, &waits)).spawn();
+    case.wait_for("the load", &format!("datname = '{}' AND wait_event = 'PgSleep'", case.database));
+    let opens = format!("ALTER DATABASE {} CONNECTION LIMIT", identifier(&case.database));
+    let held = case.hold("postgres", &format!("{opens} 7; SELECT pg_advisory_xact_lock({oid})"));
+    case.wait_for("the last statement", &format!("query LIKE '{opens}%' AND wait_event_type = 'Lock'"));
+    spawned.signal(Signal::SIGTERM);
+    drop(held);
+    let ran = spawned.wait().fails(128 + 15, "interrupted").changed().warns("not_restored");
+    assert!(ran.result()["stage"]["verified"] == true && !ran.hint().contains("--in-place"), "{ran}");
     assert_eq!(ran.result()["stage"]["properties_from"], "live");
     assert_eq!((case.text(), case.sql("SHOW work_mem"), case.connection_limit()), (before, "11MB".to_owned(), "-1".to_owned()));
 }
@@ -477,7 +504,12 @@ fn dump_of_other_database_in_place_needs_dbname() {
 fn document_or_run_names_database_before_svc_database() {
     let (case, _) = Case::filled("pgr_setting");
     let document = case.backup();
-    let tool = |step: &str| case.tool().env("SVC_DATABASE", "another").arg(step);
+    // The settings SVC_DB_… win over libpq's.
+    let tool = |step: &str| {
+        let libpq = case.tool().env("PGHOST", "db.invalid").env("PGHOSTADDR", "192.0.2.1").env("PGPORT", "1");
+        let own = libpq.env("SVC_DB_HOST", &case.pg.socket_dir).env("SVC_DB_PORT", case.pg.port.to_string());
+        own.env("SVC_DATABASE", "another").arg(step)
+    };
     let ran = tool("stage").arg("--from").arg(&document).run().ok();
     assert_eq!(ran.result()["database"], case.database.as_str());
     for step in ["swap", "discard"] {
@@ -617,6 +649,13 @@ fn partial_dump_is_refused_for_in_place_or_drop_old() {
     let maker = case.role("maker", &format!("CREATEDB IN ROLE {}", case.owner));
     let ran = case.by(&maker, case.tool().args(["--drop-old", "--dry-run"]).arg(&part)).run();
     ran.refused("dump_invalid").error_has(&["public.notes (cannot be read)"]);
+    // What is made by the administrator, the service cannot read.
+    let nobodys = case.dump_by(&["--no-owner", "--no-privileges"]);
+    let told = format!("not to {}", case.owner);
+    assert!(["--in-place", "--drop-old"].iter().all(|how| refused(how, &nobodys).contains(&told)));
+    let staging = |more: &[&str]| case.tool().args(["stage", "--dry-run"]).args(more).arg(&nobodys);
+    staging(&[]).run().review("not_restored").warns_of("not_restored", &told);
+    case.by(&maker, staging(&["--owner", &maker])).run().ok();
     let inserts = case.dump_by(&["--inserts"]);
     case.tool().args(["--drop-old", "--dry-run"]).arg(&inserts).run().ok();
     case.sql("SELECT lo_from_bytea(0, 'x')");
@@ -627,19 +666,4 @@ fn partial_dump_is_refused_for_in_place_or_drop_old() {
     case.sql("CREATE TABLE younger AS SELECT 1 AS n");
     let ran = case.tool().args(["--drop-old", "--dry-run"]).arg(case.path("backup.sql")).run().ok();
     assert!(lacking(&ran).is_none(), "{ran}");
-}
-
-#[test]
-fn previous_owner_keeps_connect_right_under_new_owner() {
-    let (case, _) = Case::filled("pgr_owner");
-    case.admin(&format!("REVOKE CONNECT ON DATABASE {} FROM PUBLIC", case.database));
-    let other = case.role("other", "");
-    case.backup();
-    let stage = |more: &[&str]| case.tool().arg("stage").args(more).arg(case.path("backup.sql")).run().ok();
-    let ran = stage(&["--owner", &other]).warns("not_restored");
-    let connects = |right: &str| {
-        format!("SELECT has_database_privilege({}, {}, '{right}')", literal(&case.owner), ran.result()["staged"]["oid"])
-    };
-    assert_eq!(["CONNECT", "CREATE"].map(|right| case.admin(&connects(right))), ["t"; 2]);
-    assert!(!stage(&["--dry-run"]).text().contains("The owner was"));
 }
