@@ -12,7 +12,7 @@ use crate::admin::{Admin, databases};
 use crate::args::AdminArgs;
 use crate::document::{Discarded, Named};
 use crate::names::{drop_statement, is_before};
-use crate::record::{Recorded, SCHEMAS};
+use crate::record::{RESTORE, Recorded, SCHEMAS};
 
 /// Arguments of `svc-pgrestore discard`.
 #[derive(Debug, clap::Args)]
@@ -58,8 +58,23 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     Ok(discarded)
 }
 
+impl Admin {
+    /// Refuses (3) a restore while one of another run, which was killed or failed at its swap, has left a database: no document names
+    /// it, and the same command again, with a run ID of its own, would add one.
+    pub(crate) fn check_left(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
+        let catalog = databases(&mut self.client)?;
+        let is_cut = |one: &Recorded| one.swapped.as_ref().is_none_or(|swap| !swap.swapped) && one.run != *call.run_id();
+        let left = |one: Recorded| Some((left_of(&one, &catalog).pop()?.name, one.run));
+        let Some((name, run)) = self.recorded(call, database, &[RESTORE]).filter(is_cut).find_map(left) else { return Ok(()) };
+        let message = format!("A restore in the run {run} was interrupted at its swap, and has left {name}.");
+        let [swap, discard] = ["swap", "discard"].map(|step| self.command(step, run.as_str()));
+        Err(Failure::refused("not_swappable", message)
+            .hint(format!("{swap} finishes it, or says that it is done; {discard} drops {name}.")))
+    }
+}
+
 /// What is there of what a run has recorded, but the live database.
-pub(crate) fn left(recorded: &Recorded, catalog: &[Named]) -> Vec<Named> {
+fn left_of(recorded: &Recorded, catalog: &[Named]) -> Vec<Named> {
     sort(&recorded.database, &copies(recorded), catalog).unwrap_or_default().0
 }
 

@@ -7,13 +7,12 @@ use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, swaps};
 
 use crate::admin::{Admin, databases, oid_of};
-use crate::discard;
 use crate::document::{Cloned, Named, Restored, Staged, Swapped};
 use crate::names::drop_statement;
 
 /// The documents and records that a swap or a discard takes.
 pub(crate) const SCHEMAS: [&str; 4] = ["svc-pgrestore.stage/1", "svc-pgrestore.clone/1", "svc-pgrestore.swap/1", RESTORE];
-const RESTORE: &str = "svc-pgrestore.restore/1";
+pub(crate) const RESTORE: &str = "svc-pgrestore.restore/1";
 
 /// Records what `step` plans or did with `database`.
 pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database: &str, result: &T) -> Result<(), Failure> {
@@ -107,7 +106,7 @@ pub(crate) fn run_of(text: &str) -> Result<RunId, Failure> {
 
 impl Admin {
     /// What any run has recorded here of this database. The caller holds its lock, so those runs are dead.
-    fn recorded(&self, call: &Call, database: &str, schemas: &[&str]) -> impl Iterator<Item = Recorded> {
+    pub(crate) fn recorded(&self, call: &Call, database: &str, schemas: &[&str]) -> impl Iterator<Item = Recorded> {
         let recorded = swaps::all(call, schemas).into_iter().filter_map(|received| Recorded::of(&received).ok());
         recorded.filter(move |one| one.database == database && one.system_identifier == self.system_identifier)
     }
@@ -115,20 +114,6 @@ impl Admin {
     /// Every unfinished copy of it.
     pub(crate) fn unfinished(&self, call: &Call, database: &str) -> impl Iterator<Item = Recorded> {
         self.recorded(call, database, &SCHEMAS).filter(move |left| !left.verified && left.copy.name != database)
-    }
-
-    /// Refuses (3) a restore while one of another run, which was killed or failed at its swap, has left a database: no document names
-    /// it, and the same command again, with a run ID of its own, would add one.
-    pub(crate) fn check_left(&mut self, call: &Call, database: &str) -> Result<(), Failure> {
-        let catalog = databases(&mut self.client)?;
-        let is_cut = |one: &Recorded| one.swapped.as_ref().is_none_or(|swap| !swap.swapped) && one.run != *call.run_id();
-        let unfinished = self.recorded(call, database, &[RESTORE]).filter(is_cut);
-        let mut left = unfinished.filter_map(|left| Some((discard::left(&left, &catalog).pop()?.name, left.run)));
-        let Some((name, run)) = left.next() else { return Ok(()) };
-        let message = format!("A restore in the run {run} was interrupted at its swap, and has left {name}.");
-        let [swap, discard] = ["swap", "discard"].map(|step| self.command(step, run.as_str()));
-        Err(Failure::refused("not_swappable", message)
-            .hint(format!("{swap} finishes it, or says that it is done; {discard} drops {name}.")))
     }
 
     /// Drops them.

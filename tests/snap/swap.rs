@@ -241,7 +241,7 @@ fn index_blocks_are_restored_by_resumed_swap() {
     sandbox.delete(written);
     sandbox.from(&["restore"], &created).ok().changed();
     assert_eq!(sandbox.settings(written), verified);
-    // A block of what is live says nothing of a backup of which nothing was captured.
+    // A block of what is live says nothing of a backup that has no captured metadata.
     sandbox.remove_state();
     sandbox.run(&["restore", "s1", "--indices", written]).ok().changed();
     assert_eq!(sandbox.blocks(written), [""; 0]);
