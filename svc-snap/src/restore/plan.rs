@@ -184,7 +184,7 @@ pub(crate) fn resume(call: &Call, server: &Server, swapped: &mut Swapped) -> Res
     // One that goes back is never taken back itself, so it follows what clients have done to what is live, unless a copy would be lost.
     if swapped.back && phase_of(swapped, &found) == Phase::Before {
         let has_copy = |item: &SwapIndex| item.previous.as_ref().is_some_and(|previous| found.contains_key(previous));
-        let is_other = |item: &SwapIndex| !item.is_old(&found) && !(found.contains_key(&item.index) && has_copy(item));
+        let is_other = |item: &SwapIndex| !(item.is_old(&found) || found.contains_key(&item.index) && has_copy(item));
         let mut indices = std::mem::take(&mut swapped.indices);
         indices.iter_mut().filter(|item| is_other(item)).for_each(|item| set_live(swapped, item, &found));
         swapped.indices = indices;
