@@ -35,9 +35,8 @@ stop_service() { # until `start` or `commit` it is started again before anything
   undo --until start start-again -- svc-unit start --from @unit-before
   step stop -- svc-unit stop
 }
-fill_restore_point() { # KIND REASON STEP: both databases, in parallel; STEP has seen the unit just before
+fill_restore_point() { # KIND REASON STEP: the configuration now, both databases in parallel; STEP has seen the unit just before
   local rate=() limit=()
-  # While the service runs somebody may edit it.
   step configuration -- svc-confsave save --to "$point" "${layout[@]}"
   if [[ $3 == stop ]]; then mapfile -t rate < <(no_rate_limit); fi
   # Nobody watches: what takes for ever must not keep the service stopped.
