@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use svc_tests::content::postgres_bytes;
 use svc_tests::pg_case::prelude::*;
+use svc_tests::terminal::on_terminal;
 
 /// What is before the first rows of a filled case's dump, and before its first index.
 const ROWS: &str = "\n\nCOPY public.items";
@@ -179,8 +180,14 @@ fn load_jobs_leave_reserved_connections_free() {
     assert!(ran.result()["jobs_count"].as_u64().unwrap() < free, "{ran}");
     let ran = case.tool().args(["stage", "--dry-run"]).arg(&dump).run().ok();
     assert!((1..=8).contains(&ran.result()["jobs_count"].as_u64().unwrap()), "{ran}");
+}
+
+#[test]
+fn stage_with_more_jobs_than_connections_succeeds() {
+    let (case, dump) = Case::filled("pgl_few");
     let admin = case.role("adm", &format!("CREATEDB CONNECTION LIMIT 3 IN ROLE {}", case.owner));
-    case.by(&admin, case.tool().args(["stage", "--jobs", "8"])).arg(dump).run().ok();
+    let ran = case.by(&admin, case.tool().args(["stage", "--jobs", "8"])).arg(dump).run().ok();
+    same(&case.bytes(), &case.take(&ran.result()["staged"], &case.pg), "three connections");
 }
 
 #[test]
@@ -226,6 +233,20 @@ fn progress_has_bytes_rows_and_running_statement() {
     let lines: Vec<Value> = ran.stderr.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let load = lines.iter().find(|line| line["progress"] == "load").unwrap_or_else(|| panic!("{ran}"));
     assert!(load["at"].as_str().unwrap().contains("rows/s") && load["unit"] == "bytes", "{load}");
+
+    case.sql("CREATE TABLE public.large AS SELECT n, md5(n::text) FROM generate_series(1, 50000) n; CREATE INDEX ON public.large (md5)");
+    // A staging that is over before the bar is drawn shows nothing of itself.
+    let slow = case.dump_with(&case.dump(), "SELECT pg_catalog.pg_sleep(2);");
+    let typed = format!("stty cols 160; svc-pgrestore stage {} > {}", slow.display(), case.path("out").display());
+    let mut terminal = on_terminal(&typed);
+    terminal.env("PGHOST", &case.pg.socket_dir).env("PGPORT", case.pg.port.to_string()).env("SVC_STATE_DIR", case.path("state"));
+    let screen = os::run(terminal.env("SVC_DATABASE", &case.database).env("SVC_DB_USER", &case.owner)).unwrap();
+    let line = screen.split(['\r', '\n']).find(|line| line.contains("load: ") && line.contains("pg_sleep"));
+    let line = line.unwrap_or_else(|| panic!("{screen}"));
+    // So many of so many bytes, the statement, rows and bytes a second, the time that is left.
+    for part in ["MiB/", "rows/s", "iB/s", " left"] {
+        assert!(line.contains(part) && !line.contains(", 0 rows/s"), "{part}: {line}");
+    }
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn oneshot_started_by_others_is_waited_for() {
     let done = folder.path().join("done");
     let unit = Own::new("oneshot-late", &done_once(&done));
     unit.systemctl(&["start", "--no-block"]);
+    unit.waits_in("activating");
     let polls = Polls::new();
     let spawned = unit.once_activating(polls.of(unit.start()));
     polls.wait();
