@@ -14,7 +14,7 @@ use svc_tests::{children, os, wait};
 fn tools() -> Vec<(&'static str, clap::Command)> {
     vec![
         ("svc-version", svc_version::cli()),
-        ("svc-unit", svc_step::tool::command::<svc_unit::Cli>()),
+        ("svc-unit", svc_unit::cli()),
         ("svc-confsave", svc_confsave::cli()),
         ("svc-pgdump", svc_pgdump::cli()),
         ("svc-pgrestore", svc_pgrestore::cli()),

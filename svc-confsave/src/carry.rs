@@ -18,7 +18,7 @@ use crate::merge::{Decision, Outcome, Reason, three_way, two_way};
 use crate::redact::Redactor;
 use crate::saved::SavedArgs;
 use crate::text::{Config, ConfigFile, Format, Written};
-use crate::tree::{Flat, Path, list, names, render};
+use crate::tree::{Flat, Path, WHOLE_FILE, list, names, render};
 
 /// Arguments of `svc-confsave carry`.
 #[derive(Debug, clap::Args)]
@@ -215,7 +215,7 @@ fn key_report(decision: &Decision, files: &Files, redactor: &Redactor) -> KeyRep
 
 /// The report of a file that is not read by key.
 fn whole_file(outcome: Outcome, reason: Option<Reason>) -> KeyReport {
-    KeyReport { key: Path::new(), path: "(the whole file)".to_owned(), outcome, reason, saved: None, base: None, new: None }
+    KeyReport { key: Path::new(), path: WHOLE_FILE.to_owned(), outcome, reason, saved: None, base: None, new: None }
 }
 
 /// Warns of what a person must look at.

@@ -13,7 +13,7 @@ use crate::layout::ConfigArgs;
 use crate::redact::Redactor;
 use crate::saved::SavedArgs;
 use crate::text::{Config, ConfigFile, Format};
-use crate::tree::{Flat, Tree, list, render};
+use crate::tree::{Flat, Tree, WHOLE_FILE, list, render};
 
 /// Beyond this the text diff becomes coarser, not wrong.
 const TEXT_DIFF_TIMEOUT: Duration = Duration::from_secs(5);
@@ -88,15 +88,12 @@ pub(crate) fn run(args: &DiffArgs, call: &Call) -> StepResult<Diff> {
     }
     let (was, is) = (&diff.saved.path, &diff.new.path);
     let lost = list(diff.changed.iter().chain(&diff.only_saved).map(|key| &*key.path));
-    let lost = lost.or_else(|| (!diff.same && diff.only_new.is_empty()).then(|| "(the whole file)".to_owned()));
-    match (args.expect.as_deref(), lost) {
-        (Some("same"), _) if !diff.same => {
-            call.review("content_differs", format!("The configuration {is} was changed since {was} was saved."));
-        }
-        (Some("kept"), Some(keys)) => {
-            call.warn("content_differs", format!("The configuration {is} lacks, or has with another value, of {was}: {keys}."));
-        }
-        _ => {}
+    let lost = lost.or_else(|| (!diff.same && diff.only_new.is_empty()).then(|| WHOLE_FILE.to_owned()));
+    if args.expect.as_deref() == Some("same") && !diff.same {
+        call.review("content_differs", format!("The configuration {is} was changed since {was} was saved."));
+    }
+    if let (Some("kept"), Some(keys)) = (args.expect.as_deref(), lost) {
+        call.warn("content_differs", format!("The configuration {is} lacks, or has with another value, of {was}: {keys}."));
     }
     Ok(diff)
 }

@@ -13,6 +13,9 @@ pub type Path = Vec<String>;
 /// Leaves by their path, in the order of the file; two are equal whatever their order.
 pub type Flat = IndexMap<Path, Tree>;
 
+/// What stands for a key of a file that is not read by key.
+pub(crate) const WHOLE_FILE: &str = "(the whole file)";
+
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tree {

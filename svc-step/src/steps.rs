@@ -50,7 +50,7 @@ steps! {
     UNIT_AFTER = "unit-after";
     /// The rollback that an upgrade begins by itself.
     ROLLBACK = "rollback";
-    /// The first of its hops; the others have the same name with another number.
+    /// The first of its hops; see [`is_hop`].
     FIRST_HOP = "hop-1";
     /// The restart of PostgreSQL in a rollback.
     RESTART_DATABASE = "restart-database";
@@ -58,4 +58,10 @@ steps! {
     PREVIOUS_INSTALLER = "previous-installer";
     /// The removal of a restore point that was not finalized, by the undo of a run that failed.
     REMOVE_POINT = "remove-incomplete-point";
+}
+
+/// Whether a step is a hop of an upgrade: the others have the name of the first one with another number.
+#[must_use]
+pub fn is_hop(step: &str) -> bool {
+    step.starts_with(FIRST_HOP.trim_end_matches('1'))
 }

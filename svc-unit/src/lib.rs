@@ -111,3 +111,9 @@ impl Tool for Cli {
         }
     }
 }
+
+/// The definition of the command line, for tests that go through its steps.
+#[must_use]
+pub fn cli() -> clap::Command {
+    svc_step::tool::command::<Cli>()
+}

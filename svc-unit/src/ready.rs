@@ -227,6 +227,7 @@ fn limit(call: &Call) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn unit_is_stable_with_same_run_and_main_process() {
         let state = |text: &str| State::from(&text.split(' ').filter_map(|pair| pair.split_once('=')).collect());

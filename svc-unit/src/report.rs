@@ -48,12 +48,9 @@ pub(crate) struct Report {
 }
 
 /// Runs a step on the unit. A failure of the unit comes with its journal.
-pub(crate) fn of(
-    call: &Call,
-    step: &str,
-    unit: Unit,
-    act: impl FnOnce(&mut Report) -> Result<(), Failure>,
-) -> StepResult<Report> {
+type Done = Result<(), Failure>;
+
+pub(crate) fn of(call: &Call, step: &str, unit: Unit, act: impl FnOnce(&mut Report) -> Done) -> StepResult<Report> {
     let mut report = Report::new(call, step, unit)?;
     let ended = act(&mut report);
     if ended.as_ref().is_err_and(|failure| failure.status == Status::Failed && failure.signal.is_none()) {

@@ -15,7 +15,7 @@ fn every_step_has_working_example_on_page() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
-    for example in Example::of_tool(&svc_step::tool::command::<svc_unit::Cli>()).unwrap() {
+    for example in Example::of_tool(&svc_unit::cli()).unwrap() {
         example.with("127.0.0.1:8080", &address).holds(&unit.systemd.env(), dir.path()).unwrap();
     }
 }

@@ -116,10 +116,13 @@ pub(crate) fn refuse_restore<T: AsRef<str>>(
     hint: &str,
 ) -> Result<DiskSpace, Failure> {
     let sizes = sizes_in_snapshot(call, chosen, names)?;
-    let capacity = Capacity::get(&chosen.server)?;
-    let removed = size_on_server(&chosen.server, removed)?;
+    let asked = Capacity::get(&chosen.server).and_then(|capacity| Ok((capacity, size_on_server(&chosen.server, removed)?)));
+    let Some(sizes) = sizes else {
+        let free_bytes = asked.ok().and_then(|(capacity, removed)| free(&capacity.disks, removed.bytes));
+        return Ok(DiskSpace { needed_bytes: None, free_bytes });
+    };
+    let (capacity, removed) = asked?;
     let free_bytes = free(&capacity.disks, removed.bytes);
-    let Some(sizes) = sizes else { return Ok(DiskSpace { needed_bytes: None, free_bytes }) };
     let (bytes, shards) = sizes.iter().fold((0, 0), |(bytes, shards), size| (bytes + size.bytes, shards + size.shards));
     let is_cloned = |name: &String| is_cloned(name) && !capacity.disks.iter().all(|disk| disk.is_excepted);
     let cloned = names.iter().zip(&sizes).filter(|(name, _)| is_cloned(name));

@@ -18,7 +18,7 @@ use svc_step::file::Existing;
 use svc_step::journal::{self, Journal, Kind, with_ending};
 use svc_step::reporter::shell_quoted;
 use svc_step::work::{Lost, Work};
-use svc_step::{Failure, Status, file};
+use svc_step::{Failure, Status, file, steps};
 
 use super::console;
 use super::external;
@@ -138,7 +138,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
     match nested.filter(|nested| nested.notes().commit.is_some()) {
         Some(nested) => command = resumed(run, step, &nested),
         // One that is resumed asks for them itself, if its installer is still to run.
-        None if step.name.starts_with("hop-") => external::refuse_lost_arguments(run)?,
+        None if steps::is_hop(&step.name) => external::refuse_lost_arguments(run)?,
         None => {}
     }
     let files = run.name_files(&step.name);

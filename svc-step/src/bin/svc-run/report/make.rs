@@ -143,7 +143,7 @@ fn from_version(attempts: &[Attempt]) -> Option<String> {
 /// Each hop once, by its newest document.
 fn hops(attempts: &[Attempt]) -> Vec<Hop> {
     let mut found: Vec<(u32, Hop)> = Vec::new();
-    for attempt in attempts.iter().filter(|one| one.step.starts_with("hop-")) {
+    for attempt in attempts.iter().filter(|one| steps::is_hop(&one.step)) {
         let Some(document) = &attempt.document else { continue };
         let hop = Hop {
             run_id: document.run_id.clone(),
