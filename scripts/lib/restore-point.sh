@@ -5,8 +5,8 @@ point=${SVC_BACKUP_DIR-}/${SVC_RUN_ID-}
 pgdump=(svc-pgdump --dbname "${SVC_DATABASE-}" ${SVC_DUMP_COMPRESS:+--compress "$SVC_DUMP_COMPRESS"})
 # What must answer before the service counts as started.
 ready=(${SVC_READY_URL:+--ready-url "$SVC_READY_URL"} ${SVC_READY_CA:+--ready-ca "$SVC_READY_CA"} ${SVC_READY_TCP:+--ready-tcp "$SVC_READY_TCP"})
-# Nobody else uses the cluster while the service is stopped: its throttle protects nobody.
-no_rate_limit() { if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_SEARCH_RATE_LIMIT-} ]]; then printf '%s\n' --rate-limit none; fi; }
+# Nobody else uses the cluster while the service is stopped; and one that is to be rolled back is waited for.
+no_rate_limit() { if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_RATE_LIMIT-} ]]; then printf '%s\n' --rate-limit none; fi; }
 backup_checks() { # CHECK...: whether a restore point can be made; each is a `preflight`, or a `check` with these options
   local output=(--output "$SVC_RUN_DIR/dump.sql") last=("$SVC_BACKUP_DIR"/*/"$SVC_DATABASE.backup.sql")
   # The last dump's size is the best estimate; `space` compares it with the free disk space.

@@ -124,7 +124,7 @@ pub(crate) fn disk_space(
     let frees = if freed > 0 { format!(", and what is dropped first frees {}", bytes(freed)) } else { String::new() };
     let hint = match in_place {
         true => "if it is right, that load fails, and the live database is lost.",
-        false => "svc-pgrestore --in-place restores without a second copy.",
+        false => "svc-pgrestore --in-place FILE needs no second copy, but drops the live database first.",
     };
     let message = format!("The copy needs about {} at {folder}: {} are free{frees}.", bytes(needed_bytes), bytes(free_bytes));
     let hint = format!("Free disk space; --ignore-disk-space if the estimate is wrong; {hint}");

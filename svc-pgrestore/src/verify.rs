@@ -118,7 +118,7 @@ fn count_rows(client: &mut Client, tables: &[TableRows]) -> Result<(), Failure> 
 
 pub(crate) fn differs(how: &str, differences: Vec<String>) -> Failure {
     let failure = Failure::invalid("content_differs", format!("What was loaded {how}."))
-        .hint("Check the dump with svc-pgdump verify; if it is invalid, restore another one.");
+        .hint("Check the dump with svc-pgdump verify FILE; if it is invalid, restore another one.");
     differences.into_iter().take(NAMED).fold(failure, Failure::cause)
 }
 

@@ -17,7 +17,7 @@ pub(crate) type Rate = Option<String>;
 /// How fast.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateArg {
-    #[arg(long = "rate-limit", value_name = "none|SIZE|server", env = "SVC_SEARCH_RATE_LIMIT", default_value = "server",
+    #[arg(long = "rate-limit", value_name = "none|SIZE|server", env = "SVC_RATE_LIMIT", default_value = "server",
           value_parser = rate, allow_hyphen_values = true)]
     pub(crate) rate: Rate,
 }

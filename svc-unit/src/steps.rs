@@ -43,8 +43,9 @@ fn unexpected(report: &Report, wanted: &str, verb: &str, up: &[Shown]) -> Failur
 }
 
 fn not_found(unit: &Unit) -> Failure {
-    Failure::not_found("unit_not_found", format!("There is no unit {}.", unit.name))
-        .hint("Name the right one, or set SVC_UNIT; systemctl list-unit-files (with --user) lists them.")
+    Failure::not_found("unit_not_found", format!("There is no unit {}.", unit.name)).hint(
+        "Name the right one, or set SVC_UNIT (SVC_PG_UNIT, SVC_SEARCH_UNIT); systemctl list-unit-files (with --user) lists them.",
+    )
 }
 
 pub(crate) fn stop(call: &Call, unit: Unit, dry_run: bool) -> StepResult<Report> {
@@ -215,7 +216,7 @@ fn act(call: &Call, report: &mut Report, verb: &str, ready: &Ready) -> Result<()
     let ready = sent.and_then(|()| ready.wait(call, report, false));
     ready.map_err(|failure| interrupted(failure, report, Goal::Active))?;
     if report.after.need_daemon_reload {
-        let why = "has changed on disk and is not in force: run systemctl daemon-reload.";
+        let why = format!("has changed on disk and is not in force: run systemctl {}daemon-reload.", report.unit.manager.flag());
         call.warn("external_warning", format!("The file of {} {why}", report.unit.name));
     }
     Ok(())

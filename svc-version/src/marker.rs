@@ -58,7 +58,7 @@ impl MarkerArgs {
         let path = self.path()?;
         let text = text(&path)?.ok_or_else(|| {
             Failure::not_found("file_not_found", format!("There is no version marker at {}.", path.display()))
-                .hint("Name the installation with --install-dir or SVC_INSTALL_DIR; svc-version record writes a marker.")
+                .hint("Name the installation with --install-dir or SVC_INSTALL_DIR; svc-version record X.Y.Z writes a marker.")
         })?;
         text.trim().parse().map_err(|why: String| {
             Failure::invalid("file_invalid", format!("The version marker {} holds no version X.Y.Z.", path.display()))

@@ -204,7 +204,7 @@ fn checks_and_plan_are_shown(product: &Product) {
     for (settings, rate) in [
         (&[][..], None),
         (&[("SVC_INDICES", "*")], Some(" --rate-limit none")),
-        (&[("SVC_INDICES", "*"), ("SVC_SEARCH_RATE_LIMIT", "50mb")], None),
+        (&[("SVC_INDICES", "*"), ("SVC_RATE_LIMIT", "50mb")], None),
     ] {
         let ran = dry_run().envs(settings.iter().copied()).run().ok();
         let is_it = |line: &&str| line.contains("svc-snap create") && line.contains("--kind upgrade");

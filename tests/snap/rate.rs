@@ -60,7 +60,7 @@ fn rate_limit_of_create_is_put_back_afterwards() {
         let created = sandbox.run(&["create", "s1", "--rate-limit", "none"]).ok().changed();
         assert_eq!(rate(&created), json!({"asked": "none", "setting": SNAPSHOT, "was": set, "set": "0", "put_back": true}));
         assert_eq!(sandbox.repository(), before);
-        let by_variable = sandbox.tool(&["create", "s2"]).env("SVC_SEARCH_RATE_LIMIT", "500mb").run().ok();
+        let by_variable = sandbox.tool(&["create", "s2"]).env("SVC_RATE_LIMIT", "500mb").run().ok();
         assert_eq!((&rate(&by_variable)["set"], sandbox.repository()), (&json!("500mb"), before.clone()));
         let left = sandbox.run(&["create", "s3"]).ok();
         assert_eq!((rate(&left), left.planned().len()), (Value::Null, 1));

@@ -102,7 +102,7 @@ impl Dump {
 
 pub fn incomplete(path: &Path, reason: &str) -> Failure {
     Failure::invalid("dump_invalid", format!("The dump {} cannot be used: {reason}.", path.display()))
-        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump --force.")
+        .hint("Do not restore it: use another dump, or take a new one with svc-pgdump.")
 }
 
 /// The major version in `15.18 (Debian …)`, `18beta1`.

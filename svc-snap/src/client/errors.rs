@@ -81,7 +81,7 @@ const RULES: &[Rule] = &[
     // Its words "Could not read repository data" are those of a damaged one, too.
     Rule::new(Status::Invalid, "repository_shared",
         "Something else than this repository has written to its directory, and the server does not use it any more.",
-        "Let only one repository of one cluster write to it: register it elsewhere with --readonly (another one of this cluster: DELETE /_snapshot/NAME leaves its snapshots), then here with svc-snap register --location DIR --replace.")
+        "Let only one repository of one cluster write to it: register it elsewhere with --readonly (another one of this cluster: DELETE /_snapshot/NAME leaves its snapshots), then here with svc-snap register --repository NAME --location DIR --replace.")
         .on(&["repository_exception", "snapshot_exception"],
             &["concurrent modification", "do not match its expected state", "not to match its expected state"]),
     // A name that is simply not known is missing without a file that is.
@@ -105,7 +105,7 @@ const RULES: &[Rule] = &[
         "The cause names the nodes. A directory must be the same one for every node, owned by the server's user (svc-snap configure --location DIR); an object store needs its keys in the keystore of each node.")
         .on(&["repository_verification_exception"], &[]),
     Rule::new(Status::Refused, "repository_shared", "The repository is registered read-only.",
-        "svc-snap register --location DIR --replace registers it for writing; two clusters must never write to one directory.")
+        "svc-snap register --repository NAME --location DIR --replace registers it for writing; two clusters must never write to one directory.")
         .on(&["repository_exception"], &["readonly", "read-only"]),
     Rule::new(Status::Refused, "repository_unusable", "The server has no repositories of that type, or none in that directory (path.repo).",
         "svc-snap configure --location DIR adds a directory to path.repo, then restart the server; other types than fs may need a plugin on every node.")

@@ -167,7 +167,7 @@ impl Todo {
                     return Err(unusable(
                         message,
                         format!(
-                            "Open it (chmod o+x {}), or name a directory elsewhere with --location.",
+                            "Open it (chmod a+x {}), or name a directory elsewhere with --location.",
                             shell_quoted(&[shown.to_string()])
                         ),
                     ));

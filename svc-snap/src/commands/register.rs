@@ -255,7 +255,7 @@ impl Definition {
         let differing = keys.filter(|key| self.settings.get(*key) != wanted.settings.get(*key)).map(String::as_str);
         let named: Vec<&str> = differing.chain((self.kind != wanted.kind).then_some("type")).collect();
         let message = format!("A repository {name} is registered already, with other settings");
-        let hint = "svc-snap health shows its directory. Give these settings too (--readonly, --setting KEY=VALUE), or register the new one under another name (--repository), or pass --replace; its snapshots stay in their directory.";
+        let hint = "svc-snap health shows its directory. Give these settings too (--readonly, --setting KEY=VALUE), or register the new one under another name (--repository), or pass --replace to svc-snap register; its snapshots stay in their directory.";
         refuse_any("name_in_use", &message, &named, hint)
     }
 }

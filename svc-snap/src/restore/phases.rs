@@ -72,7 +72,8 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
 }
 
 fn not_finished(run: &str, back: bool) -> Failure {
-    Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished.")).hint(ways_on(run, back))
+    let hint = format!("On the host where it began: {}", ways_on(run, back));
+    Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished.")).hint(hint)
 }
 
 /// What ends an unfinished swap. One that goes back is not taken back itself: `--back` finishes it.

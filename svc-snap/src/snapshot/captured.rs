@@ -315,7 +315,9 @@ impl Source {
     /// Gets the snapshot; of a document, its repository may be registered under another name by now.
     pub(crate) fn find(&self, server: &Server) -> Result<Option<Snapshot>, Failure> {
         snapshot::find(server, &self.repository, &self.name).map_err(|failure| match (failure.code.as_str(), &self.document) {
-            ("repository_not_found", Some(_)) => failure.hint("svc-snap register registers it again; if its directory has another name now, pass --other-server --repository NAME with that one."),
+            ("repository_not_found", Some(_)) => failure.further_hint(
+                "If its directory is registered under another name now, pass --other-server --repository NAME with that one.",
+            ),
             _ => failure,
         })
     }

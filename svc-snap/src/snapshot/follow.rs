@@ -87,7 +87,9 @@ impl<'a> Follow<'a> {
 
 /// Adds the command that waits for the snapshot, if only the wait has ended.
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
-    if failure.signal.is_none() && !matches!(failure.status, Status::Timeout | Status::Unavailable) {
+    // A script whose snapshot does not end removes it.
+    let ended = failure.signal.is_some() || matches!(failure.status, Status::Timeout | Status::Unavailable);
+    if !ended || std::env::var_os("SVC_RUN_DIR").is_some() {
         return failure;
     }
     failure.hint(format!(

@@ -173,9 +173,9 @@ const GROUPS: &[Group] = &[
                 "Accept any certificate of the server. Insecure: whoever is in between can read and change everything",
             ),
             of(
-                "SVC_SEARCH_RATE_LIMIT",
+                "SVC_RATE_LIMIT",
                 Is("server"),
-                "Throttle of snapshots and restores: none, SIZE a second (100mb), or server: the cluster's own (a script takes none while the service is stopped, if this is not set and SVC_INDICES is *)",
+                "Throttle of snapshots and restores: none, SIZE a second (100mb), or server: the cluster's own (if this is not set and SVC_INDICES is *, a script takes none while the service is stopped and while a rollback stages)",
             ),
         ],
     ),

@@ -67,6 +67,8 @@ pub struct Chosen {
     pub made_at: Option<String>,
     /// The run directory of the upgrade that made it, if no later upgrade has started its installer; else `null`.
     pub upgrade_run: Option<String>,
+    /// The run directory of the last upgrade that has started its installer.
+    pub last_upgrade_run: Option<String>,
 }
 
 pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
@@ -102,6 +104,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
             return Err(Failure::refused("not_quiesced", message).hint(hint).into());
         }
     }
+    let run_dir = |run: &Journal| point::real(run.dir()).display().to_string();
     Ok(Chosen {
         path: path.display().to_string(),
         version: about.version,
@@ -109,7 +112,8 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         kind: about.kind,
         quiesced: about.quiesced,
         made_at: about.made_at,
-        upgrade_run: upgrade.filter(|run| run.id() == id).map(|run| point::real(run.dir()).display().to_string()),
+        upgrade_run: upgrade.as_ref().filter(|run| run.id() == id).map(run_dir),
+        last_upgrade_run: upgrade.as_ref().map(run_dir),
         id,
     })
 }
@@ -155,7 +159,11 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
         let message = format!("There was a rollback already since the last upgrade, the run {}.", done.id());
         return Err(named_only(args, upgrade, message));
     }
-    refuse_after_attempt(call, upgrade)?;
+    refuse_after_attempt(args, call, upgrade)?;
+    if let Some(later) = upgrade.replaced_by().filter(|_| !upgrade.is_ok()) {
+        let message = format!("The upgrade {} counts as repaired since the run {}.", upgrade.id(), later.id());
+        return Err(named_only(args, upgrade, message));
+    }
     // A day's work is not removed for want of an argument.
     let ended_well = upgrade.last_document().filter(|document| document.ok);
     let ended_at = ended_well.and_then(|document| document.finished_at.as_str().parse().ok());
@@ -165,25 +173,31 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     Ok(folder_of(upgrade, &args.dir.dir()))
 }
 
+/// What names the restore point of that upgrade: its ID, or its path if that is not in the present directory.
+fn name_of(args: &ChooseArgs, upgrade: &Journal) -> String {
+    let (now, point) = (args.dir.dir(), folder_of(upgrade, &args.dir.dir()));
+    if point.starts_with(now) { upgrade.id().to_owned() } else { shell_quoted(&[point.display().to_string()]) }
+}
+
 /// The restore point of that upgrade is taken only if it is named.
 fn named_only(args: &ChooseArgs, upgrade: &Journal, message: String) -> Failure {
     let about = About::read(&folder_of(upgrade, &args.dir.dir()));
     let version = about.and_then(|about| about.version).map(|version| format!(" (version {version})")).unwrap_or_default();
     Failure::refused("not_resumable", message).hint(format!(
         "To remove what was written since, and go to the restore point of that upgrade{version}, name it:\n  svc-rollback {}",
-        upgrade.id()
+        name_of(args, upgrade)
     ))
 }
 
 /// An upgrade that ended before its installer has changed nothing. Whoever types svc-rollback after it may have that one in mind, and
 /// not the one before it, which may be months old. (A hop is of one upgrade with the hops before it.)
-fn refuse_after_attempt(call: &Call, upgrade: &Journal) -> Result<(), Failure> {
+fn refuse_after_attempt(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<(), Failure> {
     let outer = upgrade.plan().parent;
     for run in journal::runs_of(call.state_dir(), "svc-upgrade").take_while(|run| run != upgrade) {
         let is_attempt = run.has_begun(steps::NEW) || run.has_begun(steps::PLAN);
         let is_same_upgrade = outer.is_some() && run.plan().parent == outer;
         if is_attempt && !is_same_upgrade {
-            let (id, before) = (run.id(), upgrade.id());
+            let (id, before) = (run.id(), name_of(args, upgrade));
             let message =
                 format!("The last upgrade, {id}, ended before its installer was started: there is nothing to roll back.");
             let hint = format!(

@@ -85,12 +85,12 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
     {
         drop(protocol::connect(Path::new(&run))?);
     }
-    // It was copied from a journal; the installer would get it as it stands.
-    if private_values(&texts(&args.script), &args.private).iter().any(|value| value == REDACTED) {
-        let message = format!("`{REDACTED}` stands for an argument of the installer in the journal, and is none itself.");
-        return Err(
-            Failure::usage("options_invalid", message).hint(format!("Pass the argument itself:\n  {script} --installer-arg ARG"))
-        );
+    // It was copied from a journal or a hint; the installer, or the shell, would get it as it stands.
+    let values = ["uninstall".to_owned()].iter().chain(&args.private).cloned().collect::<Vec<_>>();
+    let values = private_values(&texts(&args.script), &values);
+    if let Some(value) = values.iter().find(|value| [REDACTED, "ARG", "COMMAND"].contains(&value.as_str())) {
+        let message = format!("`{value}` stands for what is to be passed, and is not that itself.");
+        return Err(Failure::usage("options_invalid", message).hint(format!("To see what it stands for:\n  {script} --help")));
     }
     for name in ["SVC_TIMEOUT", "SVC_OFFSITE_TIMEOUT"] {
         let limit = settings::setting(name);

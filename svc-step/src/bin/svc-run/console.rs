@@ -191,6 +191,12 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
             "Free space on the disk of PostgreSQL, or omit --clone."
         }
         ("out_of_space", "svc-pgrestore.stage") if names("--ignore-disk-space") => "Free space on the disk of PostgreSQL.",
+        ("out_of_space", "svc-snap.stage" | "svc-snap.restore") if names("--in-place") => {
+            "Free disk space on the nodes of the search database."
+        }
+        ("file_not_found", "svc-version.find") if script == "svc-upgrade" => {
+            "Set SVC_INSTALLER_DIR to its directory, or pass --no-previous-installer: no rollback is possible then."
+        }
         // Of these steps it is that there are data streams.
         ("not_swappable", "svc-snap.stage" | "svc-snap.restore" | "svc-snap.clone") => {
             "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
@@ -202,7 +208,11 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
             "Repair the index (GET /_cluster/allocation/explain)."
         }
         ("name_in_use", "svc-confsave.save") if names("--force") => "Move the copy to another place, then resume the run.",
-        _ => return error.hint.clone(),
+        // A script has no --run-id; its next run is another one.
+        _ => {
+            let of_run = [format!(", with --run-id {}", document.run_id), format!(" (--run-id {})", document.run_id)];
+            return error.hint.as_ref().map(|hint| of_run.iter().fold(hint.clone(), |hint, option| hint.replace(option, "")));
+        }
     };
     Some(own.to_owned())
 }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Notes, Plan};
+use svc_step::reporter::shell_quoted;
 use svc_step::{Failure, Status, signals};
 
 use super::arguments::SuperviseArgs;
@@ -218,6 +219,7 @@ fn journal_lost(run: &Run) -> Option<String> {
     let back = run.committed()?;
     let point = run.state().notes.facts.get("restore_point")?.as_str()?.to_owned();
     let back = if run.script == "svc-upgrade" { back } else { format!("To roll back again:\n  {}", run.script) };
+    let point = shell_quoted(&[point]);
     Some(format!("The run directory {} was removed, so the run cannot be resumed.\n{back} {point}", run.dir().display()))
 }
 
@@ -309,6 +311,9 @@ pub fn never_begun(
         ..Outcome::default()
     };
     let document = report::document(None, notes, &outcome);
-    print(args, script, &document);
+    // In cron, another run that is in progress is no news.
+    if !args.silent || failure.status != Status::Locked {
+        print(args, script, &document);
+    }
     (End::Code(failure.exit_code()), document)
 }

@@ -131,6 +131,7 @@ fn main() -> ExitCode {
         Ok(names) => names,
         // It is written by that.
         Err(failure) if failure.status == Status::NotFound && matches!(cli.verb, Verb::Guess { .. }) => Vec::new(),
+        Err(_) if matches!(cli.verb, Verb::Setting { name: None }) => Vec::new(),
         Err(failure) => return console::failed("svc-run", &failure),
     };
     match cli.verb {
