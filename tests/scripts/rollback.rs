@@ -242,6 +242,33 @@ fn previous_data_is_swapped_back_by_printed_commands() {
 }
 
 #[test]
+fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
+    let (product, before, upgrade) = upgraded("rbused");
+    let point = point_of(&upgrade);
+    let rollback = |words: &[&str]| product.tool("svc-rollback").args(words.iter().copied());
+    let cut = |words: &[&str]| {
+        rollback(words)
+            .stub(&product.path("stub"), "svc-version", "case $* in clear*) exit 1 ;; esac")
+            .run()
+            .fails(1, "no_document")
+    };
+    // The lines of swap_back were typed in part: the old version must not be installed on the new data.
+    let ran = cut(&["--no-uninstall"]);
+    ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
+    rollback(&["--resume"]).run().fails(3, "name_in_use");
+    assert_eq!(product.marker(), "2.0.1");
+    // A boot has started the new version, which is still installed, on the restored data.
+    cut(&["--no-uninstall", &id_of(&point)]);
+    product.start();
+    let used = rollback(&["--resume"]).run().fails(3, "service_state");
+    assert_eq!(product.marker(), "2.0.1");
+    rollback(&["--resume"]).run().fails(3, "service_state");
+    let line = used.hint().lines().map(str::trim).find(|line| line.starts_with("svc-rollback /")).unwrap_or_default().to_owned();
+    product.typed(&line);
+    assert_back(&product, &before);
+}
+
+#[test]
 fn rollback_with_clones_needs_no_restore_point() {
     let (product, before) = installed("rbclone");
     let upgrade = product.upgrade().arg("--clone").run().ok();

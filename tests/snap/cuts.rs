@@ -135,6 +135,16 @@ fn write_before_swap_is_finished_survives_swap_back() {
     assert_eq!(sandbox.count(&live), 11, "{forward}");
 }
 
+#[test]
+fn swap_undone_before_its_exchange_can_be_made_again() {
+    let (sandbox, live, _, staged) = Sandbox::staged("again");
+    sandbox.gate().close_at(1, Side::After).kill(sandbox.resuming(&["swap"], &staged));
+    sandbox.run(&["swap", "--run", staged.id(), "--back"]).ok();
+    assert_eq!(sandbox.count(&live), 15);
+    sandbox.from(&["swap"], &staged).ok().changed();
+    assert_eq!(sandbox.count(&live), 10);
+}
+
 /// Swaps that are cut after these requests are taken back, and the indices take writes. After some of the cuts the way back is killed
 /// at each of its requests, until it comes to its end.
 fn taken_back(name: &str, cuts: RangeInclusive<usize>, killed: &[usize]) {

@@ -104,8 +104,10 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
 
 /// An unfinished swap is finished; the document of a finished one goes back, and `--back` in any case. A record is newer than a document.
 fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(Swapped, Task), Failure> {
+    // Copies whose swap was undone before its exchange are staged as before.
+    let is_undone = |one: &Swapped| one.back && one.finished && one.indices.is_empty() && matches!(given.begun, Begun::Copies(_));
     let recorded = match record::find(call, &given.run)? {
-        Some(Begun::Swapped(recorded)) if recorded.cluster_uuid == server.cluster_uuid => Some(recorded),
+        Some(Begun::Swapped(one)) if one.cluster_uuid == server.cluster_uuid && !is_undone(&one) => Some(one),
         _ => None,
     };
     let scope = &args.scope.scope;
@@ -152,9 +154,7 @@ fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: 
 fn taken_back(recorded: &Swapped) -> Failure {
     let failure =
         Failure::refused("name_in_use", format!("The swap of the run {} was taken back, or is being so.", recorded.run));
-    if recorded.finished && recorded.indices.is_empty() {
-        failure.hint("Stage the snapshot again under another --run-id.")
-    } else if recorded.finished {
+    if recorded.finished {
         failure.hint("Swap the document of the swap back once more, or stage the snapshot again under another --run-id.")
     } else {
         failure.hint(format!("svc-snap swap --run {} finishes it.", recorded.run))

@@ -55,6 +55,8 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
     fs::write(go, "").unwrap();
     let again = || resume().arg("--rerun-installer");
     // Not while the service runs: what it writes is in no restore point.
+    let enabled = |verb: &str| product.host.systemd.control(&[verb, &product.unit()]).unwrap();
+    enabled("enable");
     product.start();
     let active = again().run().refused("service_state");
     assert!(active.hint().contains("svc-unit stop"), "{active}");
@@ -62,7 +64,8 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
     // What the run knows already is refused, and not recorded: the run can still be resumed.
     let told_twice = again().arg(&installer).run();
     assert!(told_twice.status == 2 && told_twice.stderr.contains("--resume takes no"), "{told_twice}");
-    again().run().ok();
+    again().run().ok().warns("not_quiesced");
+    enabled("disable");
     assert_eq!(product.marker(), "2.0.1");
     resume().run().refused("not_resumable");
 }
