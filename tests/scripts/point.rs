@@ -178,11 +178,16 @@ fn choose_takes_restore_point_of_last_upgrade() {
     let repaired = host.journal(&at(1, "backup-manual"), "svc-backup", None, &[], well());
     left(&repaired, "plan.json", &json!({"script": "svc-backup", "arguments": ["--ignore-unfinished"]}));
     choose().refused("not_resumable");
-    [cut, repaired].into_iter().for_each(|run| fs::remove_dir_all(run).unwrap());
+    fs::remove_dir_all(cut).unwrap();
+    left(&run, "document.json", &document("svc-upgrade.run/1", false, &json!({})));
+    choose().refused("not_resumable").error_has(&["counts as repaired", &named]);
+    fs::remove_dir_all(repaired).unwrap();
     // A later upgrade's installer makes it another one's turn; the earlier one is no more the upgrade that is rolled back.
     host.journal(&at(1, "upgrade-2.0.2"), "svc-upgrade", None, &["new", "installer"], None);
     choose().fails(4, "point_not_found");
-    assert_eq!(host.run(&["choose", &upgrade]).ok().result()["upgrade_run"], Value::Null);
+    let earlier = host.run(&["choose", &upgrade]).ok();
+    assert_eq!(earlier.result()["upgrade_run"], Value::Null);
+    assert!(earlier.result()["last_upgrade_run"].to_string().contains("-upgrade-2.0.2"), "{earlier}");
     // Of another product.
     host.run(&["choose", &upgrade, "--service", "other"]).refused("settings_invalid");
 }
