@@ -139,7 +139,7 @@ fn every_step_that_is_read_by_name_is_begun_by_some_script() {
         let is_verb = |word: &String| ["step", "check", "start", "external", "undo", "preflight"].contains(&word.as_str());
         begun.extend(names(line.split(" -- ").next().unwrap()).into_iter().skip_while(|word| !is_verb(word)));
         // What a rollback reads of its upgrade.
-        for read_of in line.split("--run \"$upgrade\" ").skip(1) {
+        for read_of in line.replace("$last", "$upgrade").split("--run \"$upgrade\" ").skip(1) {
             read.extend(names(read_of.split([')', ';', '&', '.']).next().unwrap()));
         }
     }
