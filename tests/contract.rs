@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use svc_tests::tool::{Tool, bin_dir, root, schema_file};
 use svc_tests::{children, os, wait};
 
-/// Every tool with its command line.
 fn tools() -> Vec<(&'static str, clap::Command)> {
     vec![
         ("svc-version", svc_version::cli()),
@@ -191,12 +190,9 @@ fn failure_is_told_on_stderr_and_in_a_document_or_table() {
         assert!(!table.stdout.contains(['{', '\u{1b}']) && table.stderr.contains("hint: "), "{table}");
         assert_eq!(failing(tool, args).env("SVC_RUN_ID", "Nightly Run").run().status, 2, "{tool}");
         // Nobody reads what it prints.
-        let closed = Command::new("bash")
-            .args(["-c", "\"$@\" 2>&1 >&- | cat; exit \"${PIPESTATUS[0]}\"", "closed"])
-            .arg(bin_dir().join(tool))
-            .args(args)
-            .output()
-            .unwrap();
+        let mut closed = Command::new("bash");
+        closed.args(["-c", "\"$@\" 2>&1 >&- | cat; exit \"${PIPESTATUS[0]}\"", "closed"]);
+        let closed = closed.arg(bin_dir().join(tool)).args(args).output().unwrap();
         assert!(!String::from_utf8_lossy(&closed.stdout).contains("panicked"), "{tool}: {closed:?}");
         assert_ne!(closed.status.code(), Some(101), "{tool}");
     }
@@ -240,22 +236,13 @@ fn invalid_from_document_exits_2_without_change() {
 #[test]
 fn sigterm_ends_step_waiting_for_its_document() {
     for (tool, args) in FROM {
-        let mut waiting = Command::new(bin_dir().join(tool))
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut waiting = Command::new(bin_dir().join(tool));
+        let waiting = waiting.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut waiting = waiting.spawn().unwrap();
         // `wait` closes stdin; held here, it stays open until after the signal.
         let input = waiting.stdin.take();
         let pid = children::pid(&waiting);
-        wait::until("the handler to be there", wait::HANG, || {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
-            (u64::from_str_radix(caught.trim(), 16).ok()? & (1 << 14) != 0).then_some(())
-        })
-        .unwrap();
+        wait::so("the handler to be there", || os::has_signal(pid, "SigCgt", Signal::SIGTERM).then_some(()));
         kill(pid, Signal::SIGTERM).unwrap();
         let ended = waiting.wait().unwrap();
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(15), "{tool} {args:?}");

@@ -14,13 +14,9 @@ fn unavailable_cluster_is_reported_as_skipped() {
     fs::create_dir(dir.path().join(".m2")).unwrap();
     let nowhere = "<settings><mirrors><mirror><id>nowhere</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:1/</url></mirror></mirrors></settings>";
     fs::write(dir.path().join(".m2/settings.xml"), nowhere).unwrap();
-    let suite = Command::new("tests/suite")
-        .args(["opensearch-2", "elasticsearch-8"])
-        .current_dir(root())
-        .env("SVC_TEST_CACHE", dir.path().join("cache"))
-        .env("MAVEN_OPTS", format!("-Duser.home={}", dir.path().display()))
-        .output()
-        .unwrap();
+    let mut suite = Command::new("tests/suite");
+    suite.args(["opensearch-2", "elasticsearch-8"]).current_dir(root()).env("SVC_TEST_CACHE", dir.path().join("cache"));
+    let suite = suite.env("MAVEN_OPTS", format!("-Duser.home={}", dir.path().display())).output().unwrap();
     let said = String::from_utf8_lossy(&suite.stderr);
     assert_eq!(suite.status.code(), Some(2), "{said}");
     let told: Vec<Vec<_>> =

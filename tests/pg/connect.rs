@@ -44,8 +44,7 @@ impl Door {
         for setting in ["ssl = on", "ssl_ca_file = 'ca.crt'", "listen_addresses = '127.0.0.1, ::1'"] {
             door.sql(&format!("ALTER SYSTEM SET {setting}"));
         }
-        door.host.systemd.stop(&door.own.unit).unwrap();
-        door.host.systemd.start(&door.own.unit).unwrap();
+        door.host.systemd.control(&["restart", &door.own.unit]).unwrap();
         let line = format!("*:{}:*:svc:{}\n", door.own.port, PASSWORD.replace('\\', "\\\\").replace(':', "\\:"));
         os::file(&door.path("pgpass"), &line, 0o600, None).unwrap();
         door
@@ -59,13 +58,11 @@ impl Door {
         self.dir.path().join(name)
     }
 
-    /// Writes a file of the server's.
     fn lay_text(&self, name: &str, text: &str) {
         let user = os::system_user(ADMINISTRATOR).unwrap();
         os::file(&self.own.data_dir.join(name), text, 0o600, Some(&user)).unwrap();
     }
 
-    /// The settings of its `pg_hba.conf`.
     fn admits(&self, hba: &str) {
         self.lay_text("pg_hba.conf", hba);
         self.sql("SELECT pg_reload_conf()");
@@ -83,12 +80,8 @@ impl Door {
 
     /// The tool, which knows nothing of the way to the server.
     fn bare(&self) -> Tool {
-        Tool::new("svc-pgdump")
-            .env("SVC_STATE_DIR", self.path("state"))
-            .env("HOME", self.path("home"))
-            .env("PGPASSFILE", self.path("pgpass"))
-            .args(["--force", "--output"])
-            .arg(self.path("dump.sql"))
+        let tool = Tool::new("svc-pgdump").env("SVC_STATE_DIR", self.path("state")).env("HOME", self.path("home"));
+        tool.env("PGPASSFILE", self.path("pgpass")).args(["--force", "--output"]).arg(self.path("dump.sql"))
     }
 
     /// The tool from the network, with a mode of TLS.
@@ -116,7 +109,7 @@ fn comes_to(word: Option<&str>, tool: impl Fn() -> Tool) {
         Some(word) => ran.status == 3 && ran.refused("not_trusted").hint().contains(word),
         None => ran.status == 0,
     };
-    wait::until("the new certificate", wait::HANG, || is_there(tool().run()).then_some(())).unwrap();
+    wait::so("the new certificate", || is_there(tool().run()).then_some(()));
 }
 
 #[test]
@@ -207,11 +200,8 @@ fn client_certificate_takes_place_of_password() {
     door.by("verify-full").args(["--username", "certified"]).run().ok();
     fs::remove_dir_all(&at_home).unwrap();
     // The certificate names who may come.
-    shown_by("svc", &certificate, &key)
-        .env("PGPASSFILE", door.path("none"))
-        .run()
-        .refused("access_denied")
-        .error_has(&["requires a password"]);
+    let ran = shown_by("svc", &certificate, &key).env("PGPASSFILE", door.path("none")).run();
+    ran.refused("access_denied").error_has(&["requires a password"]);
     // None at all, one that somebody else has signed, a key that others can read, and one of another certificate.
     let without = door.by("verify-full").args(["--username", "certified"]).run().refused("access_denied");
     assert!(without.doc()["error"]["causes"].to_string().contains("certificate"), "{without}");
@@ -220,7 +210,7 @@ fn client_certificate_takes_place_of_password() {
     os::file(&stranger.file("client.key"), &fs::read_to_string(stranger.file("client.key")).unwrap(), 0o600, None).unwrap();
     // With TLS 1.3 the server's alert comes after the handshake, and is lost if the server's reset is quicker.
     let stranger_shown = || shown(&stranger.file("client.pem"), &stranger.file("client.key")).run();
-    let ran = wait::until("the server's alert", wait::HANG, || Some(stranger_shown()).filter(|ran| ran.status != 5)).unwrap();
+    let ran = wait::so("the server's alert", || Some(stranger_shown()).filter(|ran| ran.status != 5));
     ran.refused("not_trusted");
     shown(&certificate, &stranger.file("client.key")).run().fails(7, "file_invalid").unchanged();
     shown(&door.path("pgpass"), &key).run().fails(7, "file_invalid").unchanged();

@@ -50,8 +50,7 @@ fn stage_or_swap_recovers_after_server_crash() {
 
     // Killed there, its session continues and makes the copy later: the next call waits for it, and clears it away.
     let (spawned, held) = creating("20300101t000000z-late");
-    spawned.signal(Signal::SIGKILL);
-    spawned.wait();
+    spawned.ended_by(Signal::SIGKILL);
     let next = stage("20300101t000000z-next").spawn();
     case.wait_for("the next call", "query LIKE '%pg_try_advisory_lock%'");
     drop(held);
@@ -124,8 +123,7 @@ fn interrupted_in_the_drop(case: &Case, dump: &Path) {
     case.wait_for("its checkpoint", &format!("{drops} AND wait_event LIKE 'Checkpoint%'"));
     case.admin(&format!("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE {drops}"));
     drop(checkpointer);
-    let ran = spawned.wait().fails(1, "server_refused").changed();
-    assert!(ran.hint().contains("svc-pgrestore --in-place --dbname"), "{ran}");
+    spawned.wait().fails(1, "server_refused").changed().error_has(&["svc-pgrestore --in-place --dbname"]);
     case.tool().arg("--in-place").arg(dump).run().ok().changed();
     assert_eq!(case.notes(), "200");
 }
@@ -177,12 +175,11 @@ fn give_up_a_creation(case: &Case, dump: &Path) {
     let ran = without_standby(case, || {
         let spawned = stage.spawn();
         sees(case, "the creation", "query LIKE 'CREATE DATABASE%' AND wait_event = 'SyncRep'")?;
-        spawned.signal(Signal::SIGTERM);
-        Ok(spawned.wait())
+        Ok(spawned.ended_by(Signal::SIGTERM))
     });
     let ran = ran.fails(143, "interrupted");
     assert!(ran.doc()["changed"].is_null() && ran.hint().contains("discard --run"), "{ran}");
-    wait::until("the copy", wait::HANG, || (case.copies() != before).then_some(())).unwrap();
+    wait::so("the copy", || (case.copies() != before).then_some(()));
     case.by_run(&["discard"], ran.id()).ok().changed();
     assert_eq!(case.copies(), before);
 }
@@ -198,15 +195,9 @@ fn second_signal_ends_stage_on_silent_server() {
     let mut spawned = case.sleeping(stage, &dump);
     proxy.set(Mode::Stall);
     spawned.signal(Signal::SIGTERM);
-    wait::until("the first signal to be taken", wait::HANG, || {
-        let caught = fs::read_to_string(format!("/proc/{}/status", spawned.pid())).ok()?;
-        let pending = caught.lines().find(|line| line.starts_with("ShdPnd:"))?;
-        pending.ends_with("0000000000000000").then_some(())
-    })
-    .unwrap();
+    wait::so("the first signal to be taken", || (!os::has_signal(spawned.pid(), "ShdPnd", Signal::SIGTERM)).then_some(()));
     assert!(spawned.is_running(), "the first signal waits for the server");
-    spawned.signal(Signal::SIGINT);
-    let ran = spawned.wait();
+    let ran = spawned.ended_by(Signal::SIGINT);
     assert!(ran.document.is_none() && ran.status > 128, "{ran}");
     drop(proxy);
     case.by_run(&["discard"], run).ok().changed();

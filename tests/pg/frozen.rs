@@ -32,7 +32,6 @@ impl Frozen {
         (frozen, ran.id().to_owned(), live)
     }
 
-    /// The tool on its way through that network.
     fn through(&self, tool: Tool) -> Tool {
         self.case.through(&self.proxy, &self.admin, tool)
     }
@@ -40,15 +39,13 @@ impl Frozen {
     /// A call that has come to the statement.
     fn stalled(&self, tool: Tool) -> Spawned {
         let spawned = self.through(tool).spawn();
-        wait::until("the chosen statement", wait::HANG, || self.proxy.is_stalled().then_some(())).unwrap();
+        wait::so("the chosen statement", || self.proxy.is_stalled().then_some(()));
         spawned
     }
 
     /// Sends the first signal when nothing comes through any more.
     fn term(&self, tool: Tool) -> Ran {
-        let spawned = self.stalled(tool);
-        spawned.signal(Signal::SIGTERM);
-        spawned.wait().fails(143, "interrupted")
+        self.stalled(tool).ended_by(Signal::SIGTERM).fails(143, "interrupted")
     }
 
     /// What the hint says, as a command that finds its own way.
@@ -112,13 +109,12 @@ fn stage_in_its_rows() {
     let at_it = format!("datname LIKE '{}_staged_%' AND application_name = 'svc-tools'", case.database);
     case.wait_for("the rows", &format!("{at_it} AND wait_event = 'PgSleep'"));
     let stopped = case.stopped(&at_it);
-    spawned.signal(Signal::SIGTERM);
-    let ran = spawned.wait();
+    let ran = spawned.ended_by(Signal::SIGTERM);
     let left = case.copies();
     drop(stopped);
     let ran = ran.fails(143, "interrupted").changed();
     assert!(ran.result()["verified"] == false && ran.result()["staged"]["name"] == left.as_str(), "{ran}");
-    assert!(ran.doc()["error"]["causes"].to_string().contains("being accessed"), "{ran}");
+    let ran = ran.error_has(&["being accessed"]);
     case.by_run(&["discard"], ran.id()).ok().changed();
     witness.assert_unchanged("after processes that were stopped");
 }

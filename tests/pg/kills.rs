@@ -17,7 +17,6 @@ fn files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// The records of runs.
 fn records(case: &Case) -> Vec<String> {
     files(&case.path("state"))
 }

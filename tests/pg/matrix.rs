@@ -126,7 +126,6 @@ fn had<T>(what: &str, found: anyhow::Result<T>) -> Option<T> {
     found.map_err(|error| skip(&format!("PostgreSQL, {what}: it cannot be had: {error:#}"))).ok()
 }
 
-/// A dump but for the line that names the version of the server.
 fn without_version(dump: &[u8]) -> Vec<u8> {
     let lines = dump.split_inclusive(|byte| *byte == b'\n');
     lines.filter(|line| !line.starts_with(b"-- Dumped from database version ")).collect::<Vec<_>>().concat()

@@ -56,8 +56,7 @@ fn damaged_or_unknown_record_is_refused() {
     for half in ["", &text[..text.len() / 2]] {
         fs::write(&record, half).unwrap();
         for step in [&["swap", "--unused", "--dry-run"][..], &["swap"], &["discard"]] {
-            let ran = case.by_run(step, run).fails(7, "file_invalid").unchanged();
-            assert!(ran.hint().contains(record.to_str().unwrap()), "{ran}");
+            case.by_run(step, run).fails(7, "file_invalid").unchanged().error_has(&[record.to_str().unwrap()]);
         }
     }
     // Even if the document is there: it may be all that leads back.
@@ -78,13 +77,11 @@ fn damaged_or_unknown_record_is_refused() {
 fn busy_database_is_not_cloned_and_keeps_its_sessions() {
     let (case, _) = Case::filled("pga_busy");
     let mut guest = case.hold(&case.database, "SELECT 1");
-    let ran = clone(&case).run().fails(5, "server_busy").unchanged();
-    assert!(ran.doc()["error"]["causes"].to_string().contains("of postgres (psql), active"), "{ran}");
+    let ran = clone(&case).run().fails(5, "server_busy").unchanged().error_has(&["of postgres (psql), active"]);
     case.by_run(&["swap"], ran.id()).fails(4, "swap_not_found");
     // It waits for the guest, for some seconds.
     let spawned = clone(&case).spawn();
     case.wait_for("the clone", &format!("query LIKE 'CREATE DATABASE%{}%'", case.database));
-    spawned.signal(Signal::SIGTERM);
-    let ran = spawned.wait().fails(128 + 15, "interrupted").unchanged();
+    let ran = spawned.ended_by(Signal::SIGTERM).fails(128 + 15, "interrupted").unchanged();
     assert!(guest.is_open() && case.copies().is_empty(), "{ran}");
 }

@@ -55,11 +55,9 @@ fn dump_with_hidden_psql_command_is_refused() {
     // What a function of the dump does is not known before it runs.
     let function =
         format!("CREATE FUNCTION public.sly() RETURNS text LANGUAGE sql AS $$ SELECT {sets} $$;\nSELECT public.sly();");
-    for (trap, status, code) in [
-        ("-- x\r\\! id\nSELECT 1;".to_owned(), 3, "dump_invalid"),
-        (format!("SELECT {sets};\n{string}"), 7, "dump_invalid"),
-        (format!("{function}\n{string}"), 1, "server_refused"),
-    ] {
+    for (trap, status, code) in
+        [("-- x\r\\! id\nSELECT 1;".to_owned(), 3, "dump_invalid"), (format!("{function}\n{string}"), 1, "server_refused")]
+    {
         let sly = case.dump_with(&dump, &trap);
         case.tool().arg("stage").arg(&sly).run().fails(status, code).unchanged();
         assert_eq!(case.copies(), "", "{trap}");
@@ -135,7 +133,7 @@ fn builds(case: &Case, dump: &Path, second: &str) -> PathBuf {
 fn building(case: &Case, dump: &Path) -> Spawned {
     let spawned = case.tool().args(["stage", "--jobs", "2"]).arg(builds(case, dump, "slow")).spawn();
     let sleepers = case.sleeping_loads();
-    wait::until("the slow builds", wait::HANG, || (case.sessions(&sleepers) == 2).then_some(())).unwrap();
+    wait::so("the slow builds", || (case.sessions(&sleepers) == 2).then_some(()));
     spawned
 }
 
@@ -158,8 +156,7 @@ fn signal_timeout_or_failure_ends_all_sessions_of_stage() {
     // One that fails does not wait for the others.
     let failing = builds(&case, &dump, "fails");
     let ran = case.tool().args(["stage", "--jobs", "2"]).arg(failing).run().fails(1, "server_refused").unchanged();
-    let ran = ran.error_has(&["could not be loaded"]);
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("division by zero"), "{ran}");
+    ran.error_has(&["could not be loaded", "division by zero"]);
     nothing_left("a build that fails");
     let spawned = building(&case, &dump);
     case.end(&format!("{} AND query LIKE '%slow_1%'", case.sleeping_loads()));

@@ -360,9 +360,8 @@ fn what_is_not_verified(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, p
     // Copied, and ended before it is verified.
     let (there, does) = hangs(product, "tag*");
     let push = offsite(&["push"]).stub(&stub, "restic", &does).spawn();
-    wait::until("the copy to be verified", wait::HANG, || there.exists().then_some(())).unwrap();
-    push.signal(Signal::SIGTERM);
-    push.wait().fails(143, "interrupted");
+    wait::so("the copy to be verified", || there.exists().then_some(()));
+    push.ended_by(Signal::SIGTERM).fails(143, "interrupted");
     fs::remove_file(there).unwrap();
     assert_eq!((there_are(), has_record()), ((vec![], 1), false));
     fs::rename(point, product.path(&id)).unwrap();
@@ -409,7 +408,7 @@ fn what_is_fetched(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point:
     for target in [&empty, &product.backup_dir()] {
         let (there, does) = hangs(product, &format!("restore*'{}/.fetch'", target.display()));
         let killed = fetch().stub(&stub, "restic", &does).spawn();
-        wait::until("restic to be restoring", wait::HANG, || there.exists().then_some(())).unwrap();
+        wait::so("restic to be restoring", || there.exists().then_some(()));
         killed.signal_group(Signal::SIGKILL);
         killed.wait();
         fs::remove_file(there).unwrap();
@@ -476,12 +475,12 @@ fn push_prunes_only_copies_of_its_own_host() {
     let address = format!("127.0.0.1:{port}");
     let slowly = ["serve", "restic", "--bwlimit", "200k", "--addr", &address];
     let mut server = grouped("rclone").args(slowly).arg(far.path()).spawn().unwrap();
-    wait::until("rclone to serve", wait::HANG, || TcpStream::connect(&address).ok()).unwrap();
+    wait::so("rclone to serve", || TcpStream::connect(&address).ok());
     let offsite = with_repository(&product, &[keep, ("SVC_OFFSITE", &format!("rest:http://{address}/"))]);
     // Copies have the second of their restore point.
     let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let then = second();
-    wait::until("the next second", wait::HANG, || (second() > then).then_some(())).unwrap();
+    wait::so("the next second", || (second() > then).then_some(()));
     let [manual, newer] = ["manual", "nightly"].map(|kind| point(&product, kind));
     // On a terminal it shows how far it is.
     let file = product.path("environment").display().to_string();

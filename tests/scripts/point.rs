@@ -8,8 +8,8 @@ use std::process::Command;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use svc_tests::bare::{self, Bare, left};
+use svc_tests::disk::SmallDisk;
 use svc_tests::journey::{copy_folder, count_in, finalize, id_of};
-use svc_tests::metrics::samples;
 use svc_tests::os;
 use svc_tests::tool::{Ran, Tool};
 
@@ -30,6 +30,18 @@ fn failed(code: &str) -> Value {
     document
 }
 
+/// Name, labels and value of each sample of a text that Prometheus's own checker takes.
+#[track_caller]
+fn samples(text: &str) -> Vec<(String, String, f64)> {
+    os::fed(Command::new("promtool").args(["check", "metrics"]), text).unwrap_or_else(|error| panic!("{error:#}\n{text}"));
+    let sample = |line: &str| {
+        let (series, value) = line.rsplit_once("} ").unwrap();
+        let (name, labels) = series.split_once('{').unwrap();
+        (name.to_owned(), labels.to_owned(), value.parse().unwrap())
+    };
+    text.lines().filter(|line| !line.starts_with('#')).map(sample).collect()
+}
+
 fn ago(days: i64) -> Timestamp {
     Timestamp::now() - SignedDuration::from_hours(24 * days)
 }
@@ -39,12 +51,10 @@ fn at(days: i64, name: &str) -> String {
     format!("{}-{name}", ago(days).strftime("%Y%m%dt%H%M%Sz"))
 }
 
-/// A key of each restore point.
 fn each(ran: &Ran, key: &str) -> Vec<String> {
     ran.result()["points"].as_array().unwrap().iter().map(|one| one[key].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The directories of a host.
 struct Host(Bare);
 
 impl Host {
@@ -302,10 +312,21 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
 
     delete(&newest).refused("not_removed");
     host.run(&["delete", &id_of(&manual), "20260101t000000z-x"]).fails(4, "point_not_found");
-    // One in whose repository another cluster has written stays: that can be put right.
-    host.snap(7, &failed("repository_shared"));
-    delete(&manual).fails(7, "repository_shared");
-    assert!(manual.exists());
+    // One in whose repository another cluster has written stays: that can be put right. So does one whose snapshot nobody can ask for.
+    for (status, code, warns, stays) in [
+        (7, "repository_shared", false, true),
+        (5, "search_unreachable", false, true),
+        (3, "other_server", true, false),
+        (4, "snapshot_not_found", false, false),
+    ] {
+        let point = host.point("manual", 50 + i64::from(status), true);
+        host.snap(status, &failed(code));
+        let ran = delete(&point);
+        let ran = if stays { ran.fails(status, code).changed() } else { ran.ok().changed() };
+        let partially = if stays { json!(id_of(&point)) } else { Value::Null };
+        assert_eq!((&ran.result()["partially_removed"], point.exists()), (&partially, stays), "{ran}");
+        assert_eq!(ran.doc()["warnings"].to_string().contains("not_removed"), warns, "{ran}");
+    }
 }
 
 /// A restore point of another service, which has the same SVC_BACKUP_DIR.
@@ -438,10 +459,8 @@ fn finalize_and_remove_restore_point_of_run() {
     // Another service's run of the same second has made that.
     let others = host.path("backups/20260101t000000z-x");
     fs::create_dir(&others).unwrap();
-    host.run(&["create", others.to_str().unwrap()])
-        .refused("name_in_use")
-        .unchanged()
-        .error_has(&["has a SVC_BACKUP_DIR of its own"]);
+    let theirs = host.run(&["create", others.to_str().unwrap()]).refused("name_in_use").unchanged();
+    theirs.error_has(&["has a SVC_BACKUP_DIR of its own"]);
     fs::remove_dir(others).unwrap();
     let file = |name: &str| dir.join(format!("{name}.json"));
     let finalize = |kind: &str, last: &str| {
@@ -533,8 +552,13 @@ fn space_check_warns_of_estimate_and_refuses_at_flood_stage() {
     assert_eq!((&ran.doc()["warnings"], &ran.result()["one_disk"]), (&json!([]), &json!(true)));
     assert_eq!(space("free", "some", "small").ok().result()["snapshot_bytes"], Value::Null);
     space("free", "none", "large").ok().warns("out_of_space");
-    space("flooded", "some", "small").refused("out_of_space");
+    // Indices that take no writes would end an installer half-way.
+    space("flooded", "some", "small").refused("out_of_space").error_has(&["n1 is past its flood stage", "SVC_BACKUP_DIR"]);
     space("absent", "absent", "absent").ok();
+    let backups = host.path("backups");
+    fs::create_dir(&backups).unwrap();
+    let _disk = SmallDisk::at(&backups, 1).unwrap();
+    space("absent", "absent", "absent").refused("out_of_space");
 }
 
 #[test]

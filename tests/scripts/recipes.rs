@@ -60,10 +60,9 @@ fn killed_own_run_is_undone_before_commit_else_resumed() {
     // After it: it is resumed.
     let (run, _) = signal_at(&product, own(), (Signal::SIGKILL, true), "start.started");
     // A tool that has outlived it ends by itself.
-    let status = wait::until("the tools of the killed run to end", wait::HANG, || {
+    let status = wait::so("the tools of the killed run to end", || {
         Some(product.tool("svc-run").arg("status").run()).filter(|status| !status.stdout.contains("It is running."))
-    })
-    .unwrap();
+    });
     let to_continue = format!("\n  '{}' --resume {}\n", script.display(), id_of(&run));
     assert!(status.stdout.contains(&to_continue), "{status}");
     let ran = once_free(|| own().arg("--resume")).ok();

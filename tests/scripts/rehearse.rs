@@ -92,9 +92,6 @@ fn rehearsal_verifies_newest_valid_point_without_trace() {
     let rows = json_of(point.join("pgdump.json"))["result"]["row_count"].clone();
     assert_eq!((&found["counts_verified"], &found["rows_count"]), (&json!(true), &rows), "{ran}");
     assert!(found["docs_count"].as_u64() > Some(0), "{ran}");
-    // Nobody has rolled back here: what a swap takes is not known, and is not made up.
-    let not_known = found["downtime_not_known"].as_array().unwrap();
-    assert!(not_known.contains(&json!("swap-search")) && not_known.contains(&json!("installer")), "{ran}");
 
     // Whoever sits at a terminal reads it.
     let mut terminal = Terminal::open(&product, "svc-rehearse", &[]);

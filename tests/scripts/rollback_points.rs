@@ -21,19 +21,13 @@ fn moved_point_of_other_server_needs_option() {
         fs::write(moved.join(file), document.to_string()).unwrap();
     }
     journey::finalize(&moved);
-    let refused = product.tool("svc-rollback").arg(&moved).run().refused("other_server");
-    assert!(refused.hint().contains("--other-server"), "{refused}");
+    product.tool("svc-rollback").arg(&moved).run().refused("other_server").error_has(&["--other-server"]);
     assert!(product.is_active() && product.marker() == "2.0.1");
 
-    // Killed before its point of no return, it leaves nothing: the next call removes what it has staged.
     let script =
         product.script("uninstall", &format!("echo ran >>\"$0.out\"\nsystemctl --user start '{}'\nexit 3", product.unit()));
     let uninstall = format!("'{}'", script.display());
     let rollback = || product.tool("svc-rollback").args(["--other-server", "--uninstall", &uninstall]).arg(&moved);
-    signal_at(&product, rollback(), (Signal::SIGKILL, true), "swap-search-possible.started");
-    once_free(|| product.tool("svc-rollback").arg("--resume")).fails(3, "not_resumable");
-    assert_eq!(staged(&product), 0, "a staged database is left");
-
     // Its folder is away for a while when it is killed behind that point: it is resumed with what is staged.
     signal_at(&product, rollback(), (Signal::SIGKILL, true), "stop.started");
     assert_eq!(staged(&product), 1, "nothing is staged, so this shows nothing");
@@ -58,7 +52,6 @@ fn moved_point_of_other_server_needs_option() {
     product.tool("svc-rollback").run().refused("not_resumable");
 }
 
-/// How many staged databases there are.
 fn staged(product: &Product) -> usize {
     product.copies().iter().filter(|name| name.starts_with(&format!("{}_staged", product.database()))).count()
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use svc_tests::journey::{assert_back, installed, journal, running};
 use svc_tests::product::Product;
 use svc_tests::terminal::{Terminal, ended, player};
@@ -18,16 +19,10 @@ fn quoted(path: &Path) -> String {
 }
 
 /// The process in which a run continues, as its first line says.
-fn process_of(terminal: &Terminal) -> u32 {
+fn process_of(terminal: &Terminal) -> Pid {
     let screen = terminal.shows();
     let said = screen.split_once("(process ").and_then(|(_, rest)| rest.split_once(')')).map(|(pid, _)| pid.to_owned());
-    said.unwrap_or_else(|| panic!("no process is named: {screen}")).parse().unwrap()
-}
-
-fn ignores(pid: u32, signal: Signal) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
-    u64::from_str_radix(mask, 16).unwrap() & (1 << (signal as i32 - 1)) != 0
+    Pid::from_raw(said.unwrap_or_else(|| panic!("no process is named: {screen}")).parse().unwrap())
 }
 
 #[test]
@@ -40,10 +35,10 @@ fn neither_a_control_c_nor_the_end_of_the_terminal_ends_a_run() {
     // The bars of the tools.
     terminal.wait_for("B/s");
     let run = process_of(&terminal);
-    terminal.interrupt();
+    terminal.type_in("\x03");
     terminal.wait_for("a prompt");
     assert!(terminal.shows().contains("the run continues"), "{}", terminal.shows());
-    assert!(!ignores(run, Signal::SIGINT), "`kill -INT` would not end it");
+    assert!(!os::has_signal(run, "SigIgn", Signal::SIGINT), "`kill -INT` would not end it");
     assert_eq!(ended(&product, "upgrade")["ok"], true);
     assert_eq!(product.marker(), "2.0.1");
     assert!(!terminal.shows().contains("svc-upgrade: marker: ok"), "it is shown on: {}", terminal.shows());
@@ -81,8 +76,7 @@ fn attached_installer_reads_answer_from_terminal() {
     let mut terminal = Terminal::open(&product, &format!("svc-upgrade --attached {}", quoted(&asking)), &[]);
     terminal.wait_for("Which licence?");
     terminal.type_in("the large one\n");
-    wait::until("the answer", wait::HANG, || fs::read_to_string(&answer).is_ok_and(|it| it == "the large one\n").then_some(()))
-        .unwrap();
+    wait::so("the answer", || fs::read_to_string(&answer).is_ok_and(|it| it == "the large one\n").then_some(()));
     terminal.signal_all(Signal::SIGTERM);
     let document = ended(&product, "upgrade");
     assert!(document["error"]["message"].as_str().unwrap().contains("still running"), "{document:#}");
@@ -90,12 +84,12 @@ fn attached_installer_reads_answer_from_terminal() {
     fs::write(&go, "").unwrap();
     let run = PathBuf::from(document["result"]["run_dir"].as_str().unwrap());
     let file = |ending: &str| journal(&run).into_iter().find(|name| name.ends_with(ending)).map(|name| run.join(name));
-    let status = wait::until("the installer's own end", wait::HANG, || file("-installer.rc")).unwrap();
+    let status = wait::so("the installer's own end", || file("-installer.rc"));
     assert_eq!(fs::read_to_string(status).unwrap(), "1\n");
     let printed = || fs::read_to_string(file("-installer.out").unwrap()).unwrap();
     assert!(printed().starts_with("Which licence?\nIt is small.\n"), "{}", printed());
     // What the installer has left behind continues, and holds neither the run nor its output.
-    wait::until("the daemon to continue", wait::HANG, || printed().ends_with("on\non\n").then_some(())).unwrap();
+    wait::so("the daemon to continue", || printed().ends_with("on\non\n").then_some(()));
     terminal.wait();
     // It is asked for once: what continues the run stays on the terminal too.
     let mut terminal = Terminal::open(&product, "svc-upgrade --resume --rerun-installer", &[]);
@@ -106,7 +100,7 @@ fn attached_installer_reads_answer_from_terminal() {
     let daemons = fs::read_to_string(&daemon).unwrap();
     assert_eq!(daemons.lines().count(), 2);
     for daemon in daemons.lines() {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(daemon.parse().unwrap()), Signal::SIGKILL).unwrap();
+        nix::sys::signal::kill(Pid::from_raw(daemon.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
 }
 
@@ -166,7 +160,7 @@ fn run_survives_end_of_login_session() {
     let settings = settings.display().to_string();
     let settings = [("SVC_ENVIRONMENT_FILE", settings.as_str()), ("LICENCE", "t0psecret")];
     let mut terminal = player(&mut shell, &product, &settings, &[product.path("stubs")]);
-    wait::until("the installer to be running", wait::HANG, || begun.exists().then_some(())).unwrap();
+    wait::so("the installer to be running", || begun.exists().then_some(()));
     // How systemd names a scope, it writes into its log.
     let scopes = ["list-units", "--type=scope", "--plain", "--no-legend", "--full"];
     let scopes = os::run(product.host.systemd.systemctl().args(scopes)).unwrap();

@@ -1,7 +1,6 @@
 //! `svc-backup` and `svc-upgrade` (procedure, 9.2) with the sample service on real servers.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use nix::sys::signal::Signal;
@@ -13,7 +12,6 @@ use svc_tests::product::Product;
 use svc_tests::sandbox::unallocatable;
 use svc_tests::tool::Ran;
 
-/// The document of a step of a run.
 fn step(ran: &Ran, name: &str) -> Value {
     let is_it = |file: &str| file.get(3..).is_some_and(|rest| rest == format!("{name}.json"));
     let found = journal(&ran.run_dir()).into_iter().find(|file| is_it(file));
@@ -54,7 +52,7 @@ fn upgrade_leaves_new_version_and_complete_point() {
     assert_eq!(warnings.map(is_it).collect::<Vec<_>>(), [true], "{ran}");
     assert!(ran.result()["downtime_ms"].as_u64().is_some_and(|time| time > 0) && ran.failed_checks().is_empty(), "{ran}");
     is_complete(&product, &ran);
-    tells_the_whole_story(&product, &ran);
+    tells_the_whole_story(&ran);
 }
 
 fn is_complete(product: &Product, ran: &Ran) {
@@ -79,7 +77,7 @@ fn is_complete(product: &Product, ran: &Ran) {
     assert_eq!(product.snapshots(), [snapshot["result"]["name"].as_str().unwrap()]);
 }
 
-fn tells_the_whole_story(product: &Product, ran: &Ran) {
+fn tells_the_whole_story(ran: &Ran) {
     let run_dir = ran.run_dir();
     let names = journal(&run_dir);
     for begun in names.iter().filter_map(|name| name.strip_suffix(".started")) {
@@ -91,10 +89,6 @@ fn tells_the_whole_story(product: &Product, ran: &Ran) {
     assert_eq!((&plan["script"], &plan["settings"]["SVC_NAME"]), (&"svc-upgrade".into(), &"upgood".into()), "{plan:#}");
     assert_eq!(plan["tools"].as_str(), ran.doc()["tool"].as_str().unwrap().strip_prefix("svc-upgrade "), "{plan:#}");
     assert_eq!(os::mode(&run_dir), 0o700);
-    // Each step, how it ended, and how long it took.
-    let shown = product.tool("svc-upgrade").arg("--status").run().stdout;
-    let timed = shown.lines().filter(|line| line.ends_with(" ms") || line.ends_with(" s")).count();
-    assert_eq!(timed, ran.steps().len(), "{shown}");
 }
 
 #[test]
@@ -131,12 +125,6 @@ fn upgrade_is_refused_before_stop_if_rollback_would_be() {
 fn failed_check_refuses_upgrade_before_stop() {
     let product = running("uprefuse");
     let process = product.process();
-    let (installer, odd) = (product.installer("2.0.1"), product.path("setup-2.0.1.bin"));
-    fs::copy(&installer, &odd).unwrap();
-    let upgrade = |installer: &Path| product.tool("svc-upgrade").arg(installer);
-    upgrade(&odd).run().refused("file_invalid");
-    upgrade(&product.path("uprefuse-2.0.2.run")).run().fails(4, "file_not_found").unchanged();
-
     let away = product.upgrade().env("SVC_SEARCH_URL", "http://127.0.0.1:1").env("PGPORT", "1").run();
     let away = away.fails(5, "search_unreachable").unchanged();
     assert_eq!(away.failed_checks(), ["search", "repository", "database"], "{away}");
@@ -144,13 +132,11 @@ fn failed_check_refuses_upgrade_before_stop() {
     // What the start would be refused for is found before the stop.
     let wrong = product.upgrade().env("SVC_READY_URL", "no url").run().fails(2, "settings_invalid").unchanged();
     assert_eq!(wrong.failed_checks(), ["ready"], "{wrong}");
-    let (systemd, unit) = (&product.host.systemd, product.host.systemd.unit_dir.join(product.unit()));
-    let text = fs::read_to_string(&unit).unwrap();
-    fs::write(&unit, text.replace("ExecStart=", "#")).unwrap();
-    systemd.control(&["daemon-reload"]).unwrap();
+    let systemd = &product.host.systemd;
+    let text = fs::read_to_string(systemd.unit_dir.join(product.unit())).unwrap();
+    systemd.install(&product.unit(), &text.replace("ExecStart=", "#")).unwrap();
     assert_eq!(product.upgrade().run().fails(7, "unit_failed").unchanged().failed_checks(), ["ready"]);
-    fs::write(&unit, text).unwrap();
-    systemd.control(&["daemon-reload"]).unwrap();
+    systemd.install(&product.unit(), &text).unwrap();
     // Of two, the one that is told of is the first.
     fs::write(product.backup_dir(), "in the way").unwrap();
     let two = product.upgrade().env("SVC_DATABASE", "uprefuse_none").run().refused("name_in_use");
@@ -188,8 +174,6 @@ fn checks_and_plan_are_shown(product: &Product) {
     let dry_run = || product.upgrade().arg("--dry-run").talks();
     let ran = dry_run().args(["-v", "--clone"]).run().ok();
     let checks = ran.result()["preflight"].as_array().unwrap();
-    let total = &ran.result()["preflight_total"];
-    assert_eq!(total["pass"].as_u64().unwrap() + total["warn"].as_u64().unwrap(), checks.len() as u64, "{ran}");
     assert!(checks.iter().all(|check| check["message"].as_str().is_some_and(|says| !says.is_empty())), "{ran}");
     let wanted = ["path", "previous-installer", "unit", "search", "repository", "database", "space", "configuration-present"];
     for wanted in wanted.into_iter().chain(["clone-search-possible", "clone-database-possible"]) {
@@ -238,7 +222,7 @@ fn upgrade_that_fails_before_installer_is_undone() {
     // As a timer or a colleague does it.
     let starts = "case $* in *'--kind upgrade'*) svc-unit start --settle 0 >&2 ;; esac";
     let ran = undone("a service that is started meanwhile", &|| with("svc-snap", starts).run().fails(1, "not_quiesced"));
-    assert!(ran.hint().contains("Nothing was changed."), "{ran}");
+    ran.error_has(&["Nothing was changed."]);
     undone("a dump that fails", &|| a_dump_that_fails(&product));
     let damages = "case $* in *'--expect inactive'*) rm \"$SVC_RUN_DIR/notes.json\"; mkdir \"$SVC_RUN_DIR/notes.json\" ;; esac";
     let ran = with("svc-unit", damages).run().fails(1, "journal_full");

@@ -28,8 +28,6 @@ struct Names {
     /// What is installed, and what it is upgraded to.
     versions: [&'static str; 2],
     search_port: u16,
-    /// The upgrade is typed in a terminal that is closed in the middle.
-    loses_its_terminal: bool,
     /// Where the search database listens.
     listens_at: &'static str,
     /// What the operator's login has set.
@@ -46,7 +44,6 @@ const SVC: Names = Names {
     role: "svc",
     versions: ["1.15.5", "2.0.1"],
     search_port: 9200,
-    loses_its_terminal: false,
     listens_at: "127.0.0.1",
     login: "umask 000; export LC_ALL=de_DE.UTF-8; ",
     prefix: "/usr",
@@ -61,13 +58,11 @@ const ACME: Names = Names {
     role: "acme_app",
     versions: ["3.3.7", "3.4.5"],
     search_port: 19200,
-    loses_its_terminal: true,
     listens_at: "[::1]",
     login: "umask 077; export LC_ALL=tr_TR.UTF-8; ",
     prefix: "/usr/local",
 };
 
-/// A host that runs.
 struct Machine {
     debian: Debian,
     product: &'static Names,
@@ -127,7 +122,6 @@ impl Machine {
         Some(machine)
     }
 
-    /// Types a line, which must end well.
     #[track_caller]
     fn typed(&self, line: &str) -> String {
         let ran = self.debian.typed(&format!("{}{line}", self.login)).unwrap();
@@ -139,14 +133,12 @@ impl Machine {
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
 
-    /// The document of a line that ended well.
     #[track_caller]
     fn document(&self, line: &str) -> Value {
         let text = self.typed(line);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("`{line}`: {error}: {text}"))
     }
 
-    /// Writes a file.
     fn file(&self, path: &str, text: &str) {
         let line = format!("mkdir -p \"$(dirname '{path}')\" && cat > '{path}' <<'END'\n{text}\nEND");
         self.typed(&line);
@@ -155,11 +147,8 @@ impl Machine {
     /// Both databases, as their packages leave them.
     fn databases(&self) {
         let Names { database, role, search_port, listens_at, .. } = self.product;
-        self.typed("systemctl start postgresql@15-main.service");
-        if !self.product.login.is_empty() {
-            self.typed("echo \"lc_messages = 'de_DE.UTF-8'\" >> /etc/postgresql/15/main/postgresql.conf");
-            self.typed("systemctl restart postgresql@15-main.service");
-        }
+        self.typed("echo \"lc_messages = 'de_DE.UTF-8'\" >> /etc/postgresql/15/main/postgresql.conf");
+        self.typed("systemctl restart postgresql@15-main.service");
         let sql = format!("CREATE ROLE {role} LOGIN PASSWORD 'pass:word'; CREATE DATABASE {database} OWNER {role}");
         for one in sql.split("; ") {
             self.typed(&format!("runuser -u postgres -- psql -qc \"{one}\""));
@@ -194,7 +183,6 @@ impl Machine {
         self.typed("systemctl daemon-reload && systemctl enable --now opensearch.service 2>&1");
     }
 
-    /// Installs the tools.
     fn install(&self) {
         let line = match self.product.prefix {
             "/usr" => "apt-get install -y /srv/svc-tools_*.deb".to_owned(),
@@ -205,23 +193,6 @@ impl Machine {
             }
         };
         self.typed(&line);
-    }
-
-    /// The document of an upgrade.
-    fn upgrade(&self) -> Value {
-        let Names { name, versions: [_, new], .. } = self.product;
-        let last_minor = if *new == "2.0.1" { "--last-minor 1.15 " } else { "" };
-        let line = format!("svc-upgrade {last_minor}/srv/installers/{name}-{new}.run");
-        if !self.product.loses_its_terminal {
-            return self.document(&line);
-        }
-        self.typed(&format!("setsid script -qec '{line}' /dev/null </dev/null >/dev/null 2>&1 & echo $! > /run/terminal"));
-        let of_run = |what: &str| format!("ls /var/lib/svc-tools/runs/*z-upgrade*/{what}");
-        let has = |what: &str| self.debian.typed(&of_run(what)).unwrap().status.success();
-        wait::until("the dump to begin", wait::HANG, || has("*-dump.started").then_some(())).unwrap();
-        self.typed("kill -9 $(cat /run/terminal)");
-        wait::until("the upgrade to end by itself", wait::HANG, || has("document.json").then_some(())).unwrap();
-        self.document("cat /var/lib/svc-tools/runs/*z-upgrade*/document.json")
     }
 
     /// Whoever else works on the host: with sudo for one command, to read the logs, with files where everybody may put them; and a service
@@ -258,8 +229,8 @@ impl Machine {
         );
         assert!(ran["error"]["message"].to_string().contains("exit status 3"), "{ran:#}");
         let journal: Vec<&str> = ran["result"]["journal"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-        assert!(journal.len() == 20 && journal[19].contains("exit-code"), "{journal:#?}");
-        assert!(journal.iter().any(|line| line.ends_with("no route to the database")), "{journal:#?}");
+        let has_reason = journal.iter().any(|line| line.ends_with("no route to the database"));
+        assert!(journal.len() == 20 && has_reason, "{journal:#?}");
     }
 
     /// Both databases' content, with a checksum of each table and index.
@@ -317,7 +288,8 @@ fn a_complete_life(product: &'static Names, more: fn(&Machine)) {
     let before = host.content();
     let postgres = "systemctl show --property=MainPID postgresql@15-main.service";
     let process = host.typed(postgres);
-    let ran = host.upgrade();
+    let last_minor = if *new == "2.0.1" { "--last-minor 1.15 " } else { "" };
+    let ran = host.document(&format!("svc-upgrade {last_minor}/srv/installers/{name}-{new}.run"));
     let version = || host.typed(&format!("cat /opt/{name}/current-version"));
     assert_eq!((&ran["changed"], version()), (&true.into(), format!("{new}\n")));
     host.document("svc-rollback");
@@ -353,12 +325,12 @@ fn the_nights(host: &Machine) {
         serde_json::Deserializer::from_str(&runs).into_iter::<Value>().filter_map(Result::ok).collect::<Vec<_>>()
     };
     host.typed("sed '/svc-nightly$/s/^17 2/* */; /^[^#]/{/svc-nightly$/!d}' /usr/share/doc/svc-tools/scripts/examples/svc-tools.cron > /etc/cron.d/svc-tools && chmod 644 /etc/cron.d/svc-tools");
-    wait::until("the night of cron", wait::HANG, || (nights().len() == 1).then_some(())).unwrap();
+    wait::so("the night of cron", || (nights().len() == 1).then_some(()));
     host.typed("rm /etc/cron.d/svc-tools");
     host.file("/etc/systemd/system/svc-nightly.timer.d/now.conf", "[Timer]\nRandomizedDelaySec=0");
     host.typed("mkdir -p /var/lib/systemd/timers && touch -d '2 days ago' /var/lib/systemd/timers/stamp-svc-nightly.timer");
     host.typed("systemctl daemon-reload && systemctl enable --now svc-nightly.timer 2>&1");
-    wait::until("the night of the timer", wait::HANG, || (nights().len() > 1).then_some(())).unwrap();
+    wait::so("the night of the timer", || (nights().len() > 1).then_some(()));
     assert!(nights().iter().all(|night| night["ok"] == true), "{:#?}", nights());
     host.typed("svc-nightly --max-age 26h");
     // A rehearsal that another run keeps out is told of: the next one is a month away.
@@ -373,9 +345,9 @@ fn the_nights(host: &Machine) {
     host.typed("systemctl kill --kill-whom=all --signal=KILL svc-nightly.service");
     let is_back = format!("systemctl is-active {unit} && systemctl is-failed svc-nightly.service");
     let is_back = || host.debian.typed(&is_back).unwrap().status.success().then_some(());
-    wait::until("the service to run again", wait::HANG, is_back).unwrap();
+    wait::so("the service to run again", is_back);
     let undone = || host.debian.typed("svc-run recover").unwrap().status.success().then_some(());
-    wait::until("what it has left to be undone", wait::HANG, undone).unwrap();
+    wait::so("what it has left to be undone", undone);
     // The next one is of one moment, by the unit that the package ships, and is copied by it.
     host.typed("echo 'correct horse' > /etc/svc-tools/offsite-password && chmod 600 /etc/svc-tools/offsite-password");
     host.file("/root/offsite", "SVC_OFFSITE=/mnt/restic\nSVC_OFFSITE_PASSWORD_FILE=/etc/svc-tools/offsite-password");
@@ -390,7 +362,7 @@ fn the_nights(host: &Machine) {
     // One that fails is told in the journal.
     host.typed("systemctl stop postgresql@15-main.service && ! systemctl start svc-nightly.service 2>&1");
     let told = || host.typed("journalctl --identifier svc-nightly").contains("svc-nightly has failed");
-    wait::until("the journal to say so", wait::HANG, || told().then_some(())).unwrap();
+    wait::so("the journal to say so", || told().then_some(()));
 }
 
 /// What the page has for cron, as cron runs it: by `/bin/sh`, with a short `PATH`. It is silent.

@@ -9,7 +9,6 @@ use tempfile::TempDir;
 use crate::os;
 use crate::tool::{Tool, root};
 
-#[derive(Debug)]
 pub struct Bare(TempDir);
 
 impl Default for Bare {
@@ -23,7 +22,6 @@ impl Bare {
         self.0.path().join(name)
     }
 
-    /// A tool, or a script of the folder `scripts`.
     pub fn tool(&self, name: &str, words: &[&str]) -> Tool {
         self.with(Tool::new(name).args(words.iter().copied()))
     }
@@ -38,7 +36,6 @@ impl Bare {
         fs::write(self.path("current-version"), format!("{version}\n")).expect("the marker can be written");
     }
 
-    /// An operator's own script.
     pub fn own_script(&self, does: &str) -> Tool {
         self.has_version("1.15.5");
         let (script, lib) = (self.path("own scripts/mine"), root().join("scripts/lib/script.sh"));

@@ -16,7 +16,6 @@ use nix::unistd::Pid;
 const MOUNT: &str = "/sys/fs/cgroup";
 
 /// One named group in each hierarchy that systemd follows processes by.
-#[derive(Debug)]
 pub struct Group {
     folders: Vec<PathBuf>,
     /// The group's place below the root of a hierarchy; the manager uses the same one in the hierarchies that it enters by itself.

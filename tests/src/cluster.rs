@@ -19,7 +19,6 @@ const EXCLUSIONS: &str = "/_cluster/voting_config_exclusions";
 
 /// Three nodes; they are gone when it is dropped. The first one is the elected manager whenever the cluster is whole, and all of
 /// them hold data. What one of them writes into a repository the others can change, unless a test closes the repository's folder.
-#[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<OwnSearch>,
     systemd: Systemd,
@@ -81,8 +80,6 @@ impl Cluster {
             };
             let node = host.prepare_search_server(key, &settings)?;
             fs::write(node.config_dir.join("jvm.options.d/small.options"), "-Xms256m\n-Xmx256m\n")?;
-            // Each node may change what another one wrote.
-            host.systemd.add_to_service(&node.unit, "UMask=0000")?;
             Ok(node)
         });
         let cluster = Self { nodes: nodes.collect::<Result<_>>()?, systemd: host.systemd.clone(), _repos: repos };

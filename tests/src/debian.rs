@@ -13,7 +13,6 @@ use crate::cgroup::Group;
 use crate::{children, download, os, wait};
 
 /// A container that runs; it halts when this is dropped.
-#[derive(Debug)]
 pub struct Debian {
     child: Child,
     init: Pid,
@@ -56,12 +55,8 @@ impl Debian {
         // Two containers in one group have the same `system.slice/NAME.service`, and neither can kill its unit.
         let group = Group::create()?;
         let mut nspawn = children::grouped("sh");
-        nspawn
-            .args(group.entered())
-            .args(["systemd-nspawn", "--quiet", "--boot", "--private-network", "--register=no", "--keep-unit"])
-            .arg("--directory")
-            .arg(root)
-            .args(options);
+        nspawn.args(group.entered()).args(["systemd-nspawn", "--quiet", "--boot", "--private-network", "--register=no"]);
+        nspawn.args(["--keep-unit", "--directory"]).arg(root).args(options);
         let mut child = children::logging(&mut nspawn, log)?.spawn().context("cannot run systemd-nspawn")?;
         let nspawn = children::pid(&child);
         let init = children::until_up("systemd-nspawn", &mut child, log, || os::child(nspawn, "systemd"))?;

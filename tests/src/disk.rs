@@ -12,7 +12,6 @@ use crate::os;
 const FILES: u32 = 16_384;
 
 /// A disk in memory, mounted at a folder; gone when dropped.
-#[derive(Debug)]
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {

@@ -3,7 +3,6 @@
 use std::env;
 use std::fs::{self, File};
 use std::ops::Deref;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -121,12 +120,10 @@ pub fn search_env(search: &Search) -> Vec<(String, String)> {
     ])
 }
 
-/// Names and values, such as those of an environment, as texts of their own.
 pub fn texts(all: &[(&str, impl ToString)]) -> Vec<(String, String)> {
     all.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect()
 }
 
-#[derive(Debug)]
 struct Place {
     systemd: Systemd,
     unit: String,
@@ -144,7 +141,6 @@ impl Drop for Place {
 }
 
 /// A server of a test's own.
-#[derive(Debug)]
 pub struct Own<T> {
     pub server: T,
     _place: Place,
@@ -180,10 +176,9 @@ pub fn sweep() {
     }
 }
 
-/// A host's folder, and the lock on it.
 fn new_folder(parent: &str) -> Result<(PathBuf, File)> {
     let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)?.keep();
-    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+    os::chmod(&dir, 0o755);
     ensure!(download::is_passable(&dir), "{} must be passable by every user, since the servers run in it", dir.display());
     // The file gets its name when it is locked already, so that nobody finds it free between.
     let unnamed = dir.join("owner.lock.new");
@@ -193,8 +188,7 @@ fn new_folder(parent: &str) -> Result<(PathBuf, File)> {
     Ok((dir, lock))
 }
 
-/// A host that runs; [`Running::stop`] or a drop takes it away.
-#[derive(Debug)]
+/// A host that runs; a drop takes it away.
 pub struct Running {
     host: Host,
     manager: Manager,
@@ -204,9 +198,9 @@ impl Running {
     /// Does something in a host of its own, whose folder is made in that one, and takes the host away.
     pub fn during<T>(parent: &str, search: &str, settings: &Settings, work: impl FnOnce(&Host) -> Result<T>) -> Result<T> {
         let (dir, _lock) = new_folder(parent)?;
-        let outcome = Self::start(&dir, search, settings).and_then(|running| {
+        let outcome = Self::start(&dir, search, settings).and_then(|mut running| {
             let done = work(&running.host);
-            running.stop()?;
+            running.manager.stop()?;
             done
         });
         fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
@@ -232,10 +226,5 @@ impl Running {
         }
         os::file(&host.file(), &serde_json::to_string_pretty(&host)?, 0o644, None)?;
         Ok(Self { host, manager })
-    }
-
-    /// Stops the servers, then the manager; fails if something had to be killed.
-    fn stop(self) -> Result<()> {
-        self.manager.stop()
     }
 }

@@ -31,13 +31,8 @@ pub fn expect(method: &str, url: &str, body: Option<&Value>) -> Result<Value> {
 }
 
 fn send(method: &str, url: &str, content_type: &str, text: String) -> Result<(u16, Value)> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .allow_non_standard_methods(true)
-        .proxy(None)
-        .timeout_global(Some(crate::wait::HANG))
-        .build()
-        .into();
+    let config = ureq::Agent::config_builder().http_status_as_error(false).allow_non_standard_methods(true).proxy(None);
+    let agent: ureq::Agent = config.timeout_global(Some(crate::wait::HANG)).build().into();
     let request = Request::builder().method(method).uri(url);
     let answer = if text.is_empty() {
         agent.run(request.body(())?)

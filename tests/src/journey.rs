@@ -68,7 +68,6 @@ pub fn journal(run: &Path) -> Vec<String> {
     fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// What a file of JSON holds.
 #[track_caller]
 pub fn json_of(file: impl AsRef<Path>) -> Value {
     let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.as_ref().display()));
@@ -108,8 +107,7 @@ pub fn signal_at(product: &Product, tool: Tool, signal: (Signal, bool), point: &
 /// What comes of a script once the tools that a script which was killed has left behind have ended.
 #[track_caller]
 pub fn once_free(tool: impl Fn() -> Tool) -> Ran {
-    wait::until("the tools of the killed run to end", crate::wait::HANG, || Some(tool().run()).filter(|ran| ran.status != 8))
-        .unwrap()
+    wait::so("the tools of the killed run to end", || Some(tool().run()).filter(|ran| ran.status != 8))
 }
 
 pub fn point_of(ran: &Ran) -> PathBuf {

@@ -1,13 +1,14 @@
 //! `svc-testhost`: a command in a throw-away host.
 
-use std::fs;
 use std::io::IsTerminal;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use svc_tests::host::{self, FOLDERS, Running};
@@ -63,6 +64,9 @@ fn main() -> ExitCode {
     )
 }
 
+/// The process id of the command that runs, or 0.
+static COMMAND: AtomicI32 = AtomicI32::new(0);
+
 fn run(parent: &str, search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
     forward_signals()?;
     host::sweep();
@@ -71,7 +75,11 @@ fn run(parent: &str, search: &str, settings: &Settings, command: &[String]) -> R
         let (program, arguments) = command.split_first().context("no command")?;
         let mut command = Command::new(program);
         command.args(arguments).envs(host.command_env()).env_remove("DBUS_SESSION_BUS_ADDRESS");
-        Ok(children::wait(&mut command.spawn().with_context(|| format!("cannot run {program}"))?)?)
+        let mut child = command.spawn().with_context(|| format!("cannot run {program}"))?;
+        COMMAND.store(children::pid(&child).as_raw(), Ordering::SeqCst);
+        let ended = child.wait();
+        COMMAND.store(0, Ordering::SeqCst);
+        Ok(ended?)
     })?;
     Ok(u8::try_from(os::status(done)).unwrap_or(1))
 }
@@ -80,7 +88,8 @@ fn run(parent: &str, search: &str, settings: &Settings, command: &[String]) -> R
 fn forward_signals() -> Result<()> {
     let caught = [SIGINT, SIGTERM, SIGHUP];
     // Under nohup the end of the session is meant to change nothing.
-    let caught = if is_ignored(SIGHUP)? { &caught[..2] } else { &caught };
+    let is_ignored = os::has_signal(Pid::this(), "SigIgn", Signal::SIGHUP);
+    let caught = if is_ignored { &caught[..2] } else { &caught };
     let mut signals = Signals::new(caught)?;
     thread::spawn(move || {
         for number in signals.forever() {
@@ -91,16 +100,11 @@ fn forward_signals() -> Result<()> {
             if let Ok(signal) = Signal::try_from(number)
                 && !from_terminal
             {
-                children::signal(signal);
+                // One that has just ended needs none.
+                let running = Some(COMMAND.load(Ordering::SeqCst)).filter(|pid| *pid > 0);
+                let _ = running.map(|pid| kill(Pid::from_raw(pid), signal));
             }
         }
     });
     Ok(())
-}
-
-/// Whether this program was started with that signal ignored.
-fn is_ignored(number: i32) -> Result<bool> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).context("no SigIgn in /proc/self/status")?;
-    Ok(u64::from_str_radix(mask.trim(), 16)? & (1 << (number - 1)) != 0)
 }

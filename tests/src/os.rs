@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::{Context, Result, bail, ensure};
+use nix::sys::signal::Signal;
 use nix::unistd::{Pid, User};
 
 /// Ports are taken from below the range that Linux gives to outgoing connections, which could otherwise sit on one between
@@ -80,7 +81,6 @@ pub fn mode(path: impl AsRef<Path>) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
 }
 
-/// All files below a folder.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let paths = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
@@ -125,6 +125,13 @@ pub fn fed(command: &mut Command, input: impl AsRef<[u8]>) -> Result<String> {
     file.write_all(input.as_ref())?;
     file.rewind()?;
     run(command.stdin(file))
+}
+
+/// Whether a line of signals in a process's status, such as `SigIgn`, has that one.
+pub fn has_signal(pid: Pid, line: &str, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|one| u64::from_str_radix(one.strip_prefix(line)?.strip_prefix(':')?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal as i32 - 1)) != 0)
 }
 
 /// A program that a process has started and that is running now.

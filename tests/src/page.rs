@@ -27,18 +27,11 @@ pub fn bash(commands: &str, env: &[(String, String)], dir: &Path) -> Result<Stri
 /// Runs commands, and gives what they wrote to stdout and to stderr: into files, since a server that they started would hold pipes open.
 fn run(flags: &str, commands: &str, env: &[(String, String)], dir: &Path) -> Result<(ExitStatus, [String; 2])> {
     let files = [tempfile::NamedTempFile::new()?, tempfile::NamedTempFile::new()?];
-    let status = children::grouped("timeout")
-        .args(["--kill-after=60", &wait::HANG.as_secs().to_string(), "bash", flags, "pipefail", "-c", commands])
-        .env_clear()
-        .env("PATH", search_path([root().join("scripts")]))
-        .env("LANG", "C.UTF-8")
-        .envs(env.iter().map(|(name, value)| (name, value)))
-        .current_dir(dir)
-        .stdin(Stdio::null())
-        .stdout(files[0].reopen()?)
-        .stderr(files[1].reopen()?)
-        .status()
-        .context("cannot run bash")?;
+    let mut bash = children::grouped("timeout");
+    bash.args(["--kill-after=60", &wait::HANG.as_secs().to_string(), "bash", flags, "pipefail", "-c", commands]).env_clear();
+    bash.env("PATH", search_path([root().join("scripts")])).env("LANG", "C.UTF-8").envs(env.iter().cloned()).current_dir(dir);
+    bash.stdin(Stdio::null()).stdout(files[0].reopen()?).stderr(files[1].reopen()?);
+    let status = bash.status().context("cannot run bash")?;
     let said = files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).unwrap_or_default()).into_owned());
     ensure!(status.code() != Some(124), "`{commands}` did not end\n{}\n{}", said[1], said[0]);
     Ok((status, said))

@@ -34,7 +34,7 @@ pub mod prelude {
 
 pub const PASSWORD: &str = "secret";
 /// The rights to one function are one row of the server's: of two tests that change them at once, one would fail.
-const ALONE: &str = "SELECT pg_advisory_xact_lock(1);";
+pub const ALONE: &str = "SELECT pg_advisory_xact_lock(1);";
 /// Ends the sessions that a condition behind it names.
 const END_SESSIONS: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND";
 /// The comment before which [`Case::dump_with`] puts a statement.
@@ -54,7 +54,6 @@ const CONTENT: &str = r"
 ";
 
 /// A database with its owner, a folder for files and a state folder, all of one test.
-#[derive(Debug)]
 pub struct Case {
     pub pg: Postgres,
     /// The database; the names of its copies begin with it.
@@ -154,13 +153,9 @@ impl Case {
 
     fn set_up(&self, name: &str) -> Tool {
         // The clients of the server's version are where the others of its host are.
-        Tool::new(name)
-            .env("PATH", search_path([self.pg.bin_dir.clone()]))
-            .env("PGHOST", &self.pg.socket_dir)
-            .env("PGPORT", self.pg.port.to_string())
-            .env("SVC_STATE_DIR", self.path("state"))
-            .env("SVC_DATABASE", &self.database)
-            .env("SVC_DB_USER", &self.owner)
+        let tool = Tool::new(name).env("PATH", search_path([self.pg.bin_dir.clone()])).env("PGHOST", &self.pg.socket_dir);
+        let tool = tool.env("PGPORT", self.pg.port.to_string()).env("SVC_STATE_DIR", self.path("state"));
+        tool.env("SVC_DATABASE", &self.database).env("SVC_DB_USER", &self.owner)
     }
 
     /// A backup by our own tool, which writes the database's properties beside it; gives its document's file.
@@ -169,12 +164,10 @@ impl Case {
         self.keep("pgdump.json", &own.args(["--as", "postgres", "--force", "--output", "backup.sql"]).run().ok())
     }
 
-    /// A step of a run.
     pub fn by_run(&self, step: &[&str], run: &str) -> Ran {
         self.tool().args(step).args(["--run", run]).run()
     }
 
-    /// A step that continues from a document.
     pub fn from(&self, step: &[&str], document: &Path) -> Ran {
         self.tool().args(step).arg("--from").arg(document).run()
     }
@@ -253,11 +246,11 @@ impl Case {
     }
 
     pub fn wait_for(&self, what: &str, condition: &str) {
-        wait::until(what, wait::HANG, || (self.sessions(condition) > 0).then_some(())).unwrap();
+        wait::so(what, || (self.sessions(condition) > 0).then_some(()));
     }
 
     pub fn wait_for_end(&self, what: &str, condition: &str) {
-        wait::until(what, wait::HANG, || (self.sessions(condition) == 0).then_some(())).unwrap();
+        wait::so(what, || (self.sessions(condition) == 0).then_some(()));
     }
 
     pub fn end(&self, condition: &str) {
@@ -318,7 +311,6 @@ impl Case {
 }
 
 /// Processes of a server that are stopped until this is dropped, also by a test that fails.
-#[derive(Debug)]
 pub struct Stopped(Vec<Pid>);
 
 impl Drop for Stopped {
@@ -329,7 +321,6 @@ impl Drop for Stopped {
     }
 }
 
-#[derive(Debug)]
 pub struct Held<'a> {
     case: &'a Case,
     sleeps: String,

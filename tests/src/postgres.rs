@@ -116,7 +116,6 @@ impl Postgres {
         self.sql("postgres", &format!("CREATE DATABASE {} OWNER {}", identifier(name), identifier(owner))).map(drop)
     }
 
-    /// The databases whose names begin so.
     pub fn databases(&self, begin: &str) -> Result<Vec<String>> {
         let sql = format!("SELECT datname FROM pg_database WHERE starts_with(datname, {}) ORDER BY 1", literal(begin));
         Ok(self.sql("postgres", &sql)?.lines().map(str::to_owned).collect())

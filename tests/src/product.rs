@@ -17,7 +17,6 @@ use crate::{download, os};
 /// The releases of the sample service, the failing one apart.
 const RELEASES: [&str; 3] = ["1.14.2", "1.15.5", "2.0.1"];
 
-#[derive(Debug)]
 pub struct Product {
     pub host: Host,
     pub name: String,
@@ -76,11 +75,6 @@ impl Product {
         self.path("installers/failing").join(format!("{}-2.0.1.run", self.name))
     }
 
-    /// From now on 1.15.5 is the release whose configuration is `config/NAME/NAME.yaml`.
-    pub fn take_yaml_release(&self) -> Result<()> {
-        os::copy_program(&self.path("installers/yaml/svc-1.15.5.run"), &self.installer("1.15.5"))
-    }
-
     pub fn yaml(&self) -> PathBuf {
         self.install_dir().join("config").join(&self.name).join(format!("{}.yaml", self.name))
     }
@@ -136,7 +130,6 @@ impl Product {
         Tool::new(name).envs(self.env()).env("TMPDIR", self.folder.path())
     }
 
-    /// The upgrade to 2.0.1.
     pub fn upgrade(&self) -> Tool {
         self.tool("svc-upgrade").arg(self.installer("2.0.1"))
     }
@@ -145,7 +138,6 @@ impl Product {
         self.tool("svc-unit").args(["start", "--settle", "300ms"]).run().ok();
     }
 
-    /// A shell script of its own.
     pub fn script(&self, name: &str, does: &str) -> PathBuf {
         os::write_program(self.path(name), format!("#!/bin/sh\n{does}\n")).expect("a script can be written");
         self.path(name)
@@ -161,7 +153,6 @@ impl Product {
         self.script(&format!("hooks/post-install/{name}"), does)
     }
 
-    /// The names of the snapshots in its repository.
     pub fn snapshots(&self) -> Vec<String> {
         let list = self.tool("svc-snap").arg("list").run().ok();
         let all = list.result()["snapshots"].as_array().expect("a list").iter();
@@ -207,14 +198,9 @@ impl Product {
     }
 
     fn type_in(&self, line: &str, folder: &Path) -> Output {
-        Command::new("bash")
-            .args(["-c", line])
-            .current_dir(folder)
-            .envs(self.env())
-            .env("PATH", search_path([root().join("scripts")]))
-            .stdin(Stdio::null())
-            .output()
-            .expect("bash is there")
+        let mut bash = Command::new("bash");
+        bash.args(["-c", line]).current_dir(folder).envs(self.env()).env("PATH", search_path([root().join("scripts")]));
+        bash.stdin(Stdio::null()).output().expect("bash is there")
     }
 
     /// Runs an installer (or another program of the product's) as an operator would.

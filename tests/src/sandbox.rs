@@ -36,7 +36,6 @@ pub fn unallocatable() -> Value {
 
 /// The test's own part of a search database. Everything in it has a name that starts with (or, for copies, holds) its prefix,
 /// and is gone when it is dropped.
-#[derive(Debug)]
 pub struct Sandbox {
     pub search: Search,
     /// What every name starts with; also the repository's name.
@@ -132,12 +131,11 @@ impl Sandbox {
 
     /// Waits until the server shows the snapshot under way, and gives its `uuid`.
     pub fn appears(&self, name: &str) -> String {
-        wait::until("the snapshot", wait::HANG, || {
+        wait::so("the snapshot", || {
             let (_, answer) = self.search.request("GET", &format!("/_snapshot/{}/{name}", self.prefix), None).ok()?;
             let snapshot = &answer["snapshots"][0];
             (snapshot["state"] == "IN_PROGRESS").then(|| snapshot["uuid"].as_str().unwrap().to_owned())
         })
-        .unwrap()
     }
 
     pub fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Value {
@@ -155,7 +153,6 @@ impl Sandbox {
         self.ask("PUT", &format!("/_snapshot/{}/{name}?wait_for_completion=true", self.prefix), Some(body))
     }
 
-    /// Sets an index's settings.
     pub fn set(&self, index: &str, settings: Value) {
         self.ask("PUT", &format!("/{index}/_settings"), Some(settings));
     }
@@ -179,7 +176,6 @@ impl Sandbox {
         self.ask("GET", &format!("/{index}/_settings?flat_settings=true"), None)[index]["settings"]["index.uuid"].clone()
     }
 
-    /// The settings of the repository.
     pub fn repository(&self) -> Value {
         self.ask("GET", &format!("/_snapshot/{}", self.prefix), None)[&self.prefix]["settings"].clone()
     }
@@ -347,7 +343,6 @@ impl Sandbox {
         Gate::to(&self.search.url).expect("a port is free")
     }
 
-    /// A step that continues from the document of another.
     pub fn resuming(&self, args: &[&str], document: &Ran) -> Tool {
         self.tool(args).args(["--from", "-"]).stdin(document.text())
     }

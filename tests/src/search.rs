@@ -37,7 +37,6 @@ impl fmt::Display for Product {
     }
 }
 
-/// One of the six distributions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Distribution {
     /// What tests and command lines call it.
@@ -79,7 +78,7 @@ impl Distribution {
     }
 }
 
-/// All six, the default first.
+/// The default first.
 pub const DISTRIBUTIONS: [Distribution; 6] = [
     Distribution::new("opensearch-2", Product::OpenSearch, "2.19.3", 17),
     Distribution::new("opensearch-3", Product::OpenSearch, "3.8.0", 21),
@@ -177,7 +176,7 @@ impl Search {
         }
         this.write_configuration(&user, &ports, settings)?;
         os::file(&dir.join("ready"), &this.ready_script(settings), 0o755, None)?;
-        systemd.install(unit, &this.unit_file(dir))?;
+        systemd.install(unit, &this.unit_file(dir, settings))?;
         Ok(this)
     }
 
@@ -275,15 +274,17 @@ impl Search {
         Ok([text].into_iter().chain(lines).chain(extra).collect())
     }
 
-    fn unit_file(&self, dir: &Path) -> String {
+    fn unit_file(&self, dir: &Path, settings: &Settings) -> String {
         let run_as = os::run_as(&self.os_user).join(" ");
         let env: String = self.env().iter().map(|(name, value)| format!("Environment=\"{name}={value}\"\n")).collect();
         let (product, version, home, dir, log) =
             (self.product, &self.version, self.home.display(), dir.display(), self.log_dir.display());
         let limit = crate::wait::HANG.as_secs();
+        // In a folder of several servers, each of them may change what another one wrote.
+        let umask = if settings.repo_root.is_some() { "UMask=0000\n" } else { "" };
         // 143 is how Java leaves when it is asked to.
         format!(
-            "[Unit]\nDescription={product} {version} of the throw-away host\n\n[Service]\nType=simple\n{env}\
+            "[Unit]\nDescription={product} {version} of the throw-away host\n\n[Service]\nType=simple\n{umask}{env}\
              WorkingDirectory={dir}\nExecStart=/usr/bin/setpriv {run_as} {home}/bin/{product}\nExecStartPost={dir}/ready\n\
              KillMode=mixed\nSuccessExitStatus=143\nTimeoutStartSec={limit}\nTimeoutStopSec=60\nLimitNOFILE=65535\n\
              StandardOutput=append:{log}/output.log\nStandardError=append:{log}/output.log\n"

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::ops::Deref;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -36,7 +35,6 @@ const CLIENT: &str = "svc";
 const PLUGIN: &str = "org.opensearch.plugin:opensearch-security:2.19.3.0:zip";
 
 /// An authority, and what it signs, in a folder of its own; private keys are their owner's.
-#[derive(Debug)]
 pub struct Authority {
     dir: TempDir,
 }
@@ -44,7 +42,7 @@ pub struct Authority {
 impl Authority {
     pub fn new() -> Result<Self> {
         let dir = tempfile::tempdir_in("/var/tmp")?;
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        os::chmod(dir.path(), 0o755);
         let this = Self { dir };
         this.openssl("req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem")?;
         Ok(this)
@@ -94,7 +92,6 @@ impl Authority {
 }
 
 /// A server with its security on, of the test's own.
-#[derive(Debug)]
 pub struct Secured {
     pub own: OwnSearch,
     /// Who signed its certificate, and that of the client ([`CLIENT`]: `client.pem`, `client.key`).
@@ -230,12 +227,8 @@ fn opensearch_with_security() -> Result<PathBuf> {
     search::distribution("opensearch-2")?.with_plugin("security", |distribution, folder| {
         let fetched = tempfile::tempdir()?;
         let plugin = maven_file(PLUGIN, fetched.path())?;
-        os::run(
-            Command::new(folder.join("bin/opensearch-plugin"))
-                .args(["install", "--batch"])
-                .arg(format!("file://{}", plugin.display()))
-                .env("OPENSEARCH_JAVA_HOME", distribution.java()?),
-        )
-        .map(drop)
+        let mut install = Command::new(folder.join("bin/opensearch-plugin"));
+        install.args(["install", "--batch"]).arg(format!("file://{}", plugin.display()));
+        os::run(install.env("OPENSEARCH_JAVA_HOME", distribution.java()?)).map(drop)
     })
 }

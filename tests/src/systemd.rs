@@ -1,7 +1,6 @@
 //! A user manager of systemd: the init system of the throw-away host.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -59,14 +58,6 @@ impl Systemd {
         self.control(&["daemon-reload"])
     }
 
-    /// Writes a line more into the section `[Service]` of a unit that is there, and lets the manager read it.
-    pub fn add_to_service(&self, unit: &str, line: &str) -> Result<()> {
-        let file = self.unit_dir.join(unit);
-        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        fs::write(&file, text.replace("[Service]\n", &format!("[Service]\n{line}\n")))?;
-        self.control(&["daemon-reload"])
-    }
-
     pub fn start(&self, unit: &str) -> Result<()> {
         self.control(&["start", unit])
     }
@@ -92,7 +83,6 @@ impl Systemd {
 }
 
 /// A running manager and all that it runs; both are gone when this is dropped.
-#[derive(Debug)]
 pub struct Manager {
     pub systemd: Systemd,
     child: Child,
@@ -116,15 +106,10 @@ impl Manager {
         let group = Group::create()?;
         let log = dir.join("manager.log");
         let mut command = Command::new("/bin/sh");
-        command
-            .args(group.entered())
-            .args(["setpriv", "--pdeathsig", "TERM", "/lib/systemd/systemd", "--user"])
-            .env_clear()
-            .envs(systemd.env())
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("LANG", "C.UTF-8")
-            // ^C on the terminal is for the command that runs in the host, not for the host.
-            .process_group(0);
+        command.args(group.entered()).args(["setpriv", "--pdeathsig", "TERM", "/lib/systemd/systemd", "--user"]);
+        command.env_clear().envs(systemd.env()).env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        // ^C on the terminal is for the command that runs in the host, not for the host.
+        command.env("LANG", "C.UTF-8").process_group(0);
         let child = children::logging(&mut command, &log)?.spawn().context("cannot start systemd --user")?;
         let mut manager = Self { systemd, child, group, stopped: false };
 
@@ -132,16 +117,12 @@ impl Manager {
         children::until_up("systemd --user", &mut manager.child, &log, || socket.exists().then_some(()))?;
         // A user manager expects its own user only; here the servers, who are others, say on this socket that they are ready.
         let notify = manager.systemd.xdg_runtime_dir.join("systemd/notify");
-        fs::set_permissions(&notify, fs::Permissions::from_mode(0o777)).with_context(|| format!("no {}", notify.display()))?;
+        os::chmod(&notify, 0o777);
         Ok(manager)
     }
 
     /// Stops every unit, then the manager. Fails, after having killed it, if anything had to be killed.
-    pub fn stop(mut self) -> Result<()> {
-        self.end()
-    }
-
-    fn end(&mut self) -> Result<()> {
+    pub fn stop(&mut self) -> Result<()> {
         if self.stopped {
             return Ok(());
         }
@@ -165,7 +146,7 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        if let Err(error) = self.end() {
+        if let Err(error) = self.stop() {
             eprintln!("svc-testhost: {error:#}");
         }
     }

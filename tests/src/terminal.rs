@@ -21,7 +21,6 @@ pub fn on_terminal(typed: &str) -> Command {
     command
 }
 
-#[derive(Debug)]
 pub struct Terminal {
     player: Child,
     screen: PathBuf,
@@ -54,10 +53,6 @@ impl Terminal {
         self.player.stdin.as_mut().unwrap().write_all(text.as_bytes()).unwrap();
     }
 
-    pub fn interrupt(&mut self) {
-        self.type_in("\x03");
-    }
-
     /// The end of the window, or of ssh: the kernel hangs up.
     pub fn close(mut self) {
         self.player.kill().unwrap();
@@ -86,11 +81,10 @@ pub fn player(command: &mut Command, product: &Product, settings: &[(&str, &str)
 
 /// Waits until the newest run, whose name has `kind` in it, has written its last document.
 pub fn ended(product: &Product, kind: &str) -> Value {
-    wait::until("the run's own end", wait::HANG, || {
+    wait::so("the run's own end", || {
         let run = newest_run(product);
         let of = run.file_name()?.to_string_lossy().contains(kind);
         let text = fs::read_to_string(run.join("document.json")).ok().filter(|_| of)?;
         serde_json::from_str(&text).ok()
     })
-    .unwrap()
 }

@@ -154,18 +154,11 @@ impl Tool {
             Some(user) => os::command_as(user, &self.program),
             None => Command::new(&self.program),
         };
-        let mut child = command
-            .args(&self.args)
-            .env_clear()
-            .envs(&self.env)
-            .current_dir(&self.dir)
-            // A group of its own, so that a test can do to it what the end of an ssh session does.
-            .process_group(0)
-            .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
+        // A group of its own, so that a test can do to it what the end of an ssh session does.
+        command.args(&self.args).env_clear().envs(&self.env).current_dir(&self.dir).process_group(0);
+        command.stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot run {command:?}: {error}"));
         if let (Some(text), Some(mut pipe)) = (self.stdin.clone(), child.stdin.take()) {
             // A tool that refuses before it reads closes the pipe; that is its right.
             thread::spawn(move || drop(pipe.write_all(&text)));

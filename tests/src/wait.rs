@@ -22,6 +22,12 @@ pub fn until<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -
     told(what, limit, PAUSES[1], probe)
 }
 
+/// The same for what a test waits for until it hangs.
+#[track_caller]
+pub fn so<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    until(what, HANG, probe).unwrap_or_else(|error| panic!("{error:#}"))
+}
+
 /// The same for a moment that is soon over: the polls do not become fewer.
 pub fn promptly<T>(what: &str, limit: Duration, probe: impl FnMut() -> Option<T>) -> Result<T> {
     told(what, limit, PAUSES[0], probe)

@@ -48,7 +48,6 @@ impl How {
         }
     }
 
-    /// Fills its disk to the last block.
     fn fill(self) {
         let Some(folder) = self.fills().map(|folder| folder.join(FILLER)) else { return };
         fs::create_dir_all(&folder).unwrap();
@@ -68,7 +67,6 @@ impl How {
 }
 
 /// What is left of a script that was interrupted.
-#[derive(Debug)]
 pub struct Cut {
     /// The run directory that came to the point.
     pub run: PathBuf,
@@ -113,11 +111,10 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
         }
         if how.fills().is_some() {
             // It stays full: what ends gives back space that it had taken, in which the script would come a long way.
-            wait::until("the script to end", wait::HANG, || {
+            wait::so("the script to end", || {
                 how.fill();
                 (!script.is_running()).then_some(())
-            })
-            .unwrap();
+            });
         }
     }
     let mut ran = script.wait();
@@ -140,10 +137,8 @@ pub fn cut(product: &Product, tool: Tool, how: How, mut wanted: impl FnMut(&Path
     }
 }
 
-/// What fills a disk.
 const FILLER: &str = "filler";
 
-/// All files of all runs.
 fn entries(product: &Product) -> impl Iterator<Item = PathBuf> + use<> {
     runs(product).into_iter().flat_map(|run| fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.path()))
 }
@@ -176,7 +171,6 @@ fn in_order(files: &mut [PathBuf]) {
     });
 }
 
-/// Whether a run has come to a point.
 pub fn has(run: &Path, wanted: &str) -> bool {
     fs::read_dir(run).into_iter().flatten().flatten().any(|entry| point(&entry.path()).as_deref() == Some(wanted))
 }

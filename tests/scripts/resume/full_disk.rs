@@ -25,7 +25,8 @@ fn disk_full_at_each_step_loses_nothing() {
     {
         let product = Product::new(name).unwrap();
         let folder: &'static Path = Box::leak(folder(&product).into_boxed_path());
-        let mut journey = Journey::on_small_disk(product, folder);
+        fs::create_dir_all(folder).unwrap();
+        let mut journey = Journey::with_disks(product, vec![SmallDisk::at(folder, 48).unwrap()], &[]);
         let (mut there, mut back) = (BTreeSet::new(), BTreeSet::new());
         journey.there(&[How::Full(folder)], |point| there.insert(point.to_owned()));
         journey.back(&[How::Full(folder)], |point| back.insert(point.to_owned()));

@@ -14,7 +14,6 @@ use svc_tests::tool::{Ran, Tool};
 use svc_tests::wait;
 
 use crate::cut::{Cut, How, cut, has};
-use crate::power;
 
 /// A service that is upgraded and rolled back.
 pub struct Journey {
@@ -32,21 +31,8 @@ impl Journey {
         Self::with_disks(Product::new(name).unwrap(), Vec::new(), options)
     }
 
-    /// The same with a disk of its own for a folder of the product.
-    pub fn on_small_disk(product: Product, folder: &Path) -> Self {
-        fs::create_dir_all(folder).unwrap();
-        let disk = SmallDisk::at(folder, 48).unwrap();
-        Self::with_disks(product, vec![disk], &[])
-    }
-
-    /// The same with disks of its own for its journals and restore points, which can lose their power.
-    pub fn that_loses_power(name: &str) -> Self {
-        let product = Product::new(name).unwrap();
-        let disks = power::with_disks(&product);
-        Self::with_disks(product, disks, &[])
-    }
-
-    fn with_disks(product: Product, disks: Vec<SmallDisk>, options: &[&str]) -> Self {
+    /// The same with disks of its own for some of its folders.
+    pub fn with_disks(product: Product, disks: Vec<SmallDisk>, options: &[&str]) -> Self {
         let before = product.install_still("1.15.5", 400).unwrap();
         product.start();
         let mut upgrade: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
@@ -158,7 +144,6 @@ impl Journey {
         cuts
     }
 
-    /// What is next after an upgrade that was interrupted.
     fn after_upgrade_was_cut(&mut self, cut: &Cut, how: How) -> Tool {
         let committed = is_committed(&cut.run);
         let product = &self.product;
@@ -239,7 +224,6 @@ impl Journey {
         cuts
     }
 
-    /// What is next after a rollback that was interrupted.
     fn after_rollback_was_cut(&self, cut: &Cut, how: How, first: bool) -> Tool {
         let product = &self.product;
         wait_until_free(product, "svc-rollback");
@@ -305,7 +289,6 @@ fn names_disk_space(cut: &Cut, how: How) -> bool {
     how.fills().is_some() && has_document(&cut.run) && !cut.recovering
 }
 
-/// Whether a run says how its last time has ended.
 fn has_document(run: &Path) -> bool {
     let times = journal(run).into_iter().filter(|name| name.starts_with("plan.") && name.ends_with(".json")).count();
     let document = if times == 1 { "document.json".to_owned() } else { format!("document.{times}.json") };
@@ -330,13 +313,12 @@ pub fn next(product: &Product, script: &str) -> String {
 
 /// Waits until the last run has neither a tool nor an installer left that is running.
 pub fn wait_until_free(product: &Product, script: &str) {
-    wait::until("what the script has left behind to end", wait::HANG, || {
+    wait::so("what the script has left behind to end", || {
         let ran = product.tool(script).arg("--status").run();
         assert_eq!(ran.status, 0, "{ran}");
         let busy = |line: &str| line == "It is running." || line.starts_with("Its supervisor is gone;");
         (!ran.stdout.lines().any(busy)).then_some(())
-    })
-    .unwrap();
+    });
 }
 
 /// No step has had its effect twice, some have had theirs, and those that are named once. (A step that was killed with its effect
@@ -347,10 +329,8 @@ pub fn assert_nothing_twice(run: &Path, once: &[&str]) {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(files) = name.strip_suffix(".started") else { continue };
         let kind = fs::read_to_string(entry.path()).unwrap();
-        let document: Value = fs::read_to_string(run.join(format!("{files}.json")))
-            .ok()
-            .and_then(|text| serde_json::from_str(&text).ok())
-            .unwrap_or_default();
+        let document = fs::read_to_string(run.join(format!("{files}.json"))).unwrap_or_default();
+        let document: Value = serde_json::from_str(&document).unwrap_or_default();
         let step = files[3..].split('.').next().unwrap().to_owned();
         let began = run.join(format!("{files}.out")).exists();
         let done = document["ok"] == true && document["changed"] == true;

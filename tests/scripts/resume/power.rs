@@ -18,8 +18,8 @@ fn disks(product: &Product) -> [(PathBuf, PathBuf); 2] {
     [(product.state_dir(), product.path("state.image")), (product.backup_dir(), product.path("backup.image"))]
 }
 
-/// Gives the product disks that can lose their power.
-pub fn with_disks(product: &Product) -> Vec<SmallDisk> {
+/// Disks of the product's that can lose their power.
+fn made(product: &Product) -> Vec<SmallDisk> {
     let disk = |(folder, image): (PathBuf, PathBuf)| {
         fs::create_dir_all(&folder).unwrap();
         SmallDisk::of_image(&folder, &image, 128).unwrap()
@@ -35,7 +35,6 @@ pub fn lose(product: &Product) {
     }
 }
 
-/// Kills whatever was started with the product's state folder in its environment.
 fn kill_all_of(product: &Product) {
     let of_it = format!("SVC_STATE_DIR={}", product.state_dir().display());
     let pids = || {
@@ -46,19 +45,20 @@ fn kill_all_of(product: &Product) {
         })
         .collect::<Vec<_>>()
     };
-    wait::until("all that works for the product to die", wait::HANG, || {
+    wait::so("all that works for the product to die", || {
         let left = pids();
         for pid in &left {
             let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         }
         left.is_empty().then_some(())
-    })
-    .unwrap();
+    });
 }
 
 #[test]
 fn upgrade_and_rollback_finish_after_power_loss() {
-    let mut journey = Journey::that_loses_power("relost");
+    let product = Product::new("relost").unwrap();
+    let disks = made(&product);
+    let mut journey = Journey::with_disks(product, disks, &[]);
     let points = ["dump.json", "unit-after.started", "installer.json", "start.started"];
     assert_eq!(journey.there(&[How::Lost], in_turn(&points)), points.len());
     let points = ["stage-database.json", "swap-database.started", "swap-database.json", "installer.json"];

@@ -11,7 +11,6 @@ use nix::unistd::Pid;
 use super::{Ran, Tool};
 use crate::{children, os, wait};
 
-#[derive(Debug)]
 struct Reader {
     text: Arc<Mutex<Vec<u8>>>,
     thread: JoinHandle<()>,
@@ -36,7 +35,6 @@ impl Reader {
 }
 
 /// A tool that is running. A test that fails in between leaves neither it nor what it started.
-#[derive(Debug)]
 pub struct Spawned {
     tool: Tool,
     child: Child,
@@ -77,6 +75,12 @@ impl Spawned {
         kill(self.pid(), signal).unwrap_or_else(|error| panic!("cannot send {signal} to {:?}: {error}", self.tool));
     }
 
+    /// Sends the signal, and waits for the end.
+    pub fn ended_by(self, signal: Signal) -> Ran {
+        self.signal(signal);
+        self.wait()
+    }
+
     /// Sends a signal to it and to all its children, as the end of a terminal session does.
     pub fn signal_group(&self, signal: Signal) {
         killpg(self.pid(), signal).unwrap_or_else(|error| panic!("cannot send {signal} to {:?}: {error}", self.tool));
@@ -88,7 +92,7 @@ impl Spawned {
 
     /// Interrupts it as soon as a condition holds: sends the signal to it alone, or to its whole group. It may end before.
     pub fn interrupted(mut self, what: &str, (signal, group): (Signal, bool), mut when: impl FnMut(&Self) -> bool) -> Ran {
-        wait::until(what, self.tool.limit, || (when(&self) || !self.is_running()).then_some(())).expect("a tool ends");
+        wait::promptly(what, self.tool.limit, || (when(&self) || !self.is_running()).then_some(())).expect("a tool ends");
         match group {
             _ if !self.is_running() => {}
             true => self.signal_group(signal),
