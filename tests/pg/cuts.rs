@@ -1,7 +1,6 @@
 //! PostgreSQL that is stopped in the middle, connections that are cut, and programs that are killed: the live database is the old or
 //! the new one, the document says how to continue, and the next call leaves nothing else.
 
-use std::fs;
 use std::path::Path;
 
 use svc_tests::pg_case::prelude::*;

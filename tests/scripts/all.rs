@@ -409,8 +409,6 @@ fn run_that_a_later_one_has_replaced_is_not_resumed() {
     };
     let first = "20260101t000000z-rollback";
     left(first, "svc-rollback", &[], json!("back"));
-    let shown = || bare.tool("svc-rollback", &["--status", first]).talks().run().stdout;
-    assert!(shown().contains(&format!("svc-rollback --resume {first}")), "{}", shown());
     // A later rollback, or one that was repaired by hand.
     for (id, script, arguments, commit) in [
         ("20260102t000000z-rollback", "svc-rollback", &[][..], json!("back")),
@@ -419,7 +417,6 @@ fn run_that_a_later_one_has_replaced_is_not_resumed() {
         let later = left(id, script, arguments, commit);
         fs::write(later.join("document.json"), changed().to_string()).unwrap();
         bare.tool("svc-rollback", &["--resume", first]).run().refused("not_resumable").unchanged().error_has(&[id]);
-        assert!(shown().contains(&format!("svc-run status {id}")) && !shown().contains("--resume"), "{}", shown());
         fs::remove_dir_all(later).unwrap();
     }
 }

@@ -320,7 +320,6 @@ fn with_repository(product: &Product, more: &[(&str, &str)]) -> impl Fn(&[&str])
     offsite
 }
 
-/// A point that is made now.
 fn point(product: &Product, kind: &str) -> PathBuf {
     point_of(&product.tool("svc-backup").args(["--kind", kind]).run().ok())
 }

@@ -140,7 +140,6 @@ impl Drop for Place {
     }
 }
 
-/// A server of a test's own.
 pub struct Own<T> {
     pub server: T,
     _place: Place,

@@ -20,7 +20,6 @@ const STORE: &str = "org.gaul:s3proxy:2.6.0";
 pub const KEY: [&str; 2] = ["sample-key", "sample-secret"];
 pub const BUCKET: &str = "backups";
 
-#[derive(Debug)]
 pub struct S3 {
     pub own: OwnSearch,
     pub url: String,

@@ -40,10 +40,8 @@ impl fmt::Display for Ran {
 impl Ran {
     pub(super) fn checked(mut self, talks: bool) -> Self {
         if self.stdout.trim_start().starts_with('{') {
-            let mut documents: Vec<Value> = serde_json::Deserializer::from_str(&self.stdout)
-                .into_iter()
-                .collect::<Result<_, _>>()
-                .unwrap_or_else(|error| panic!("stdout is not JSON to its end: {error}\n{self}"));
+            let documents: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&self.stdout).into_iter().collect();
+            let mut documents = documents.unwrap_or_else(|error| panic!("stdout is not JSON to its end: {error}\n{self}"));
             assert!(documents.len() == 1, "stdout has {} documents, not one\n{self}", documents.len());
             self.document = documents.pop();
             self.check_document();
