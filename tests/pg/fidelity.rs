@@ -244,14 +244,10 @@ fn build(postgres: &Postgres, fetched: &Path, folder: &Path) -> anyhow::Result<u
     for test in &tests {
         let text = fs::read(fetched.join("sql").join(format!("{test}.sql"))).with_context(|| format!("no script {test}"))?;
         let mut psql = postgres.administrator("psql");
-        psql.args(["-X", "-q", "-d", "regression", "-v", "HIDE_TABLEAM=on", "-v", "HIDE_TOAST_COMPRESSION=on"])
-            .env("PG_ABS_SRCDIR", fetched)
-            .env("PG_ABS_BUILDDIR", folder)
-            .env("PG_LIBDIR", fetched.join("lib"))
-            .env("PG_DLSUFFIX", ".so")
-            .env("PGTZ", "PST8PDT")
-            .env("PGDATESTYLE", "Postgres, MDY")
-            .env("PGOPTIONS", "-c intervalstyle=postgres_verbose");
+        psql.args(["-X", "-q", "-d", "regression", "-v", "HIDE_TABLEAM=on", "-v", "HIDE_TOAST_COMPRESSION=on"]);
+        psql.env("PG_ABS_SRCDIR", fetched).env("PG_ABS_BUILDDIR", folder).env("PG_LIBDIR", fetched.join("lib"));
+        psql.env("PG_DLSUFFIX", ".so").env("PGTZ", "PST8PDT").env("PGDATESTYLE", "Postgres, MDY");
+        psql.env("PGOPTIONS", "-c intervalstyle=postgres_verbose");
         // Statements that fail are what many of them are for; a lost connection is not.
         os::fed(&mut psql, text).with_context(|| format!("the script {test} did not run to its end"))?;
     }
