@@ -346,12 +346,4 @@ mod tests {
         let open = Creation { closed: false, ..creation(170_006) };
         assert_eq!(sql(open.before_load()), [zone, "SET \"event_triggers\" TO 'x'"]);
     }
-
-    #[test]
-    fn roles_that_are_gone_can_be_left_out() {
-        let mut creation = creation(150_018, Some(properties()));
-        assert!(creation.roles().iter().eq(["Reader", "gone", "svc"]));
-        creation.without_roles(&["gone".to_owned(), "Reader".to_owned()]);
-        assert_eq!(all(&creation).len(), 6);
-    }
 }

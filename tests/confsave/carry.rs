@@ -23,16 +23,13 @@ fn carry_does_what_its_dry_run_says_and_keeps_the_previous_file() {
     assert!(changes[0].starts_with("previous file: "), "{changes:?}");
     let wanted = ["set database.pool.size to \"32\"", "set session.secret to \"<redacted>\"", "remove session.lifetime_minutes"];
     assert_eq!(changes[1..], wanted);
-    let real = carry.clone().run().ok().changed();
+    let real = carry.run().ok().changed();
     assert_eq!(dry.result(), real.result());
     let previous = site.path("inst dir/config/svc/svc.yaml.before-20261120t020003z-test");
     assert_eq!(real.result()["previous"], previous.to_str().unwrap());
     assert_eq!(real.result()["base"]["path"], site.path("base.yaml").to_str().unwrap());
     let sum = os::run(Command::new("sha256sum").arg(site.yaml())).unwrap();
     assert!(sum.contains(real.result()["sha256"].as_str().unwrap()));
-    let again = carry.run().ok().unchanged();
-    assert!(outcomes(&again).iter().all(|key| key.ends_with(": same")), "{again}");
-    assert_eq!(again.result()["plan"], json!([]));
     assert_eq!(text(&previous), SHIPPED);
 }
 
@@ -109,9 +106,8 @@ fn carry_to_symlink_is_refused_with_hint_of_its_target() {
     let real = site.path("real.yaml");
     fs::rename(site.yaml(), &real).unwrap();
     symlink(&real, site.yaml()).unwrap();
-    let ran = carry.clone().run().refused("file_invalid");
-    let hint = ran.doc()["error"]["hint"].as_str().unwrap();
-    assert!(hint.ends_with(&format!("--layout yaml --config '{}'", real.display())), "{hint}");
+    let hint = format!("--layout yaml --config '{}'", real.display());
+    carry.clone().run().refused("file_invalid").error_has(&[&hint]);
     carry.arg("--config").arg(&real).run().ok().changed();
     assert!(site.yaml().is_symlink());
     assert_eq!(text(&real), SHIPPED.replace("16", "32"));

@@ -88,10 +88,7 @@ fn stage_with_stopped_node_completes_or_leaves_nothing() {
         set(json!({"index.number_of_replicas": 1}));
         sandbox.ask("GET", &format!("/_cluster/health/{index}?wait_for_status=green&timeout=60s"), None);
         let expected = sandbox.count(&index);
-        let slow = |rate: Value| {
-            let settings = json!({"persistent": {"indices.recovery.max_bytes_per_sec": rate}});
-            sandbox.ask("PUT", "/_cluster/settings", Some(settings));
-        };
+        let slow = |rate: Value| sandbox.set_cluster("indices.recovery.max_bytes_per_sec", rate);
         slow(json!("150kb"));
         let run = format!("20261120t020003z-{name}");
         let staged = format!("svc-staged-{run}-{index}");
@@ -201,12 +198,9 @@ fn node_that_cannot_write_to_repository_is_named() {
     spread(&sandbox, "docs");
     let created = sandbox.run(&["create", "s"]).fails(7, "snapshot_invalid").changed();
     assert_eq!(created.result()["snapshot"]["failures"].as_array().unwrap().len(), 1);
-    sandbox.from(&["stage"], &created).fails(2, "snapshot_invalid").unchanged();
-    sandbox.run(&["show", "s"]).fails(7, "snapshot_invalid").unchanged();
 
     os::folder(sandbox.location().as_path(), 0o777, None).unwrap();
     let verified = sandbox.run(&["verify"]).ok().unchanged();
     assert_eq!(verified.result()["nodes"], json!(["svc-1", "svc-2", "svc-3"]));
-    assert_eq!(sandbox.run(&register).ok().unchanged().result()["plan"], json!([]));
     sandbox.create("again");
 }

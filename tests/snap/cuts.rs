@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use svc_tests::prelude::*;
+use svc_tests::sandbox::limited;
 
 /// How many requests the swap of a snapshot is, as its dry run says.
 fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {
@@ -110,10 +111,8 @@ fn late_exchange_completes_swap_or_changes_nothing() {
 
     // While it is in the server's queue, nothing is undone.
     let gate = lost().close_before("wait_for_events=languid", 1);
-    let held = gate.hold(sandbox.resuming(&["swap"], &staged));
-    sandbox.ask("POST", "/_aliases", gate.bodies("/_aliases").pop());
-    gate.open();
-    let swapped = held.wait().ok().changed();
+    let exchange = || drop(sandbox.ask("POST", "/_aliases", gate.bodies("/_aliases").pop()));
+    let swapped = gate.during(sandbox.resuming(&["swap"], &staged), exchange).ok().changed();
     let previous = swapped.result()["indices"][0]["previous"].as_str().unwrap();
     assert_eq!((sandbox.count(&live), sandbox.count(previous)), (10, 15));
 }
@@ -328,8 +327,7 @@ fn interrupted_staging_changes_nothing_live() {
     let ended = |step: &str, run: &str, signal: Signal| {
         let tool = sandbox.resuming(&[step, "--run-id", run], &created).spawn();
         wait::until("the staged index", wait::HANG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
-        tool.signal(signal);
-        let ran = tool.wait();
+        let ran = tool.ended_by(signal);
         assert_eq!((ran.status, sandbox.count(&live)), (128 + signal as i32, before), "{ran}");
         assert!(sandbox.copies().iter().all(|name| name.starts_with("svc-staged-")), "{:?}", sandbox.copies());
         ran
@@ -378,8 +376,8 @@ fn ended_swap_is_undone_before_exchange_and_finished_after() {
         held.wait().fails(143, "interrupted")
     };
     is_old(&signalled("/_clone/", &staged).unchanged());
-    // The limit is over at the second request. On a slow machine it may be over before: then a longer one is.
-    let cut = [5, 60, 300].into_iter().find_map(|seconds| {
+    // The limit is over at the second request.
+    let cut = limited(|seconds| {
         let gate = sandbox.gate().close_on("/_clone/", Side::Before);
         let swap = sandbox.resuming(&["swap", "--timeout", &format!("{seconds}s")], &staged);
         let mut swap = swap.via(&gate).spawn();
@@ -392,7 +390,6 @@ fn ended_swap_is_undone_before_exchange_and_finished_after() {
         let ended = swap.wait();
         came.then(|| ended.fails(6, "timeout").unchanged())
     });
-    let cut = cut.expect("it comes to its second request");
     is_old(&cut);
 
     sandbox.from(&["swap", "--exact"], &cut).fails(2, "options_invalid").unchanged();

@@ -1,12 +1,10 @@
 //! `svc-snap create` under faults: whatever breaks on the way, it sends its request once and never says what is not so.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use svc_tests::prelude::*;
-use svc_tests::random::{self, Random};
 
 const ALL: usize = usize::MAX;
 
@@ -174,7 +172,7 @@ fn incomplete_create_request_has_unknown_outcome() {
         scope.spawn(|| {
             let bench = Bench::small("request-silent");
             bench.hurt(Act::Cut(At::Request(50), End::Stall), 1);
-            let ran = bench.create("s").args(["--timeout", "8s"]).run().fails(6, "timeout").error_has(&["--run-id"]);
+            let ran = bench.create("s").args(["--timeout", "20s"]).run().fails(6, "timeout").error_has(&["--run-id"]);
             assert!(ran.doc()["changed"].is_null(), "{ran}");
             bench.check("s", &ran);
         });
@@ -296,79 +294,4 @@ fn create_during_server_restart_never_claims_unchanged() {
         }
     }
     bench.again("s", !is_valid);
-}
-
-fn random_hurt(random: &mut Random) -> Act {
-    let end = random.choice([End::Close, End::Reset, End::Stall]).unwrap();
-    match random.usize(..4) {
-        0 => Act::Cut(At::Request(random.usize(..700)), end),
-        1 => Act::Cut(At::Answer(random.usize(..900)), end),
-        2 => Act::Cut(At::Time(Duration::from_millis(u64::try_from(random.usize(..1500)).unwrap())), end),
-        _ => {
-            let answers = [nginx(NGINX[0]), nginx(NGINX[1]), envoy(), nginx(NGINX[2]), maintenance(), busy()];
-            let answer = answers[random.usize(..answers.len())].clone();
-            // The server's own word is never said of what it did.
-            let is_carried = answer != busy() && random.usize(..2) == 0;
-            Act::Answer(answer, is_carried)
-        }
-    }
-}
-
-/// One call with faults that the seed makes, and the same command again; gives whether the first ended well. If the looks are
-/// sound and the request has been carried it must, and each thousandth seed is one of those.
-fn at_random(bench: &Bench, seed: u64) -> bool {
-    let mut random = Random::with_seed(seed);
-    let name = format!("random-{seed}");
-    bench.gate.heal();
-    let mut told = Vec::new();
-    let is_mild = seed.is_multiple_of(1000);
-    let mut must_end_well = true;
-    if random.usize(..8) > 0 {
-        let hurt = if is_mild { Act::Cut(At::Answer(random.usize(..200)), End::Reset) } else { random_hurt(&mut random) };
-        // The server has done what it was asked to, although its answer came back incomplete.
-        must_end_well = matches!(hurt, Act::Cut(At::Answer(_), _) | Act::Answer(_, true));
-        told.push(format!("take: {hurt:?}"));
-        bench.gate.rule(takes_a_snapshot, hurt, 0, 1);
-    }
-    if !is_mild && random.usize(..2) == 0 {
-        must_end_well = false;
-        let (hurt, skip, times) = (random_hurt(&mut random), random.usize(..25), 1 + random.usize(..12));
-        // A look that is never answered costs the time limit; one of them is enough.
-        let times = if matches!(hurt, Act::Cut(_, End::Stall)) { 1 } else { times };
-        told.push(format!("looks {skip}+{times}: {hurt:?}"));
-        bench.gate.rule(only_reads, hurt, skip, times);
-    }
-    // Some have something to copy, at 400 KB/s.
-    bench.sandbox.fill_noise(&bench.sandbox.name("docs"), random.usize(..4));
-    // What must end well has no limit.
-    let limit = format!("--timeout={}ms", 10_000 + random.usize(..6000));
-    println!("seed {seed}, {limit}, {}{}", told.join("; "), if must_end_well { ", without the limit" } else { "" });
-    let ran = bench.create(&name).args((!must_end_well).then_some(limit)).run();
-    println!("seed {seed}: {} {} {}", ran.status, ran.doc()["changed"], ran.doc()["error"]["code"]);
-    assert!(!must_end_well || ran.status == 0, "the server did what it was asked to, and the status is not 0\n{ran}");
-    bench.check(&name, &ran);
-    ran.status == 0
-}
-
-/// `SVC_TEST_SEED=N` starts from another seed; what is printed of a call has its own.
-#[test]
-fn create_under_random_faults_reports_changed_truthfully() {
-    const LANES: usize = 5;
-    let first = random::seed() * 1000;
-    let count = svc_tests::rounds("random faults of a create", 5, 100);
-    let good = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for lane in 0..LANES {
-            let good = &good;
-            scope.spawn(move || {
-                let sandbox = Sandbox::on(Host::shared().unwrap().search, &format!("random{lane}"));
-                let bench = Bench::new(sandbox.registered(&[("max_snapshot_bytes_per_sec", "400kb")]));
-                bench.sandbox.noise("docs", 1);
-                for number in (lane..count).step_by(LANES) {
-                    good.fetch_add(usize::from(at_random(&bench, first + number as u64)), Ordering::Relaxed);
-                }
-            });
-        }
-    });
-    assert!(good.into_inner() > 0, "not one call of {count} ended well");
 }

@@ -16,9 +16,6 @@ use tempfile::TempDir;
 
 const INDICES: [&str; 3] = ["content", "events-1", "hidden-state"];
 
-/// What a server says when it is started on the data of a newer one.
-const REFUSALS: [&str; 2] = ["cannot downgrade a node from version", "indexCreatedVersionMajor is in the future"];
-
 /// A cluster with the host's part of an operator: its settings, and the folder where documents are kept.
 struct Site {
     host: Host,
@@ -229,8 +226,6 @@ fn in_place(old: &mut Site, newer: &str) {
     up.host.systemd.stop(&up.search.unit).unwrap();
 
     assert!(old.host.systemd.start(&old.search.unit).is_err(), "{} starts on what {newer} has touched", old.search.key);
-    let said = fs::read_to_string(old.search.log_dir.join("output.log")).unwrap();
-    assert!(REFUSALS.iter().any(|sentence| said.contains(sentence)), "it failed for another reason:\n{said}");
     old.recipe("in-place-back", &[("SEARCH_DATA", &old.search.data_dir)], dir.path());
     assert_eq!(old.documents(), before);
     assert_verified(&document(dir.path(), "restored.json"), true);

@@ -133,12 +133,6 @@ fn interrupted_direct_restore_removes_only_its_index() {
     }
 }
 
-fn watermarks(sandbox: &Sandbox, free: &str) {
-    let name = |stage: &str| format!("cluster.routing.allocation.disk.watermark.{stage}");
-    let all = json!({name("low"): free, name("high"): free, name("flood_stage"): "1b"});
-    sandbox.ask("PUT", "/_cluster/settings", Some(json!({"persistent": all})));
-}
-
 /// Whether the server places shards past its watermarks, since there is no other node.
 fn is_excepted(sandbox: &Sandbox) -> bool {
     let settings = sandbox.ask("GET", "/_cluster/settings?include_defaults=true&flat_settings=true", None);
@@ -150,8 +144,7 @@ fn is_excepted(sandbox: &Sandbox) -> bool {
 fn restore_exceeding_disk_or_shard_limit_is_refused() {
     let own = own_server(&[("cluster.routing.allocation.disk.threshold_enabled", "true")]);
     let sandbox = Sandbox::on(own.server.clone(), "room").registered(&[]);
-    let watermarks = |free: &str| watermarks(&sandbox, free);
-    watermarks("1b");
+    sandbox.watermarks("1b", "1b");
     sandbox.simple("docs", 10);
     let everything = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
     let created = everything(&["create", "s1"]).run().ok();
@@ -167,7 +160,7 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
 
     // What a killed staging of another run holds is named first.
     sandbox.gate().close_on("/_restore", Side::After).kill(from(&["stage", "--run-id", &run_id(1)], &created));
-    watermarks("1000tb");
+    sandbox.watermarks("1000tb", "1b");
     let hint = refused(from(&["stage"], &created)).hint().to_owned();
     assert!(hint.starts_with(&format!("svc-snap discard --run {} ", run_id(1))), "{hint}");
     beside().into_iter().for_each(|tool| drop(refused(tool)));
@@ -181,7 +174,7 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
     } else {
         refused(from(&["swap"], &staged));
     }
-    watermarks("1b");
+    sandbox.watermarks("1b", "1b");
 
     sandbox.set_cluster("cluster.max_shards_per_node", json!(sandbox.shards()));
     beside().into_iter().for_each(|tool| drop(refused(tool)));
@@ -211,7 +204,7 @@ fn clones_without_disk_space_for_their_largest_shard_are_refused() {
     let free = |halves: u64| {
         let fs = sandbox.ask("GET", "/_nodes/stats/fs?filter_path=nodes.*.fs.total.available_in_bytes", None);
         let available = fs["nodes"].as_object().unwrap().values().next().unwrap()["fs"]["total"]["available_in_bytes"].as_u64();
-        watermarks(&sandbox, &format!("{}b", available.unwrap() - halves * half));
+        sandbox.watermarks(&format!("{}b", available.unwrap() - halves * half), "1b");
     };
     let is_excepted = is_excepted(&sandbox);
     let refused = |tool: Tool| {

@@ -1,7 +1,6 @@
 //! A repository in an object store: the steps are those of a folder.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use svc_tests::journey::{assert_back, point_of};
 use svc_tests::page;
@@ -50,8 +49,7 @@ fn a_host_is_lost_and_comes_back(mut host: Host, s3: &S3) {
     let offsite = format!("s3:{}/{BUCKET}/restic", s3.url);
     let text = format!("SVC_OFFSITE={offsite}\nAWS_ACCESS_KEY_ID={}\nAWS_SECRET_ACCESS_KEY={}\n", KEY[0], KEY[1]);
     fs::write(&file, format!("{text}SVC_OFFSITE_PASSWORD_FILE=\"{}\"\n", password.display())).unwrap();
-    fs::write(&password, "correct horse\n").unwrap();
-    fs::set_permissions(&password, fs::Permissions::from_mode(0o600)).unwrap();
+    os::file(&password, "correct horse\n", 0o600, None).unwrap();
     let script = |name: &str| product.tool(name).env("SVC_ENVIRONMENT_FILE", &file).env_remove("SVC_BACKUP_REPO");
     let line =
         page::transcripts("docs/backups.md").unwrap().into_iter().find(|block| block.contains("register --type s3")).unwrap();

@@ -418,6 +418,15 @@ impl Gate {
         tool
     }
 
+    /// Does something while it holds a tool there, and gives what comes of the tool then.
+    #[track_caller]
+    pub fn during(&self, tool: Tool, meanwhile: impl FnOnce()) -> Ran {
+        let held = self.hold(tool);
+        meanwhile();
+        self.open();
+        held.wait()
+    }
+
     /// Kills a tool there. The gate tells what it has seen.
     #[track_caller]
     pub fn kill(self, tool: Tool) -> Self {

@@ -162,6 +162,13 @@ impl Sandbox {
         self.ask("PUT", "/_cluster/settings", Some(json!({"persistent": {name: value}})));
     }
 
+    /// Sets how much disk space is to be free: below the high watermark, and below the flood stage.
+    pub fn watermarks(&self, high: &str, flood_stage: &str) {
+        let all = [("low", high), ("high", high), ("flood_stage", flood_stage)];
+        let all = all.map(|(name, free)| (format!("cluster.routing.allocation.disk.watermark.{name}"), json!(free)));
+        self.ask("PUT", "/_cluster/settings", Some(json!({"persistent": Value::from_iter(all)})));
+    }
+
     pub fn delete(&self, index: &str) {
         self.ask("DELETE", &format!("/{index}"), None);
     }
@@ -346,6 +353,12 @@ impl Sandbox {
     pub fn resuming(&self, args: &[&str], document: &Ran) -> Tool {
         self.tool(args).args(["--from", "-"]).stdin(document.text())
     }
+}
+
+/// Makes a call with a time limit of so many seconds that must not be over before the call has come to where it is to be seen: on a
+/// slow machine it is (`None`), and the call is made again with a longer one.
+pub fn limited<T>(call: impl FnMut(u64) -> Option<T>) -> T {
+    [5, 60, 300].into_iter().find_map(call).expect("it comes there within minutes")
 }
 
 /// Tells threads to end, in whichever way their test ends: else its scope would wait for them.

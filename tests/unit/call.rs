@@ -3,7 +3,7 @@
 use serde_json::json;
 use svc_tests::tool::{Ran, Tool};
 
-use crate::own::{Own, SIMPLE, manager, says, tool};
+use crate::own::{Own, SIMPLE, manager, tool};
 
 #[test]
 fn start_from_document_skips_unit_not_running_then() {
@@ -22,7 +22,7 @@ fn start_from_document_skips_unit_not_running_then() {
     unit.start_from(&*stopped).env("SVC_UNIT", "user:unit-test-nobody.service").run().ok().changed();
     unit.start_from(stopped).arg("user:unit-test-nobody.service").run().fails(2, "from_invalid").unchanged();
     let missing = tool(&unit.systemd, "status").arg("user:unit-test-nobody.service").run().text();
-    says(&unit.start_from(missing).run().fails(2, "unit_not_found").unchanged(), "unit-test-nobody");
+    unit.start_from(missing).run().fails(2, "unit_not_found").unchanged().error_has(&["unit-test-nobody"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::own::{DEAF, Own, Polls, SIMPLE, after, ready_once, says};
+use crate::own::{DEAF, Own, Polls, SIMPLE, after, ready_once};
 
 #[test]
 fn unfinished_start_names_command_to_wait_for_it() {
@@ -15,14 +15,12 @@ fn unfinished_start_names_command_to_wait_for_it() {
     let polls = Polls::new();
     let spawned = unit.once_activating(polls.of(unit.start()));
     polls.wait();
-    spawned.signal(Signal::SIGTERM);
-    let ran = spawned.wait().fails(143, "interrupted").changed();
+    let ran = spawned.ended_by(Signal::SIGTERM).fails(143, "interrupted").changed();
     assert_eq!(after(&ran, "active_state"), "activating");
-    says(&ran, "TERM");
-    says(&ran, &format!("svc-unit wait user:{}", unit.name));
+    let wait = format!("svc-unit wait user:{}", unit.name);
+    ran.error_has(&["TERM", &wait]);
     // A second start finds it under way, and only waits; longer than a call takes on a busy machine.
-    let ran = unit.start().args(["--timeout", "5s"]).run().fails(6, "timeout").unchanged();
-    says(&ran, &format!("svc-unit wait user:{}", unit.name));
+    unit.start().args(["--timeout", "5s"]).run().fails(6, "timeout").unchanged().error_has(&[&wait]);
     let mut waiting = polls.of(unit.tool("wait").args(["--settle", "300ms"])).spawn();
     polls.wait();
     assert!(waiting.is_running());
@@ -44,12 +42,11 @@ fn signal_during_settle_or_stop_leaves_unit_to_systemd() {
         let spawned = polls.of(unit.tool(step).args(options)).spawn();
         unit.waits_in(state);
         polls.wait();
-        spawned.signal(signal);
-        let ran = spawned.wait().fails(128 + signal as i32, "interrupted").changed();
+        let ran = spawned.ended_by(signal).fails(128 + signal as i32, "interrupted").changed();
         assert_eq!(after(&ran, "active_state"), state);
         assert_eq!(unit.status()["active_state"], state);
         if step == "stop" {
-            says(&ran, "--for inactive");
+            ran.error_has(&["--for inactive"]);
         }
     }
     unit.systemctl(&["kill", "--signal=KILL"]);
@@ -69,5 +66,5 @@ fn wait_ends_when_unit_starts_or_fails() {
     assert_eq!(after(&spawned.wait().ok().unchanged(), "active_state"), &json!("active"));
     unit.systemctl(&["kill", "--signal=KILL"]);
     unit.waits_in("failed");
-    says(&unit.tool("wait").run().fails(1, "unit_failed").unchanged(), "signal 9");
+    unit.tool("wait").run().fails(1, "unit_failed").unchanged().error_has(&["signal 9"]);
 }

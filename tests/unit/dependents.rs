@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use svc_tests::wait;
 
-use crate::own::{DEAF, Own, Polls, SIMPLE, after, says};
+use crate::own::{DEAF, Own, Polls, SIMPLE, after};
 
 /// A unit whose start is never over.
 const STARTING: &str = "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120";
@@ -16,8 +16,7 @@ const STARTING: &str = "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=1
 fn start_reports_failed_dependency() {
     let other = Own::new("required", "Type=oneshot\nExecStart=/bin/false");
     for (name, service) in [("dependent", SIMPLE), ("dependent-oneshot", "Type=oneshot\nExecStart=/bin/true")] {
-        let ran = Own::needing(&other, name, service).start().run().fails(1, "unit_failed");
-        says(&ran, "dependency");
+        let ran = Own::needing(&other, name, service).start().run().fails(1, "unit_failed").error_has(&["dependency"]);
         // The unit is as it was, and the other was started and failed.
         assert_eq!(ran.doc()["changed"], Value::Null);
     }
@@ -33,9 +32,8 @@ fn interrupted_queued_start_is_pending_until_stop_cancels_it() {
     let queued = || unit.systemd.property(&unit.name, "Job").ok().filter(|job| !job.is_empty());
     wait::until("the start to be queued", wait::HANG, queued).unwrap();
     polls.wait();
-    spawned.signal(Signal::SIGTERM);
     // The unit is as it was, and will start by itself as soon as the other is up.
-    let ran = spawned.wait().fails(143, "interrupted").changed();
+    let ran = spawned.ended_by(Signal::SIGTERM).fails(143, "interrupted").changed();
     assert_eq!((after(&ran, "active_state"), after(&ran, "job_pending")), (&json!("inactive"), &json!(true)));
     unit.tool("wait").args(["--for", "inactive", "--timeout", "500ms"]).run().fails(6, "timeout");
     unit.tool("stop").run().ok().changed();
@@ -97,7 +95,7 @@ fn stop_ends_when_all_is_down_that_stops_along() {
             unit.start().run().ok();
         }
         let expected = unit.tool("status").args(["--expect", "inactive"]).run().refused("service_state");
-        says(&expected, &format!("{} is active", part.name));
+        expected.error_has(&[&format!("{} is active", part.name)]);
         let stopped = unit.tool("stop").run().review("unit_failed").changed();
         assert_eq!(
             (&stopped.result()["before"]["active_state"], &part.status()["active_state"]),
@@ -109,7 +107,7 @@ fn stop_ends_when_all_is_down_that_stops_along() {
     fs::remove_file(unit.file()).unwrap();
     unit.systemd.control(&["daemon-reload"]).unwrap();
     for call in [unit.tool("stop"), unit.tool("status").args(["--expect", "inactive"])] {
-        says(&call.run().refused("service_state").unchanged(), &format!("svc-unit stop user:{}", part.name));
+        call.run().refused("service_state").unchanged().error_has(&[&format!("svc-unit stop user:{}", part.name)]);
     }
 }
 
@@ -140,9 +138,7 @@ fn interrupted_start_names_dependent_to_wait_for() {
     let file = folder.path().join("file");
     let (unit, late, stopped) = with_dependent("cut", "test ! -e FILE || sleep 600", &file);
     fs::write(file, "").unwrap();
-    let spawned = late.once_activating(unit.start_from(stopped));
-    spawned.signal(Signal::SIGTERM);
-    let ran = spawned.wait().fails(143, "interrupted").changed();
-    says(&ran, &format!("svc-unit wait user:{}", late.name));
+    let ran = late.once_activating(unit.start_from(stopped)).ended_by(Signal::SIGTERM).fails(143, "interrupted").changed();
+    ran.error_has(&[&format!("svc-unit wait user:{}", late.name)]);
     assert!(unit.is_active());
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use svc_tests::tool::Ran;
 use svc_tests::{os, wait};
 
-use crate::own::{Own, Polls, SIMPLE, after, done_once, manager, says, tool};
+use crate::own::{Own, Polls, SIMPLE, after, done_once, manager, tool};
 
 #[test]
 fn missing_unit_is_already_stopped_but_cannot_start() {
@@ -60,7 +60,7 @@ fn start_status_follows_outcome_of_unit() {
         let found = (ran.status, &ran.doc()["changed"], after(&ran, "active_state"));
         assert_eq!(found, (status, &json!(changed), &json!(state)), "{name}\n{ran}");
         if status != 0 {
-            says(&ran.fails(status, "unit_failed"), tells);
+            ran.fails(status, "unit_failed").error_has(&[tells]);
         }
     }
 }

@@ -1,30 +1,18 @@
 //! No systemctl, no manager, no rights, and the journal.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use svc_tests::os;
 use svc_tests::tool::Tool;
 use tempfile::TempDir;
 
 use crate::own::{after, manager, tool};
 
-/// Programs that stand in for those of a system manager, which is not to be had here: each with the text of its script.
-struct Fakes(TempDir);
-
-impl Fakes {
-    fn new(programs: &[(&str, &str)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for (name, script) in programs {
-            os::write_program(folder.path().join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
-        }
-        Self(folder)
-    }
-
-    fn tool(&self, step: &str) -> Tool {
-        Tool::new("svc-unit").arg(step).env("PATH", format!("{}:/usr/bin:/bin", self.0.path().display()))
-    }
+/// A call with programs that stand in for those of a system manager, which is not to be had here: each with the text of its script.
+fn with_fakes(step: &str, programs: &[(&str, &str)]) -> (TempDir, Tool) {
+    let folder = tempfile::tempdir().unwrap();
+    os::chmod(folder.path(), 0o755);
+    let stub = |tool: Tool, (name, script): &(&str, &str)| tool.stub(folder.path(), name, &format!("{script}\nexit"));
+    let tool = programs.iter().fold(Tool::new("svc-unit").arg(step), stub);
+    (folder, tool)
 }
 
 /// What systemctl shows of a unit that is active.
@@ -60,8 +48,8 @@ fn user_without_rights_is_told_to_use_sudo() {
     for (step, shows, state) in [("stop", SHOWS, "active"), ("restart", SHOWS, "active"), ("start", &*inactive, "inactive")] {
         let refuses =
             format!("case \"$*\" in *show*) {shows} ;; *) echo 'Echec : il faut une authentification.' >&2; exit 1 ;; esac");
-        let fakes = Fakes::new(&[("systemctl", &refuses)]);
-        let ran = fakes.tool(step).as_user(&user.name).run().refused("permission_denied").unchanged();
+        let (_folder, tool) = with_fakes(step, &[("systemctl", &refuses)]);
+        let ran = tool.as_user(&user.name).run().refused("permission_denied").unchanged();
         assert_eq!(ran.hint(), "Run the same command with sudo.", "{step}");
         assert_eq!(after(&ran, "active_state"), state, "{step}");
     }
@@ -70,16 +58,17 @@ fn user_without_rights_is_told_to_use_sudo() {
 #[test]
 fn silent_manager_fails_stop_before_it_begins() {
     let required = "printf 'ActiveState=active\\nRequiredBy=one.service two.service\\n'";
-    let fakes = Fakes::new(&[("systemctl", &format!("case \"$*\" in *RequiredBy*) {required} ;; *) {SHOWS} ;; esac"))]);
-    fakes.tool("stop").run().fails(5, "manager_unreachable").unchanged();
+    let says = format!("case \"$*\" in *RequiredBy*) {required} ;; *) {SHOWS} ;; esac");
+    let (_folder, tool) = with_fakes("stop", &[("systemctl", &says)]);
+    tool.run().fails(5, "manager_unreachable").unchanged();
 }
 
 #[test]
 fn failed_start_has_journal_without_secrets() {
     let shows = "printf 'LoadState=loaded\\nActiveState=failed\\nResult=exit-code\\nExecMainCode=1\\nExecMainStatus=1\\n'";
     let journal = "echo 'svc[7]: no route to postgres://svc:hunter2@db1/svc_db'; echo 'password=hunter2'; echo \"$*\"";
-    let fakes = Fakes::new(&[("systemctl", shows), ("journalctl", journal)]);
-    let ran = fakes.tool("start").arg("svc").run().fails(1, "unit_failed");
+    let (_folder, tool) = with_fakes("start", &[("systemctl", shows), ("journalctl", journal)]);
+    let ran = tool.arg("svc").run().fails(1, "unit_failed");
     let journal = ran.result()["journal"].as_array().unwrap();
     assert!(journal[0].as_str().unwrap().contains("--unit svc.service"), "{ran}");
     assert_eq!((journal.len(), journal[2].as_str()), (3, Some("svc[7]: no route to postgres://<redacted>@db1/svc_db")));

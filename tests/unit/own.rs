@@ -13,7 +13,8 @@ use tempfile::TempDir;
 /// Runs until it is told to end.
 pub const SIMPLE: &str = "ExecStart=/bin/sleep 600";
 /// Takes no notice of a TERM.
-pub const DEAF: &str = "ExecStart=/bin/sh -c 'trap : TERM; while :; do sleep 0.1; done'";
+pub const DEAF: &str =
+    "Type=notify\nNotifyAccess=all\nExecStart=/bin/sh -c 'trap : TERM; systemd-notify --ready; while :; do sleep 0.1; done'";
 
 /// Continues as soon as there is a file of this name.
 fn once_there_is(file: &Path, then: &str) -> String {
@@ -126,11 +127,6 @@ pub fn manager() -> Systemd {
 
 pub fn after<'a>(ran: &'a Ran, key: &str) -> &'a Value {
     &ran.result()["after"][key]
-}
-
-#[track_caller]
-pub fn says(ran: &Ran, text: &str) {
-    ran.clone().error_has(&[text]);
 }
 
 /// Records each time that a tool asks systemctl for the state.

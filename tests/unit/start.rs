@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use svc_tests::wait;
 
-use crate::own::{Own, SIMPLE, after, says};
+use crate::own::{Own, SIMPLE, after};
 
 #[test]
 fn repeated_start_or_stop_changes_nothing() {
@@ -46,7 +46,7 @@ fn unit_that_exits_after_3_seconds_fails_to_start() {
     let unit = Own::new("short", "ExecStart=/bin/sh -c 'sleep 3; exit 3'");
     // As long as it is watched if nobody says how long.
     let ran = unit.tool("start").run().fails(1, "unit_failed").changed().warns("not_checked");
-    says(&ran, "started but did not stay active: it is failed (exit-code, exit status 3)");
+    let ran = ran.error_has(&["started but did not stay active: it is failed (exit-code, exit status 3)"]);
     let found = ["active_state", "result", "exec_main_code", "exec_main_status"].map(|key| after(&ran, key).clone());
     assert_eq!(found, [json!("failed"), json!("exit-code"), json!("exited"), json!(3)]);
     // A failed unit is started again; one that nobody watches counts as started: it is the settling that finds it out.
@@ -59,11 +59,11 @@ fn start_of_unit_in_restart_loop_fails() {
     let restarts = "ExecStart=/bin/sh -c 'sleep 1; exit 3'\nRestart=always\nRestartSec=10ms";
     let unit = Own::with("loop", "StartLimitIntervalSec=0", restarts);
     let ran = unit.tool("start").args(["--settle", "4s"]).run().fails(1, "unit_failed").changed();
-    says(&ran, "started but did not stay active");
+    ran.error_has(&["started but did not stay active"]);
     assert!(unit.systemd.property(&unit.name, "NRestarts").unwrap() != "0");
     // Waiting counts from the start after each restart, and gives up.
-    let ran = unit.tool("wait").args(["--settle", "4s", "--timeout", "5s"]).run().fails(6, "timeout").unchanged();
-    says(&ran, &unit.name);
+    let waited = unit.tool("wait").args(["--settle", "4s", "--timeout", "5s"]).run().fails(6, "timeout").unchanged();
+    waited.error_has(&[&unit.name]);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn start_limit_is_reported_with_reset_failed_command() {
         assert_eq!(ran.doc()["changed"], started, "{ran}");
         (!started).then_some(ran)
     });
-    says(&ran.unwrap(), &format!("systemctl --user reset-failed {}", unit.name));
+    ran.unwrap().error_has(&[&format!("systemctl --user reset-failed {}", unit.name)]);
 }
 
 #[test]
@@ -99,8 +99,7 @@ fn restart_refused_by_systemd_fails_unchanged() {
     unit.start().run().ok();
     let ran = unit.tool("restart").args(["--settle", "0"]).run().fails(1, "unit_failed").unchanged();
     assert_eq!(after(&ran, "invocation_id"), &ran.result()["before"]["invocation_id"]);
-    says(&ran, "Operation refused");
-    says(&ran, "it is active (running), the same run as before");
+    ran.error_has(&["Operation refused", "it is active (running), the same run as before"]);
     // So that it can be stopped when the test is over.
     unit.systemctl(&["kill"]);
     unit.waits_in("inactive");

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use svc_tests::os;
 
-use crate::own::{DEAF, Own, Polls, SIMPLE, after, says};
+use crate::own::{DEAF, Own, Polls, SIMPLE, after};
 
 #[test]
 fn unit_killed_by_stop_needs_review() {
@@ -23,8 +23,7 @@ fn processes_that_outlive_the_unit_are_waited_for_and_named() {
     let ran = unit.tool("stop").args(["--timeout", "5s"]).run().fails(1, "unit_failed").changed();
     assert_eq!(after(&ran, "active_state"), "inactive");
     let group = format!("/sys/fs/cgroup/systemd{}/cgroup.procs", after(&ran, "control_group").as_str().unwrap());
-    says(&ran, &format!("process {} left", fs::read_to_string(group).unwrap().trim()));
-    says(&ran, "KillMode=mixed");
+    ran.error_has(&[&format!("process {} left", fs::read_to_string(group).unwrap().trim()), "KillMode=mixed"]);
     unit.tool("status").args(["--expect", "inactive"]).run().refused("service_state");
     let polls = Polls::new();
     let spawned = polls.of(unit.tool("wait").args(["--for", "inactive"])).spawn();
@@ -35,7 +34,7 @@ fn processes_that_outlive_the_unit_are_waited_for_and_named() {
 
 #[test]
 fn own_exit_status_on_term_is_only_warning() {
-    let unit = Own::new("java", "ExecStart=/bin/sh -c 'trap \"exit 143\" TERM; while :; do sleep 0.1; done'");
+    let unit = Own::new("java", &DEAF.replace("trap :", "trap \"exit 143\""));
     unit.start().run().ok();
     let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
     assert_eq!(after(&ran, "active_state"), "failed");

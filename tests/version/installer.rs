@@ -24,8 +24,7 @@ fn installer_version_is_read_from_its_name() {
     for name in
         ["svc-2.0.run", "svc-2.0.1.sh", "svc-2.0.1-rc1.run", "svc_2.0.1.run", "2.0.1.run", "other-2.0.1.run", "svc-v2.0.1.run"]
     {
-        let ran = place.tool("installer").arg(place.installer(name)).run().refused("file_invalid");
-        assert!(ran.hint().contains("svc-X.Y.Z.run"), "{ran}");
+        place.tool("installer").arg(place.installer(name)).run().refused("file_invalid").error_has(&["svc-X.Y.Z.run"]);
     }
     place.tool("installer").arg(place.path("other-2.0.1.run")).env("SVC_NAME", "other").run().ok();
     place.tool("installer").arg(place.path("svc-9.9.9.run")).run().fails(4, "file_not_found");

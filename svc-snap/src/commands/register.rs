@@ -265,19 +265,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loss_of_repository_settings_is_refused() {
+    fn other_place_in_same_store_is_refused() {
         let of =
-            |settings: Value| Definition { kind: "fs".to_owned(), settings: settings.as_object().cloned().unwrap_or_default() };
-        let wanted = of(json!({"location": "/a", "compress": "true"}));
-        assert!(of(json!({"location": "/a"})).refuse_loss("r", &wanted).is_ok());
-        for elsewhere in [json!({"location": "/b"}), json!({})] {
-            assert_eq!(of(elsewhere).refuse_loss("r", &wanted).unwrap_err().code, "name_in_use");
-        }
-        let s3 = Definition { kind: "s3".to_owned(), ..of(json!({"location": "/a"})) };
-        assert!(s3.refuse_loss("r", &wanted).unwrap_err().message.ends_with(": type."));
-        let more = of(json!({"location": "/a", "compress": "false", "readonly": "true", "sas_token": "hunter2"}));
-        let failure = more.refuse_loss("r", &wanted).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (3, "name_in_use"));
-        assert!(failure.message.ends_with(": compress, readonly, sas_token."), "{failure}");
+            |settings: Value| Definition { kind: "s3".to_owned(), settings: settings.as_object().cloned().unwrap_or_default() };
+        let (root, below) = (of(json!({"bucket": "b"})), of(json!({"bucket": "b", "base_path": "x"})));
+        assert!(root.refuse_loss("r", &below).unwrap_err().message.ends_with(": base_path."));
+        assert!(root.refuse_loss("r", &root).is_ok());
     }
 }

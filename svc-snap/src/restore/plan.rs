@@ -264,12 +264,8 @@ mod tests {
         Index { uuid: uuid.to_owned(), metadata, ..Index::of_copy() }
     }
 
-    fn swapped(back: bool) -> Swapped {
-        Swapped { run: RUN.to_owned(), back, ..Swapped::default() }
-    }
-
-    fn laid_out(back: bool, targets: Vec<SwapIndex>, found: &Found) -> Vec<SwapIndex> {
-        let mut swapped = swapped(back);
+    fn laid_out(targets: Vec<SwapIndex>, found: &Found) -> Vec<SwapIndex> {
+        let mut swapped = Swapped { run: RUN.to_owned(), ..Swapped::default() };
         add_indices(&mut swapped, targets, found).unwrap();
         swapped.indices
     }
@@ -287,44 +283,12 @@ mod tests {
     fn restored_indices_precede_removed_ones_in_plan() {
         let targets = vec![taken_away("a".to_owned()), target("c"), target("b")];
         assert_eq!(not_captured(&targets), ["b", "c"].map(str::to_owned).into());
-        let items = laid_out(false, targets, &live(&["a", "b"]));
+        let items = laid_out(targets, &live(&["a", "b"]));
         assert_eq!(items.iter().map(|item| item.index.as_str()).collect::<Vec<_>>(), ["b", "c", "a"]);
         assert_eq!(items.iter().map(|item| item.was.is_some()).collect::<Vec<_>>(), [true, false, true]);
         let previous: Vec<_> = items.iter().map(|item| item.previous.as_deref()).collect();
         assert_eq!(previous, [Some("svc-before-20261120t020003z-hand-b"), None, Some("svc-before-20261120t020003z-hand-a")]);
         assert_eq!(items[0].becomes, items[0].was);
         assert_eq!(items[2].becomes, None);
-    }
-
-    #[test]
-    fn red_index_is_refused_unless_given_up() {
-        let mut red = live(&["a", "b"]);
-        red.values_mut().for_each(|index| index.complete = false);
-        assert_eq!(add_indices(&mut swapped(false), vec![target("a"), target("b")], &red).unwrap_err().code, "indices_red");
-        assert!(add_indices(&mut Swapped { drop_old: true, ..swapped(false) }, vec![target("a"), target("b")], &red).is_ok());
-    }
-
-    #[test]
-    fn finished_swap_is_reversed_to_previous_indices() {
-        let targets = vec![target("a"), target("fresh"), taken_away("gone".to_owned())];
-        let indices = laid_out(false, targets, &live(&["a", "gone"]));
-        let before = Swapped { finished: true, indices, ..swapped(false) };
-        let mut found = live(&["a", "fresh"]);
-        found.insert("fresh".to_owned(), index("fresh", &[&swapped(false).marker()]));
-        for name in ["a", "gone"] {
-            found.insert(swapped(false).previous_name(name), index(&format!("previous {name}"), &[]));
-        }
-        let targets = targets_back(&before, &found, &BTreeMap::new()).unwrap();
-        let found_targets: Vec<_> =
-            targets.iter().map(|one| (one.index.as_str(), one.source.as_ref().map(|copy| copy.uuid.as_str()))).collect();
-        assert_eq!(found_targets, [("a", Some("previous a")), ("fresh", None), ("gone", Some("previous gone"))]);
-        assert!(not_captured(&targets).is_empty());
-        let back = laid_out(true, targets, &found);
-        assert_eq!(back[0].previous.as_deref(), Some("svc-replaced-20261120t020003z-hand-a"));
-        assert_eq!(back[0].becomes, before.indices[0].was);
-        assert_eq!((back[2].index.as_str(), &back[2].previous), ("fresh", &None));
-        found.remove(&swapped(false).previous_name("gone"));
-        let failure = targets_back(&before, &found, &BTreeMap::new()).unwrap_err();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "swap_not_found"));
     }
 }

@@ -106,19 +106,3 @@ fn far(status: &Value) -> Option<(u64, u64, Parts)> {
     let done = number("/stats/processed/size_in_bytes").unwrap_or(0).min(total);
     Some((done, total, Parts { name: "shards", done: shards("done"), total: shards("total") }))
 }
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn progress_is_what_is_done_of_what_is_new() {
-        let status = json!({"snapshots": [{"stats": {"incremental": {"size_in_bytes": 10}, "processed": {"size_in_bytes": 4}},
-            "shards_stats": {"done": 1, "started": 2, "total": 3}}]});
-        let shards = Parts { name: "shards", done: 1, total: 3 };
-        assert_eq!(far(&status), Some((4, 10, shards)));
-        assert_eq!(far(&json!({"snapshots": []})), None);
-    }
-}

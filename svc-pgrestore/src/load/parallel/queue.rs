@@ -260,36 +260,6 @@ mod tests {
         assert!(queue.take().is_none());
     }
 
-    #[test]
-    fn twenty_thousand_keys_to_one_table_are_no_burden() {
-        let names: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
-        let tasks: Vec<_> = names.iter().map(|name| alone("key", &[name, "hub"], 0, 0)).collect();
-        let queue = Queue::new(&tasks);
-        let mut count = 0;
-        while let Some(task) = next(&queue) {
-            assert!(next(&queue).is_none());
-            queue.done(task);
-            count += 1;
-        }
-        assert_eq!(count, tasks.len());
-    }
-
-    #[test]
-    fn queue_of_hundred_thousand_indexes_is_drained() {
-        let names: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
-        let rows = names.iter().map(|name| alone("rows", &[name], 1, 0));
-        let late = |item, phase| Task { waits_for_all: true, ..shared(item, &["0"], 0, phase) };
-        let indexes = (0..100_000).map(|_| late("index", 1));
-        let tasks: Vec<_> = rows.chain(indexes).chain([late("last", 2)]).collect();
-        let queue = Queue::new(&tasks);
-        let mut last = "";
-        while let Some(task) = queue.take() {
-            last = task.item;
-            queue.done(task);
-        }
-        assert_eq!(last, "last");
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
