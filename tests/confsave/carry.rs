@@ -5,7 +5,7 @@ use std::os::unix::fs::{chown, symlink};
 use std::path::PathBuf;
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_tests::{os, rights};
 
 use crate::site::{SECRET, SHIPPED, Site, outcomes, text};
