@@ -43,7 +43,6 @@ pub struct Body(Box<str>);
 
 impl Body {
     /// The body as it is sent.
-    #[must_use]
     pub fn value(&self) -> Value {
         // It was made of one.
         serde_json::from_str(&self.0).unwrap_or_default()

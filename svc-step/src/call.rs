@@ -75,25 +75,21 @@ impl Call {
     }
 
     /// The tool's name.
-    #[must_use]
     pub const fn tool(&self) -> &'static str {
         self.tool
     }
 
     /// The run that this call belongs to.
-    #[must_use]
     pub const fn run_id(&self) -> &RunId {
         &self.run_id
     }
 
     /// `$SVC_STATE_DIR`.
-    #[must_use]
     pub fn state_dir(&self) -> &Path {
         &self.state_dir
     }
 
     /// The option that leads another call to the same state directory; none if the settings do.
-    #[must_use]
     pub fn state_dir_option(&self) -> Vec<String> {
         let set = settings::variable("SVC_STATE_DIR").unwrap_or_else(|| settings::default_of("SVC_STATE_DIR", ""));
         if self.state_dir == Path::new(&set) {
@@ -104,31 +100,26 @@ impl Call {
     }
 
     /// When the call started.
-    #[must_use]
     pub const fn started_at(&self) -> Timestamp {
         self.started_at
     }
 
     /// The time limit of the whole step.
-    #[must_use]
     pub const fn deadline(&self) -> &Deadline {
         &self.deadline
     }
 
     /// The record of what was changed.
-    #[must_use]
     pub const fn effects(&self) -> &Effects {
         &self.effects
     }
 
     /// The writer to stderr.
-    #[must_use]
     pub const fn reporter(&self) -> &Reporter {
         &self.reporter
     }
 
     /// Shows the progress of a piece of work, if it is wanted.
-    #[must_use]
     pub fn progress(&self, what: &str, unit: Unit) -> Progress {
         Progress::start(&self.reporter, what, unit)
     }
@@ -158,7 +149,6 @@ impl Call {
     }
 
     /// What [`Call::check`] asks, for a thread or for something that outlives a borrow of the call.
-    #[must_use]
     pub fn watch(&self) -> Watch {
         Watch::new(self.signals.clone(), self.deadline)
     }

@@ -168,7 +168,6 @@ pub fn capture(call: &Call, command: &mut Command) -> Result<Captured, Failure> 
 }
 
 /// The exit status as a shell gives it: 128+n for a process that signal n has ended.
-#[must_use]
 pub fn exit_status(ended: ExitStatus) -> i32 {
     ended.code().or_else(|| ended.signal().map(|signal| 128 + signal)).unwrap_or(1)
 }

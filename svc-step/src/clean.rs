@@ -1,13 +1,11 @@
 //! Text without control characters and terminal escapes.
 
 /// A text on one line, without anything that a terminal would obey.
-#[must_use]
 pub fn clean(text: &str) -> String {
     clean_lines(text).replace(['\n', '\t'], " ")
 }
 
 /// The same with its line breaks and tabs.
-#[must_use]
 pub fn clean_lines(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();

@@ -11,37 +11,31 @@ pub struct Deadline {
 
 impl Deadline {
     /// Counts from now.
-    #[must_use]
     pub fn new(limit: Option<Duration>) -> Self {
         Self { limit, started: Instant::now() }
     }
 
     /// What is left of it, `None` if there is no limit.
-    #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.limit.map(|limit| limit.saturating_sub(self.started.elapsed()))
     }
 
     /// What is left of it and of `reserve` behind it, `None` if there is no limit.
-    #[must_use]
     pub fn remaining_with(&self, reserve: Duration) -> Option<Duration> {
         self.limit.map(|limit| limit.saturating_add(reserve).saturating_sub(self.started.elapsed()))
     }
 
     /// The shorter of `wanted` and what is left.
-    #[must_use]
     pub fn at_most(&self, wanted: Duration) -> Duration {
         self.remaining().map_or(wanted, |left| left.min(wanted))
     }
 
     /// Whether it has passed.
-    #[must_use]
     pub fn passed(&self) -> bool {
         self.remaining().is_some_and(|left| left.is_zero())
     }
 
     /// The limit as it was given.
-    #[must_use]
     pub const fn limit(&self) -> Option<Duration> {
         self.limit
     }

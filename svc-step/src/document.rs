@@ -80,7 +80,6 @@ impl From<&Failure> for ErrorPart {
 
 impl ErrorPart {
     /// The failure again, with the status of its call.
-    #[must_use]
     pub fn into_failure(self, status: Status) -> Failure {
         let Self { code, message, hint, retryable, causes } = self;
         Failure { hint, causes, ..Failure::new(status, &code, message).retryable(retryable) }
@@ -89,7 +88,6 @@ impl ErrorPart {
 
 impl<T> Document<T> {
     /// A document of a step that has begun at that time, ends now, and went well without changing anything, as far as nothing else is set.
-    #[must_use]
     pub fn new(tool: &str, step: &str, run_id: &str, started: Timestamp) -> Self {
         let finished = Timestamp::now();
         Self {
@@ -113,26 +111,22 @@ impl<T> Document<T> {
 
 impl Document<Value> {
     /// What stands at a path of the result, such as `/after/active_state`.
-    #[must_use]
     pub fn at(&self, path: &str) -> Option<&Value> {
         self.result.as_ref()?.pointer(path)
     }
 
     /// The text there.
-    #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         self.at(path)?.as_str().map(ToOwned::to_owned)
     }
 
     /// The number there.
-    #[must_use]
     pub fn number(&self, path: &str) -> Option<u64> {
         self.at(path)?.as_u64()
     }
 }
 
 /// The schema name of a step, major 1.
-#[must_use]
 pub(crate) fn schema_name(tool: &str, step: &str) -> String {
     format!("{tool}.{step}/1")
 }
@@ -144,7 +138,6 @@ pub struct Time(String);
 
 impl Time {
     /// The time as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -157,7 +150,6 @@ impl From<Timestamp> for Time {
 }
 
 /// The name of this host; empty if the kernel does not say it.
-#[must_use]
 pub fn host() -> String {
     nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

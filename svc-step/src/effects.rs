@@ -16,7 +16,6 @@ pub enum Changed {
 
 impl Changed {
     /// As the document has it: `true`, `false` or `null`.
-    #[must_use]
     pub const fn as_json(self) -> Option<bool> {
         match self {
             Self::No => Some(false),
@@ -78,7 +77,6 @@ impl Effects {
     }
 
     /// The answer so far.
-    #[must_use]
     pub fn changed(&self) -> Changed {
         self.with(|state| match state {
             State { happened: true, .. } => Changed::Yes,

@@ -88,7 +88,6 @@ impl Failure {
     }
 
     /// The call was ended by `signal`; its exit status is 128+n.
-    #[must_use]
     pub fn interrupted(signal: i32) -> Self {
         let mut failure = Self::failed("interrupted", format!("The call was ended by {}.", crate::signals::name(signal)));
         failure.signal = Some(signal);
@@ -147,14 +146,12 @@ impl Failure {
     }
 
     /// Adds the command or setting that helps.
-    #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// Adds what helps too, behind the hint that it has.
-    #[must_use]
     pub fn further_hint(self, hint: impl Into<String>) -> Self {
         let hint = hint.into();
         let hint = self.hint.as_ref().map_or(hint.clone(), |first| format!("{first} {hint}"));
@@ -162,7 +159,6 @@ impl Failure {
     }
 
     /// Adds what lay behind it; a program that has said nothing adds nothing.
-    #[must_use]
     pub fn cause(mut self, cause: impl Into<String>) -> Self {
         let cause = cause.into();
         if !cause.trim().is_empty() {
@@ -172,14 +168,12 @@ impl Failure {
     }
 
     /// Says that the same call may succeed later by itself, or not.
-    #[must_use]
     pub const fn retryable(mut self, retryable: bool) -> Self {
         self.retryable = retryable;
         self
     }
 
     /// The number that the process ends with.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.signal {
             Some(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),

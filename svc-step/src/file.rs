@@ -24,7 +24,6 @@ use crate::failure::Failure;
 const HASHED_AT_ONCE: usize = 256 * 1024;
 
 /// The refusal of a name that is taken.
-#[must_use]
 pub fn exists(path: &Path) -> Failure {
     Failure::refused("name_in_use", format!("{} exists already and is not replaced.", path.display()))
         .hint("Name another file, or pass --force to replace it.")
@@ -81,7 +80,6 @@ fn open_with(action: &str, path: &Path, more: OFlag) -> Result<File, Failure> {
 }
 
 /// The refusal of a link, a directory, a pipe or a device. `action` completes "Cannot …".
-#[must_use]
 pub fn not_regular(action: &str, path: &Path, what: &str) -> Failure {
     Failure::refused("file_invalid", format!("Cannot {action}: {} is {what}.", path.display()))
         .hint("Name another file; or inspect it with ls -l, and remove it if nothing needs it.")
@@ -168,7 +166,6 @@ pub fn digest_watched(path: &Path, mut watch: impl FnMut(u64) -> Result<(), Fail
 }
 
 /// Bytes as lower-case hex.
-#[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -183,13 +180,11 @@ pub fn sync_folder_of(path: &Path) -> Result<(), Failure> {
 }
 
 /// The directory that a path is in; `.` for a bare name.
-#[must_use]
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The path with `suffix` added to its name.
-#[must_use]
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path.as_os_str());
     name.push(suffix);
@@ -197,7 +192,6 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// How much space the disk of `folder` has for whoever is not root; `None` if the disk does not tell.
-#[must_use]
 pub fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = nix::sys::statvfs::statvfs(folder).ok()?;
     // u64 on this platform and u32 on others.

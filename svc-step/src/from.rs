@@ -148,37 +148,31 @@ impl Received {
     }
 
     /// Whether the call that made it was successful. A record of a swap never says so.
-    #[must_use]
     pub const fn is_ok(&self) -> bool {
         self.envelope.ok
     }
 
     /// The refusal of a document that failed (2), for a step that takes such documents of other steps; it repeats its error.
-    #[must_use]
     pub fn refusal(&self) -> Failure {
         repeat(self.envelope.clone())
     }
 
     /// `<tool>.<step>/<major>`.
-    #[must_use]
     pub fn schema(&self) -> &str {
         &self.envelope.schema
     }
 
     /// The step that made it.
-    #[must_use]
     pub fn step(&self) -> &str {
         &self.envelope.step
     }
 
     /// The run that it belongs to.
-    #[must_use]
     pub fn run_id(&self) -> &str {
         &self.envelope.run_id
     }
 
     /// Whether it holds a warning of that code.
-    #[must_use]
     pub fn has_warning(&self, code: &str) -> bool {
         self.envelope.warnings.iter().any(|warning| warning.code == code)
     }
@@ -197,7 +191,6 @@ impl Received {
 
     /// A file that the document names: the one beside the `--from` file, since whoever has copied or moved both means that one,
     /// or else the one of that path; so too if only that one fits the document.
-    #[must_use]
     pub fn locate(&self, named: &Path, fits: impl Fn(&Path) -> bool) -> PathBuf {
         let beside = self.origin.as_deref().zip(named.file_name()).map(|(origin, name)| file::folder_of(origin).join(name));
         beside.filter(|beside| fits(beside) || (beside.exists() && !fits(named))).unwrap_or_else(|| named.to_owned())

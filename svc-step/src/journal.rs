@@ -69,7 +69,6 @@ pub struct Notes {
 
 impl Plan {
     /// How the script is called; empty if the plan was lost.
-    #[must_use]
     pub fn program(&self) -> &str {
         if self.program.is_empty() { &self.script } else { &self.program }
     }
@@ -114,7 +113,6 @@ struct Ended {
 }
 
 /// The runs of a host, the newest first.
-#[must_use]
 pub fn runs(state_dir: &Path) -> Vec<Journal> {
     let entries = fs::read_dir(state_dir.join("runs")).into_iter().flatten().flatten();
     let mut found: Vec<Journal> =
@@ -129,7 +127,6 @@ fn folder(state_dir: &Path, id: &str) -> PathBuf {
 }
 
 /// The run of that ID, or whose directory that is.
-#[must_use]
 pub fn named(state_dir: &Path, run: &str) -> Option<Journal> {
     let dir = if run.contains('/') { PathBuf::from(run).canonicalize().ok()? } else { folder(state_dir, run) };
     Some(Journal::at(dir)).filter(|run| run.dir.is_dir() && run.is_named())
@@ -148,7 +145,6 @@ pub fn runs_of<'a>(state_dir: &Path, script: &'a str) -> impl Iterator<Item = Jo
 }
 
 /// The one document of a file; none if it is absent, empty, cut short, or not alone.
-#[must_use]
 pub fn document_in(path: &Path) -> Option<Document<Value>> {
     read_json(path)
 }
@@ -161,25 +157,21 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
 
 impl Journal {
     /// The run whose directory that is; nothing is looked at.
-    #[must_use]
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
     /// The run of that ID; nothing is looked at.
-    #[must_use]
     pub fn of(state_dir: &Path, id: &str) -> Self {
         Self::at(folder(state_dir, id))
     }
 
     /// Its directory.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// Its ID, the directory's name.
-    #[must_use]
     pub fn id(&self) -> &str {
         self.dir.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
@@ -189,13 +181,11 @@ impl Journal {
     }
 
     /// How it was called first; empty if that cannot be read (a run is known by its directory, also then).
-    #[must_use]
     pub fn plan(&self) -> Plan {
         read_json(&self.dir.join("plan.json")).unwrap_or_default()
     }
 
     /// The script that made it, by its plan; an upgrade or a rollback whose plan cannot be read is known by its ID.
-    #[must_use]
     pub fn script(&self) -> String {
         let script = self.plan().script;
         if !script.is_empty() {
@@ -207,7 +197,6 @@ impl Journal {
     }
 
     /// Whether a process holds the lock of the service for this run, or for a run that has called it.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         let Some(state_dir) = self.dir.parent().and_then(Path::parent) else { return false };
         let holder = lock::holder(&state_dir.join("lock"));
@@ -215,7 +204,6 @@ impl Journal {
     }
 
     /// Whether this is the run of that ID, or was called by it.
-    #[must_use]
     pub fn is_within(&self, id: &str) -> bool {
         let mut run = Some(self.clone());
         // A caller is older than what it has called: there is no circle.
@@ -230,37 +218,31 @@ impl Journal {
     }
 
     /// How it was called each time, the first first.
-    #[must_use]
     pub fn plans(&self) -> Vec<Plan> {
         (1..=self.times()).filter_map(|time| read_json(&self.dir.join(numbered("plan", time)))).collect()
     }
 
     /// How often it was called: once, and once more for each time that it was resumed.
-    #[must_use]
     pub fn times(&self) -> u32 {
         (2..).take_while(|time| self.dir.join(numbered("plan", *time)).exists()).last().unwrap_or(1)
     }
 
     /// Where the last document of its newest time is, or will be.
-    #[must_use]
     pub fn document_path(&self) -> PathBuf {
         self.dir.join(numbered("document", self.times()))
     }
 
     /// The last document of its newest time; none if it has not ended, or was killed.
-    #[must_use]
     pub fn last_document(&self) -> Option<Document<Value>> {
         document_in(&self.document_path())
     }
 
     /// Whether its newest time has ended well.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         read_json(&self.document_path()).is_some_and(|Ended { ok }| ok)
     }
 
     /// Whether what it has recorded of itself can be read.
-    #[must_use]
     pub fn is_readable(&self) -> bool {
         let notes = self.dir.join("notes.json");
         !self.plan().script.is_empty() && (!notes.exists() || read_json::<Notes>(&notes).is_some())
@@ -268,7 +250,6 @@ impl Journal {
 
     /// What it has found out. If that cannot be read, a run that has started an installer or an uninstaller has passed its point of
     /// no return, and a rollback that was to stop the service.
-    #[must_use]
     pub fn notes(&self) -> Notes {
         read_json(&self.dir.join("notes.json")).unwrap_or_else(|| {
             let stops_committed = self.script() == "svc-rollback" && self.has_begun(steps::STOP);
@@ -278,20 +259,17 @@ impl Journal {
     }
 
     /// The ID of the restore point that it has made or restored, in whatever directory that was then.
-    #[must_use]
     pub fn restore_point(&self) -> Option<String> {
         let path = PathBuf::from(self.notes().facts.get("restore_point")?.as_str()?);
         path.file_name().map(|name| name.to_string_lossy().into_owned())
     }
 
     /// The run after which the data is named that it replaced and left in place.
-    #[must_use]
     pub fn previous_run(&self) -> Option<String> {
         Some(self.notes().facts.get("previous")?.get("run")?.as_str()?.to_owned())
     }
 
     /// What helps if it has passed its point of no return: to resume it, or to go back.
-    #[must_use]
     pub fn committed_hint(&self) -> Option<String> {
         let back = self.notes().commit?;
         let plan = self.plan();
@@ -301,25 +279,21 @@ impl Journal {
     }
 
     /// Every attempt of every step, in the order of their numbers.
-    #[must_use]
     pub fn attempts(&self) -> Vec<Attempt> {
         self.started(|_| true).iter().filter_map(|path| Attempt::of(path)).collect()
     }
 
     /// Every attempt of a step, the first first.
-    #[must_use]
     pub fn attempts_of(&self, step: &str) -> Vec<Attempt> {
         self.started(|name| name == step).iter().filter_map(|path| Attempt::of(path)).collect()
     }
 
     /// The newest attempt of a step; none if it was never started.
-    #[must_use]
     pub fn attempt(&self, step: &str) -> Option<Attempt> {
         self.started(|name| name == step).last().and_then(|path| Attempt::of(path))
     }
 
     /// Whether a step was ever started.
-    #[must_use]
     pub fn has_begun(&self, step: &str) -> bool {
         !self.started(|name| name == step).is_empty()
     }
@@ -333,25 +307,21 @@ impl Journal {
     }
 
     /// Whether it was told that what an earlier run has left is repaired.
-    #[must_use]
     pub fn ignores_unfinished(&self) -> bool {
         self.plan().arguments.iter().any(|word| word == "--ignore-unfinished")
     }
 
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.
-    #[must_use]
     pub fn has_changed_the_service(&self) -> bool {
         self.notes().commit.is_some() && !self.has_begun(steps::PLAN)
     }
 
     /// Whether an undo is to be run. `failed`: the run did not end well.
-    #[must_use]
     pub fn needs_undo(&self, undo: &Undo, failed: bool) -> bool {
         (failed || undo.always) && undo.until.as_ref().is_none_or(|step| !self.is_done(step))
     }
 
     /// What a run that is not running any more has left to be undone, the last first: it was killed, or an undo failed.
-    #[must_use]
     pub fn left_to_undo(&self) -> Vec<Undo> {
         let notes = self.notes();
         let failed = notes.commit.is_none() && !self.is_ok();
@@ -365,7 +335,6 @@ impl Journal {
     }
 
     /// Whether a later run has changed the service: what this one had stopped is not to be started in the middle of that.
-    #[must_use]
     pub fn is_superseded(&self) -> bool {
         self.later().any(|other| other.has_changed_the_service())
     }
@@ -378,7 +347,6 @@ impl Journal {
 
     /// The run after which this one has nothing to resume: a later one that has changed the service, save those that this one has called;
     /// or one that was told that what was unfinished is repaired, and ended well.
-    #[must_use]
     pub fn replaced_by(&self) -> Option<Self> {
         let changes = |other: &Self| other.has_changed_the_service() || other.has_begun(steps::INSTALLER);
         let replaces = |other: &Self| changes(other) || other.ignores_unfinished() && other.is_ok();
@@ -386,14 +354,12 @@ impl Journal {
     }
 
     /// Whether the newest attempt of a step is ok.
-    #[must_use]
     pub fn is_done(&self, step: &str) -> bool {
         self.attempt(step).is_some_and(|one| one.is_ok())
     }
 }
 
 /// `plan.json` for the first time, `plan.2.json` for the second.
-#[must_use]
 pub fn numbered(name: &str, time: u32) -> String {
     if time == 1 { format!("{name}.json") } else { format!("{name}.{time}.json") }
 }

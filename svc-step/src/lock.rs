@@ -60,14 +60,12 @@ impl Lock {
     }
 
     /// Who holds the lock of one thing, as `RUN (process ID)`; `None` if nobody does.
-    #[must_use]
     pub fn holder(call: &Call, kind: &str, name: &str) -> Option<String> {
         holder(&call.state_dir().join("locks").join(file_name(kind, name)))
     }
 }
 
 /// The name of the lock, of the kind `repository`, that whoever writes to a snapshot repository of a cluster holds, and whoever copies it.
-#[must_use]
 pub fn repository(cluster_uuid: &str, name: &str) -> String {
     format!("{cluster_uuid}.{name}")
 }
@@ -97,7 +95,6 @@ fn held(kind: &str, name: &str, file: &mut File) -> Failure {
 }
 
 /// What the file of a lock says, if somebody holds the lock.
-#[must_use]
 pub fn holder(path: &Path) -> Option<String> {
     // Shared: two who ask at once must not take each other for the holder.
     let is_held = File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));

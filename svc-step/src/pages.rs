@@ -13,7 +13,6 @@ use crate::reporter;
 use crate::schema::{self, Schemas};
 
 /// If the command line asks for the pages or the schema of this program, they are written, and the program ends so.
-#[must_use]
 pub fn asked(command: &Command, schemas: impl FnOnce() -> Schemas) -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let (first, second) = (arguments.next()?, arguments.next());

@@ -14,7 +14,6 @@ pub const SOON: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// The pause before the next poll: a twentieth of the time since the first one.
-#[must_use]
 pub fn pause_since(begun: Instant, first: Duration) -> Duration {
     (begun.elapsed() / 20).clamp(first, LONGEST)
 }

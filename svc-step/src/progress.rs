@@ -56,7 +56,6 @@ enum Shown {
 
 impl Progress {
     /// Shows it if it is wanted.
-    #[must_use]
     pub fn start(reporter: &Reporter, what: &str, unit: Unit) -> Self {
         let shown = match reporter.progress() {
             ProgressMode::None => Shown::Nothing,
@@ -67,7 +66,6 @@ impl Progress {
     }
 
     /// Whether anybody sees it: if not, nobody need find out how far the work is.
-    #[must_use]
     pub const fn is_shown(&self) -> bool {
         !matches!(self.shown, Shown::Nothing)
     }

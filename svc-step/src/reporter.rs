@@ -9,13 +9,11 @@ use crate::failure::Failure;
 pub const WATCHED: &str = "SVC_WATCHED";
 
 /// Whether somebody watches stderr: it is a terminal, or is copied to one.
-#[must_use]
 pub fn is_watched() -> bool {
     std::io::stderr().is_terminal() || std::env::var_os(WATCHED).is_some()
 }
 
 /// A command as a shell takes it. What no shell can be told (a zero byte) is left as it is.
-#[must_use]
 pub fn shell_quoted(words: &[impl AsRef<str>]) -> String {
     let plain =
         |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte));
@@ -26,7 +24,6 @@ pub fn shell_quoted(words: &[impl AsRef<str>]) -> String {
 }
 
 /// A number of bytes, for people.
-#[must_use]
 pub fn bytes(count: u64) -> String {
     indicatif::HumanBytes(count).to_string()
 }
@@ -53,7 +50,6 @@ impl Reporter {
     }
 
     /// How progress is to be shown, `Auto` being resolved: a bar (`Auto`) only if somebody watches.
-    #[must_use]
     pub const fn progress(&self) -> ProgressMode {
         match self.progress {
             ProgressMode::Auto if !self.watched => ProgressMode::None,
@@ -97,7 +93,6 @@ impl Reporter {
 }
 
 /// Whether stdout has taken what a program printed. A reader that has gone (`| head`) is no failure; anything else is told.
-#[must_use]
 pub fn is_printed(program: &str, what: &str, printed: std::io::Result<()>) -> bool {
     match printed {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -88,7 +88,6 @@ pub enum Reason {
 
 impl Reason {
     /// Whether the backup goes.
-    #[must_use]
     pub const fn removes(self) -> bool {
         matches!(self, Self::MaxCount | Self::MaxAge | Self::Superseded)
     }
@@ -96,7 +95,6 @@ impl Reason {
 
 impl Retention {
     /// The reason of each item, in their order, which is oldest first.
-    #[must_use]
     pub fn reasons(&self, items: &[Item<'_>], now: Timestamp) -> Vec<Reason> {
         let mut newer_valid = BTreeMap::<&str, u64>::new();
         let newest_first = items.iter().rev().map(|item| {

@@ -15,7 +15,6 @@ pub struct RunId(String);
 impl RunId {
     /// The id of a call that no script made, and of no other call on this host: two calls of one microsecond are two processes. A
     /// later call has a greater one.
-    #[must_use]
     pub fn by_hand(now: Timestamp) -> Self {
         Self::of_process(now, std::process::id())
     }
@@ -26,7 +25,6 @@ impl RunId {
     }
 
     /// The id as text.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -36,13 +34,11 @@ impl RunId {
 const STAMP: &str = "%Y%m%dt%H%M%Sz";
 
 /// The beginning of the ID of a run of that time.
-#[must_use]
 pub fn stamp(time: Timestamp) -> String {
     time.strftime(STAMP).to_string()
 }
 
 /// The time that a run ID begins with.
-#[must_use]
 pub fn time(id: &str) -> Option<Timestamp> {
     let time = DateTime::strptime(STAMP, id.get(..16)?).ok()?;
     Offset::UTC.to_timestamp(time).ok()
@@ -73,7 +69,6 @@ impl FromStr for RunId {
 }
 
 /// The name of the snapshot of a run, of a kind.
-#[must_use]
 pub fn snapshot_name(service: &str, run_id: &str, kind: &str) -> String {
     format!("snapshot_{service}_{}_{run_id}_{kind}", run_id.get(..8).unwrap_or(run_id))
 }
@@ -91,7 +86,6 @@ fn base36(mut number: u32) -> String {
 /// `name`, cut and marked with a hash of the whole if it is longer than a server's `limit` in bytes.
 ///
 /// PostgreSQL cuts names at 63 bytes in silence, so two long names would become one.
-#[must_use]
 pub fn fit(name: &str, limit: usize) -> String {
     if name.len() <= limit {
         return name.to_owned();

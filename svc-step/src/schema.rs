@@ -23,20 +23,17 @@ pub struct Schemas {
 
 impl Schemas {
     /// Those of a tool, without a step.
-    #[must_use]
     pub fn of(tool: &'static str) -> Self {
         Self { tool, generator: of_envelope(), steps: Map::new() }
     }
 
     /// With a step whose result is of type `T`.
-    #[must_use]
     pub fn step<T: JsonSchema>(self, step: &str) -> Self {
         let name = json!({"const": schema_name(self.tool, step)});
         self.named::<T>(step, name)
     }
 
     /// With a step whose documents have a schema name of their own: that of a script's last document is the script's.
-    #[must_use]
     pub fn named<T: JsonSchema>(mut self, step: &str, name: Value) -> Self {
         let result: Schema = self.generator.subschema_for::<T>();
         let own = json!({"properties": {"schema": name, "result": {"anyOf": [result, {"type": "null"}]}}});
@@ -46,7 +43,6 @@ impl Schemas {
 
     /// The whole: `oneOf` its steps. A step's definition is `TOOL.STEP`, that of a type `TOOL.Type`, save the types of this library, and
     /// one of another tool that has that tool in its name.
-    #[must_use]
     pub fn whole(mut self) -> Value {
         let mut library = of_envelope();
         library.subschema_for::<Action>();
@@ -93,7 +89,6 @@ fn rename(schema: &mut Value, to: &impl Fn(&str) -> String) {
 }
 
 /// JSON for people: what fits into a line stands on one.
-#[must_use]
 pub fn text(value: &Value) -> String {
     let mut text = String::new();
     write(&mut text, value, 0, 0);

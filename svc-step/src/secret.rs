@@ -20,7 +20,6 @@ const OPEN_TO_OTHERS: u32 = 0o077;
 
 impl Secret {
     /// Takes a secret that came from elsewhere (a prompt, the environment).
-    #[must_use]
     pub const fn new(secret: String) -> Self {
         Self(secret)
     }
@@ -60,7 +59,6 @@ impl Secret {
     }
 
     /// The secret itself, for the one place that sends it.
-    #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -108,7 +106,6 @@ const WORDS: [&str; 8] = ["key", "keys", "auth", "salt", "pin", "psk", "pem", "s
 const PLACES: [&str; 7] = ["file", "path", "dir", "directory", "folder", "minutes", "length"];
 
 /// Whether a setting or key of this name holds a secret.
-#[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let words = words(name);
     if words.last().is_some_and(|last| PLACES.contains(&last.as_str())) {

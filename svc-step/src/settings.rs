@@ -13,7 +13,6 @@ pub use environment_file::{environment_file, load, others};
 pub use service::{known, product, service_settings, setting};
 
 /// A variable of the environment; one that is empty is not set.
-#[must_use]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -38,20 +37,17 @@ pub struct Product {
 
 impl Product {
     /// The product's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.service.name
     }
 
     /// `${SVC_INSTALL_DIR}`.
-    #[must_use]
     pub fn install_dir(&self) -> PathBuf {
         self.install_dir.clone().unwrap_or_else(|| default_of("SVC_INSTALL_DIR", self.name()).into())
     }
 }
 
 /// The value of a setting that nobody has set, for that product: `svc.service` for `SVC_UNIT`.
-#[must_use]
 pub fn default_of(setting: &str, product: &str) -> String {
     table::find(setting).and_then(|setting| setting.default_for(product)).unwrap_or_default()
 }

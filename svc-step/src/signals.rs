@@ -46,7 +46,6 @@ impl Signals {
     }
 
     /// The signal that came first.
-    #[must_use]
     pub fn came(&self) -> Option<i32> {
         *self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -87,7 +86,6 @@ pub fn die_of(signal: i32) {
 }
 
 /// `TERM`, `INT`, …, as `kill` writes them.
-#[must_use]
 pub fn name(signal: i32) -> String {
     signal_hook::low_level::signal_name(signal)
         .map_or_else(|| format!("signal {signal}"), |name| name.trim_start_matches("SIG").to_owned())

@@ -41,20 +41,17 @@ const TABLE: [(&str, Status, &str); 10] = [
 
 impl Status {
     /// That of a call that failed with this number; `Failed` if it is none of the table's.
-    #[must_use]
     pub fn of_failure(code: i32) -> Self {
         let statuses = TABLE.into_iter().map(|(_, status, _)| status);
         statuses.skip(1).find(|status| i32::from(status.code()) == code).unwrap_or(Self::Failed)
     }
 
     /// The number that the process ends with.
-    #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 
     /// The table that ends every tool's long help.
-    #[must_use]
     pub fn table() -> String {
         let mut table = String::from("Exit status:\n");
         for (name, status, meaning) in TABLE {

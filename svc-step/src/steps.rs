@@ -61,7 +61,6 @@ steps! {
 }
 
 /// Whether a step is a hop of an upgrade: the others have the name of the first one with another number.
-#[must_use]
 pub fn is_hop(step: &str) -> bool {
     step.starts_with(FIRST_HOP.trim_end_matches('1'))
 }

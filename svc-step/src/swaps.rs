@@ -36,7 +36,6 @@ pub struct GivenArgs {
 
 impl GivenArgs {
     /// The run that was named, if one was.
-    #[must_use]
     pub const fn run(&self) -> Option<&RunId> {
         self.run.as_ref()
     }
@@ -58,7 +57,6 @@ impl GivenArgs {
 
 /// Where the plan of a tool's swap in a run is: `$SVC_STATE_DIR/swaps/<run>.<tool>.json`. The tool is part of the name,
 /// since one run swaps both databases.
-#[must_use]
 pub fn path(call: &Call, run: &RunId) -> PathBuf {
     path_of(call, call.tool(), run)
 }
@@ -146,7 +144,6 @@ fn unknown(path: &Path, rejected: Rejected) -> Failure {
 
 /// The plans of this tool whose schema is one of `schemas`, of all runs, oldest run first. One that is incomplete is passed over with
 /// a warning: it is no ground to act on.
-#[must_use]
 pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     let suffix = format!(".{}.json", call.tool());
     let entries = std::fs::read_dir(call.state_dir().join("swaps")).into_iter().flatten().flatten();

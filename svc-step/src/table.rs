@@ -35,7 +35,6 @@ const GOOD: [&str; 7] = ["valid", "SUCCESS", "ok", "verified", "green", "free", 
 const BAD: [&str; 7] = ["damaged", "FAILED", "PARTIAL", "INCOMPATIBLE", "failed", "red", "past_flood_stage"];
 
 /// A document as a person reads it. A result with a `summary` is that sentence.
-#[must_use]
 pub fn document(json: &str, exit_code: u8) -> String {
     let document: Value = serde_json::from_str(json).unwrap_or_default();
     let result = document.get("result").unwrap_or(&Value::Null);
@@ -170,13 +169,11 @@ pub struct Cell {
 
 impl Cell {
     /// A cell of that text.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         Self { text: clean(text), ..Self::default() }
     }
 
     /// A number: the right ends are one below the other.
-    #[must_use]
     pub fn right(text: &str) -> Self {
         Self { right: true, ..Self::new(text) }
     }
@@ -192,7 +189,6 @@ pub struct Table {
 
 impl Table {
     /// A table with these headings; without any it has no heading.
-    #[must_use]
     pub fn new(header: &[String]) -> Self {
         Self { header: header.to_vec(), rows: Vec::new() }
     }
@@ -210,7 +206,6 @@ impl Table {
     }
 
     /// The table, a line a row.
-    #[must_use]
     pub fn text(&self) -> String {
         let count = self.rows.iter().map(|(cells, _)| cells.len()).max().unwrap_or(0);
         let (mut shown, mut left_out, mut used) = (Vec::new(), Vec::new(), 0);
@@ -284,13 +279,11 @@ fn time(value: &Value) -> Option<Timestamp> {
 }
 
 /// A time as the clock on the wall shows it.
-#[must_use]
 pub fn local(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// How long ago a time is: `3 h ago`.
-#[must_use]
 pub fn ago(time: Timestamp) -> String {
     let seconds = Timestamp::now().duration_since(time).as_secs();
     let apart = match seconds.unsigned_abs() {
@@ -303,7 +296,6 @@ pub fn ago(time: Timestamp) -> String {
 }
 
 /// A number of milliseconds, for people.
-#[must_use]
 pub fn duration(ms: u64) -> String {
     match ms {
         0..1000 => format!("{ms} ms"),

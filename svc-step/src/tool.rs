@@ -38,7 +38,6 @@ pub trait Tool: Parser {
 
 /// The definition of a tool's command line, with its schema and the table of exit statuses at the end of its long help. Man pages and
 /// completions come from the same.
-#[must_use]
 pub fn command<T: Tool>() -> clap::Command {
     let command = with_help_of_settings(without_empty_settings(T::command()));
     let own = command.get_after_long_help().map(|own| format!("{own}\n\n")).unwrap_or_default();
@@ -74,7 +73,6 @@ fn with_help_of_settings(command: clap::Command) -> clap::Command {
 }
 
 /// What `main` of every tool calls.
-#[must_use]
 pub fn main<T: Tool>() -> ExitCode {
     // First of all: clap reads the environment, and no other thread may exist while the file is read into it.
     let loaded = settings::load();

@@ -31,14 +31,12 @@ impl OsUser {
     }
 
     /// The user whose rights this process has.
-    #[must_use]
     pub fn current() -> Option<Self> {
         let user = User::from_uid(geteuid()).ok().flatten()?;
         Some(Self { name: user.name, uid: user.uid, gid: user.gid, home: user.dir })
     }
 
     /// Whether this process has that user's rights already.
-    #[must_use]
     pub fn is_current(&self) -> bool {
         self.uid == geteuid()
     }

@@ -69,7 +69,6 @@ impl Watch {
     }
 
     /// The time limit.
-    #[must_use]
     pub const fn deadline(&self) -> &Deadline {
         &self.deadline
     }
@@ -78,7 +77,6 @@ impl Watch {
 static SHUT_DOWN: AtomicBool = AtomicBool::new(false);
 
 /// Whether the watchdog has shut down a connection, so that one that is lost was given up by this process.
-#[must_use]
 pub fn gave_up() -> bool {
     SHUT_DOWN.load(Ordering::SeqCst)
 }

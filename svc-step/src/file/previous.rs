@@ -69,7 +69,6 @@ impl Previous {
     }
 
     /// As documents have it.
-    #[must_use]
     pub fn display(&self) -> String {
         self.path.display().to_string()
     }

@@ -49,31 +49,26 @@ impl Rights {
     }
 
     /// The owner as a number.
-    #[must_use]
     pub const fn uid(&self) -> u32 {
         self.uid
     }
 
     /// The group as a number.
-    #[must_use]
     pub const fn gid(&self) -> u32 {
         self.gid
     }
 
     /// The permission bits; with an ACL, those of the group are its mask.
-    #[must_use]
     pub const fn mode(&self) -> u32 {
         self.mode
     }
 
     /// The POSIX ACL as the kernel keeps it; `None` if the permission bits say it all.
-    #[must_use]
     pub fn acl(&self) -> Option<&[u8]> {
         self.attributes.get(OsStr::new(ACL)).map(Vec::as_slice)
     }
 
     /// These with the owner, the group, the mode and the ACL of another file.
-    #[must_use]
     pub fn owned_by(mut self, uid: u32, gid: u32, mode: u32, acl: Option<Vec<u8>>) -> Self {
         self.attributes.remove(OsStr::new(ACL));
         self.attributes.extend(acl.map(|acl| (ACL.into(), acl)));

@@ -43,7 +43,6 @@ pub struct Attempt {
 }
 
 /// `NN-step` and `json` are `NN-step.json`: a step has no dots, an attempt has.
-#[must_use]
 pub fn with_ending(files: &Path, ending: &str) -> PathBuf {
     file::beside(files, &format!(".{ending}"))
 }
@@ -82,14 +81,12 @@ impl Attempt {
     }
 
     /// Where its document is, or will be.
-    #[must_use]
     pub fn document_path(&self) -> PathBuf {
         let (path, partial) = (with_ending(&self.files, "json"), with_ending(&self.files, "json.partial"));
         if path.exists() || !partial.exists() { path } else { partial }
     }
 
     /// Whether it has ended well; of an external command whose document was lost, its exit status says it.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         let status = (self.kind == Kind::External).then_some(self.exit_status).flatten();
         self.document.as_ref().map_or(status == Some(0), |document| document.ok)

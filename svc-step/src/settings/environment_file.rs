@@ -16,7 +16,6 @@ const NAMED_BY: &str = "SVC_ENVIRONMENT_FILE";
 const LARGEST: u64 = 1024 * 1024;
 
 /// The file that [`load`] reads.
-#[must_use]
 pub fn environment_file() -> PathBuf {
     super::variable(NAMED_BY).map_or_else(|| FILE.into(), PathBuf::from)
 }

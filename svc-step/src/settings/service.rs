@@ -32,13 +32,11 @@ const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/
 /// are absolute, since a rollback may be started from another directory than the upgrade was.
 ///
 /// To be called after [`super::load`].
-#[must_use]
 pub fn service_settings() -> Vec<(String, String)> {
     settings_of(variable)
 }
 
 /// The product's name.
-#[must_use]
 pub fn product() -> String {
     variable("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""))
 }
@@ -46,7 +44,6 @@ pub fn product() -> String {
 /// A setting as a run has it: of the environment or the settings file, or its default; empty if it has none.
 ///
 /// To be called after [`super::load`].
-#[must_use]
 pub fn setting(name: &str) -> String {
     let handed = service_settings().into_iter().find(|(other, _)| other == name).map(|(_, value)| value);
     handed.or_else(|| variable(name)).unwrap_or_else(|| default_of(name, &product()))

@@ -210,14 +210,12 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// The setting of that name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Setting> {
     all().find(|setting| setting.name == name)
 }
 
 impl Setting {
     /// Its value if it is not set, for a product of that name.
-    #[must_use]
     pub fn default_for(&self, product: &str) -> Option<String> {
         match self.default {
             Is(text) => Some(text.replace("NAME", product)),
@@ -243,7 +241,6 @@ impl Setting {
 }
 
 /// The settings file as it is installed: every setting, as a comment, with its default for that product.
-#[must_use]
 pub fn file(product: &str) -> String {
     let mut text = "# The settings of this host. Every tool and script reads them; a variable of the environment wins.\n\
         # Lines KEY=value, a comment on a line of its own: nothing in a value is expanded. What is not set has the value that stands here.\n"
