@@ -40,169 +40,96 @@ const fn path(name: &'static str, default: Unset, help: &'static str) -> Setting
 
 use Unset::{By, Is, Nothing};
 
+/// A line a setting: whether it is a path, its name, its default, and what it means.
+macro_rules! groups {
+    ($($title:literal { $($kind:ident $name:ident $default:expr, $help:literal;)* })*) => {
+        &[$(($title, &[$($kind(stringify!($name), $default, $help)),*])),*]
+    };
+}
+
 /// The settings by subject, in the order in which somebody sets up a host.
-const GROUPS: &[Group] = &[
-    (
-        "The product",
-        &[
-            of("SVC_NAME", Is("svc"), "The product's name, from which unit, database, database user and directories are derived"),
-            path("SVC_INSTALL_DIR", Is("/opt/NAME"), "The installation directory"),
-            of("SVC_UNIT", Is("NAME.service"), "The product's unit; the prefix user: means the user manager"),
-            of(
-                "SVC_READY_URL",
-                Nothing,
-                "The URL that answers with a 2xx status as soon as the product works: the start in a script waits for it (by hand: svc-unit start --ready-url)",
-            ),
-            path("SVC_READY_CA", Nothing, "The file with the certificate authority of that URL"),
-            of(
-                "SVC_READY_TCP",
-                Nothing,
-                "HOST:PORT, where the product accepts connections as soon as it works; as SVC_READY_URL (--ready-tcp)",
-            ),
-            path("SVC_CONFIG_FILE", Nothing, "The configuration file, if it is at the path of neither layout"),
-            path("SVC_INSTALLER_DIR", Nothing, "The directory of installers"),
-            path("SVC_RELEASES", Nothing, "All releases there are: a file with a version a line, or a directory of installers"),
-            of("SVC_UNINSTALL", Nothing, "The command that uninstalls the product"),
-            path("SVC_HOOKS_DIR", Is("/etc/svc-tools/hooks.d"), "The directory of the hooks: post-install and on-failure"),
-        ],
-    ),
-    (
-        "Backups",
-        &[
-            path("SVC_BACKUP_DIR", Is("/var/backups/NAME"), "The directory of the restore points"),
-            of(
-                "SVC_KEEP_MAX_AGE",
-                Is("30d"),
-                "Maximum age of a backup (30d, 4w, 36h; none: no limit); SVC_KEEP_MIN_COUNT backups are always kept",
-            ),
-            of(
-                "SVC_KEEP_MAX_COUNT",
-                Is("30"),
-                "Maximum number of backups, whatever their age; the oldest are removed; none: no limit",
-            ),
-            of("SVC_KEEP_MIN_COUNT", Is("7"), "Minimum number of backups to keep, whatever their age"),
-            of(
-                "SVC_NIGHTLY_QUIESCE",
-                Is("no"),
-                "Whether svc-nightly stops the service while both databases are backed up: yes or no",
-            ),
-            of("SVC_DUMP_COMPRESS", Nothing, "How the scripts compress the dump: zstd or gzip; its file keeps its name"),
-            of(
-                "SVC_OFFSITE",
-                Nothing,
-                "The restic repository that svc-offsite copies restore points to (sftp:backup@host:/srv/svc, s3:…, rest:…)",
-            ),
-            path("SVC_OFFSITE_PASSWORD_FILE", Nothing, "A file (mode 600) that holds the password of the restic repository"),
-            of(
-                "SVC_OFFSITE_KEEP",
-                Nothing,
-                "Which copies of nightly restore points stay: options of restic forget (--keep-daily 14 --keep-weekly 8); else all",
-            ),
-            of(
-                "SVC_OFFSITE_TIMEOUT",
-                Is("20h"),
-                "How long a copy may take before it is given up; the next one continues with what was copied",
-            ),
-        ],
-    ),
-    (
-        "Runs",
-        &[
-            path(
-                "SVC_STATE_DIR",
-                Is("/var/lib/svc-tools"),
-                "The directory of the run directories, of the locks and of the records of swaps; each product has one of its own",
-            ),
-            of(
-                "SVC_KEEP_RUNS",
-                Is("90d"),
-                "Remove run directories that are not needed and were not written to for this long; none: keep all",
-            ),
-            path(
-                "SVC_METRICS_FILE",
-                Nothing,
-                "A file NAME.prom in the directory of node_exporter's textfile collector, which every run writes",
-            ),
-            of("SVC_TIMEOUT", Nothing, "Give up after this long (90s, 5m, 1h30m)"),
-        ],
-    ),
-    (
-        "The cluster: Elasticsearch or OpenSearch",
-        &[
-            of("SVC_SEARCH_URL", Is("http://127.0.0.1:9200"), "The address of the cluster"),
-            of("SVC_REPOSITORY", Is("my_backup"), "The snapshot repository's name"),
-            path("SVC_BACKUP_REPO", Nothing, "The repository's directory, as every node of the cluster sees it"),
-            of(
-                "SVC_INDICES",
-                Is("*"),
-                "The service's own indices: patterns, comma separated; * says that the cluster is the service's alone",
-            ),
-            of("SVC_SEARCH_UNIT", Nothing, "The unit of the cluster"),
-            path(
-                "SVC_SEARCH_CONFIG",
-                By("the one of /etc/elasticsearch or /etc/opensearch that is there"),
-                "The cluster's configuration file",
-            ),
-            of(
-                "SVC_SEARCH_OS_USER",
-                By("elasticsearch or opensearch, by the configuration file's name"),
-                "Whom the cluster runs as",
-            ),
-            of("SVC_SEARCH_USER", Nothing, "The user of basic authentication"),
-            path("SVC_SEARCH_PASSWORD_FILE", Nothing, "A file (mode 600) whose first line is the user's password"),
-            path("SVC_SEARCH_API_KEY_FILE", Nothing, "A file (mode 600) whose first line is an API key: as `id:key`, or encoded"),
-            path("SVC_SEARCH_BEARER_FILE", Nothing, "A file (mode 600) whose first line is a bearer token"),
-            path(
-                "SVC_SEARCH_CA",
-                Nothing,
-                "The certificates (PEM) of the authorities that are trusted instead of the public ones",
-            ),
-            path(
-                "SVC_SEARCH_CLIENT_CERT",
-                Nothing,
-                "A certificate (PEM) to show to the server, with its chain; alone or beside other credentials",
-            ),
-            path(
-                "SVC_SEARCH_CLIENT_KEY",
-                Nothing,
-                "The private key (PEM, mode 600) of the client's certificate, if its file does not hold it",
-            ),
-            of(
-                "SVC_SEARCH_INSECURE",
-                Is("false"),
-                "Accept any certificate of the server. Insecure: whoever is in between can read and change everything",
-            ),
-            of(
-                "SVC_RATE_LIMIT",
-                Is("server"),
-                "Throttle of snapshots and restores: none, SIZE a second (100mb), or server: the cluster's own (if this is not set and SVC_INDICES is *, a script takes none while the service is stopped and while a rollback stages)",
-            ),
-        ],
-    ),
-    (
-        "PostgreSQL",
-        &[
-            of("SVC_DATABASE", Is("NAME_db"), "The product's database"),
-            of("SVC_DB_USER", Is("NAME"), "The product's database user, who owns it"),
-            of("SVC_DB_HOST", By("PGHOST, else /var/run/postgresql"), "The server's host, or the directory of its socket"),
-            of("SVC_DB_PORT", By("PGPORT, else 5432"), "The server's port"),
-            path(
-                "SVC_DB_PASSWORD_FILE",
-                By("PGPASSFILE, else ~/.pgpass, by libpq's rules"),
-                "A file (mode 600) whose first line is the database user's password",
-            ),
-            of("SVC_DB_AS", Nothing, "Connect as this user of the host, over the socket (peer authentication; needs root)"),
-            of("SVC_PG_UNIT", Nothing, "The unit of PostgreSQL, which a rollback restarts"),
-            of(
-                "SVC_PG_ADMIN",
-                By("postgres when root"),
-                "Become this user of the host for an administrator's work, and connect over the socket",
-            ),
-            of("SVC_PG_ADMIN_USER", Nothing, "Connect as this administrator with a password instead"),
-            path("SVC_PG_ADMIN_PASSWORD_FILE", Nothing, "Read the administrator's password from the first line of this file"),
-        ],
-    ),
-];
+const GROUPS: &[Group] = groups! {
+    "The product" {
+        of SVC_NAME Is("svc"), "The product's name, from which unit, database, database user and directories are derived";
+        path SVC_INSTALL_DIR Is("/opt/NAME"), "The installation directory";
+        of SVC_UNIT Is("NAME.service"), "The product's unit; the prefix user: means the user manager";
+        of SVC_READY_URL Nothing,
+            "The URL that answers with a 2xx status as soon as the product works: the start in a script waits for it (by hand: \
+            svc-unit start --ready-url)";
+        path SVC_READY_CA Nothing, "The file with the certificate authority of that URL";
+        of SVC_READY_TCP Nothing,
+            "HOST:PORT, where the product accepts connections as soon as it works; as SVC_READY_URL (--ready-tcp)";
+        path SVC_CONFIG_FILE Nothing, "The configuration file, if it is at the path of neither layout";
+        path SVC_INSTALLER_DIR Nothing, "The directory of installers";
+        path SVC_RELEASES Nothing, "All releases there are: a file with a version a line, or a directory of installers";
+        of SVC_UNINSTALL Nothing, "The command that uninstalls the product";
+        path SVC_HOOKS_DIR Is("/etc/svc-tools/hooks.d"), "The directory of the hooks: post-install and on-failure";
+    }
+    "Backups" {
+        path SVC_BACKUP_DIR Is("/var/backups/NAME"), "The directory of the restore points";
+        of SVC_KEEP_MAX_AGE Is("30d"),
+            "Maximum age of a backup (30d, 4w, 36h; none: no limit); SVC_KEEP_MIN_COUNT backups are always kept";
+        of SVC_KEEP_MAX_COUNT Is("30"), "Maximum number of backups, whatever their age; the oldest are removed; none: no limit";
+        of SVC_KEEP_MIN_COUNT Is("7"), "Minimum number of backups to keep, whatever their age";
+        of SVC_NIGHTLY_QUIESCE Is("no"), "Whether svc-nightly stops the service while both databases are backed up: yes or no";
+        of SVC_DUMP_COMPRESS Nothing, "How the scripts compress the dump: zstd or gzip; its file keeps its name";
+        of SVC_OFFSITE Nothing,
+            "The restic repository that svc-offsite copies restore points to (sftp:backup@host:/srv/svc, s3:…, rest:…)";
+        path SVC_OFFSITE_PASSWORD_FILE Nothing, "A file (mode 600) that holds the password of the restic repository";
+        of SVC_OFFSITE_KEEP Nothing,
+            "Which copies of nightly restore points stay: options of restic forget (--keep-daily 14 --keep-weekly 8); else all";
+        of SVC_OFFSITE_TIMEOUT Is("20h"),
+            "How long a copy may take before it is given up; the next one continues with what was copied";
+    }
+    "Runs" {
+        path SVC_STATE_DIR Is("/var/lib/svc-tools"),
+            "The directory of the run directories, of the locks and of the records of swaps; each product has one of its own";
+        of SVC_KEEP_RUNS Is("90d"),
+            "Remove run directories that are not needed and were not written to for this long; none: keep all";
+        path SVC_METRICS_FILE Nothing,
+            "A file NAME.prom in the directory of node_exporter's textfile collector, which every run writes";
+        of SVC_TIMEOUT Nothing, "Give up after this long (90s, 5m, 1h30m)";
+    }
+    "The cluster: Elasticsearch or OpenSearch" {
+        of SVC_SEARCH_URL Is("http://127.0.0.1:9200"), "The address of the cluster";
+        of SVC_REPOSITORY Is("my_backup"), "The snapshot repository's name";
+        path SVC_BACKUP_REPO Nothing, "The repository's directory, as every node of the cluster sees it";
+        of SVC_INDICES Is("*"),
+            "The service's own indices: patterns, comma separated; * says that the cluster is the service's alone";
+        of SVC_SEARCH_UNIT Nothing, "The unit of the cluster";
+        path SVC_SEARCH_CONFIG By("the one of /etc/elasticsearch or /etc/opensearch that is there"),
+            "The cluster's configuration file";
+        of SVC_SEARCH_OS_USER By("elasticsearch or opensearch, by the configuration file's name"), "Whom the cluster runs as";
+        of SVC_SEARCH_USER Nothing, "The user of basic authentication";
+        path SVC_SEARCH_PASSWORD_FILE Nothing, "A file (mode 600) whose first line is the user's password";
+        path SVC_SEARCH_API_KEY_FILE Nothing, "A file (mode 600) whose first line is an API key: as `id:key`, or encoded";
+        path SVC_SEARCH_BEARER_FILE Nothing, "A file (mode 600) whose first line is a bearer token";
+        path SVC_SEARCH_CA Nothing, "The certificates (PEM) of the authorities that are trusted instead of the public ones";
+        path SVC_SEARCH_CLIENT_CERT Nothing,
+            "A certificate (PEM) to show to the server, with its chain; alone or beside other credentials";
+        path SVC_SEARCH_CLIENT_KEY Nothing,
+            "The private key (PEM, mode 600) of the client's certificate, if its file does not hold it";
+        of SVC_SEARCH_INSECURE Is("false"),
+            "Accept any certificate of the server. Insecure: whoever is in between can read and change everything";
+        of SVC_RATE_LIMIT Is("server"),
+            "Throttle of snapshots and restores: none, SIZE a second (100mb), or server: the cluster's own (if this is not set \
+            and SVC_INDICES is *, a script takes none while the service is stopped and while a rollback stages)";
+    }
+    "PostgreSQL" {
+        of SVC_DATABASE Is("NAME_db"), "The product's database";
+        of SVC_DB_USER Is("NAME"), "The product's database user, who owns it";
+        of SVC_DB_HOST By("PGHOST, else /var/run/postgresql"), "The server's host, or the directory of its socket";
+        of SVC_DB_PORT By("PGPORT, else 5432"), "The server's port";
+        path SVC_DB_PASSWORD_FILE By("PGPASSFILE, else ~/.pgpass, by libpq's rules"),
+            "A file (mode 600) whose first line is the database user's password";
+        of SVC_DB_AS Nothing, "Connect as this user of the host, over the socket (peer authentication; needs root)";
+        of SVC_PG_UNIT Nothing, "The unit of PostgreSQL, which a rollback restarts";
+        of SVC_PG_ADMIN By("postgres when root"),
+            "Become this user of the host for an administrator's work, and connect over the socket";
+        of SVC_PG_ADMIN_USER Nothing, "Connect as this administrator with a password instead";
+        path SVC_PG_ADMIN_PASSWORD_FILE Nothing, "Read the administrator's password from the first line of this file";
+    }
+};
 
 /// Every setting.
 pub fn all() -> impl Iterator<Item = &'static Setting> {
