@@ -231,6 +231,17 @@ fn invalid_from_document_exits_2_without_change() {
             assert_eq!(ran.doc()["changed"], false, "{tool} {args:?} with {input:?}");
         }
     }
+    // Of the step that it continues from: its error is repeated.
+    let dry = failed.replace(r#""dry_run":false"#, r#""dry_run":true"#);
+    let later = failed.replace("svc-pgdump.dump/1", "svc-pgdump.dump/2");
+    for (input, code, says) in [
+        (failed, "postgres_unreachable", "Nobody answers."),
+        (dry.as_str(), "from_invalid", "of a dry run"),
+        (later.as_str(), "from_invalid", "cannot resume from"),
+    ] {
+        let ran = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(input).run();
+        ran.fails(2, code).unchanged().error_has(&[says]);
+    }
 }
 
 #[test]

@@ -106,38 +106,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempt_without_response_has_unknown_effect() {
-        let effects = Effects::default();
-        assert_eq!(effects.changed(), Changed::No);
-        let _lost = effects.attempt();
-        assert_eq!(effects.changed(), Changed::Unknown);
-    }
-
-    #[test]
-    fn known_change_remains_after_later_lost_attempt() {
-        let effects = Effects::default();
-        effects.attempt().happened();
-        let _lost = effects.attempt();
-        assert_eq!(effects.changed(), Changed::Yes);
-    }
-
-    #[test]
-    fn refused_attempt_and_undone_effect_are_no_change() {
-        let effects = Effects::default();
-        effects.attempt().refused();
-        assert_eq!(effects.changed(), Changed::No);
-        effects.happened();
-        effects.undone();
-        assert_eq!(effects.changed(), Changed::No);
-    }
-
-    #[test]
-    fn permanent_effect_survives_undo() {
+    fn permanent_effect_survives_undo_and_later_lost_attempt() {
         let effects = Effects::default();
         effects.happened();
         effects.stays();
         let _lost = effects.attempt();
         effects.undone();
+        assert_eq!(effects.changed(), Changed::Yes);
+        let _later = effects.attempt();
         assert_eq!(effects.changed(), Changed::Yes);
     }
 }

@@ -240,18 +240,4 @@ mod tests {
         assert_eq!(ended.unwrap_err().code, "interrupted");
         assert_eq!(told.len(), 2);
     }
-
-    #[test]
-    fn planted_symlink_is_neither_followed_nor_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let victim = dir.path().join("victim");
-        fs::write(&victim, "precious").unwrap();
-        let link = dir.path().join("svc.yaml");
-        std::os::unix::fs::symlink(&victim, &link).unwrap();
-        std::os::unix::fs::symlink(&victim, beside(&link, ".partial")).unwrap();
-        assert_eq!(create_new(&link, 0o600).unwrap_err().code, "name_in_use");
-        assert_eq!(write_whole(&link, b"x", 0o600, Existing::Keep).unwrap_err().code, "name_in_use");
-        assert_eq!(open_no_link("read it", &link).unwrap_err().code, "file_invalid");
-        assert_eq!(fs::read(&victim).unwrap(), b"precious");
-    }
 }

@@ -272,10 +272,6 @@ mod tests {
     const SUCCESSFUL: &str =
         r#"{"schema":"a.b/1","step":"b","run_id":"r","ok":true,"dry_run":false,"result":{"n":1},"warnings":[],"error":null}"#;
 
-    fn parse(text: &str, accept: Accept) -> Result<Received, Rejected> {
-        Received::parse(text.to_owned(), None, &["a.b/1"], accept)
-    }
-
     #[test]
     fn file_next_to_document_wins_over_recorded_path() {
         let folder = || tempfile::tempdir().unwrap();
@@ -292,47 +288,5 @@ mod tests {
         assert_eq!(received.locate(&named, |_| false), beside);
         std::fs::remove_file(&named).unwrap();
         assert_eq!(received.locate(&named, is_first), beside);
-    }
-
-    #[test]
-    fn exactly_one_successful_document_is_taken() {
-        assert!(parse(SUCCESSFUL, Accept::Successful).is_ok());
-        let failed = SUCCESSFUL.replace("\"ok\":true", "\"ok\":false");
-        let (empty, incomplete) = ("is empty", "is incomplete or is no JSON");
-        for (text, says, is_damaged) in [
-            (String::new(), empty, true),
-            (" \n".to_owned(), empty, true),
-            (SUCCESSFUL.replace("}", ""), incomplete, true),
-            (format!("{SUCCESSFUL}{SUCCESSFUL}"), "more than one", false),
-            (format!("{SUCCESSFUL} {{"), incomplete, true),
-            ("[1]".to_owned(), incomplete, true),
-            (SUCCESSFUL.replace("\"dry_run\":false,", ""), incomplete, true),
-            (SUCCESSFUL.replace("a.b/1", "a.c/1"), "cannot resume from", false),
-            (SUCCESSFUL.replace("a.b/1", "a.b/2"), "cannot resume from", false),
-            (SUCCESSFUL.replace("\"dry_run\":false", "\"dry_run\":true"), "dry run", false),
-            (failed.clone(), "did not end well", false),
-            (SUCCESSFUL.replace("{\"n\":1}", "null"), "did not end well", false),
-        ] {
-            let rejected = parse(&text, Accept::Successful).unwrap_err();
-            assert_eq!(matches!(rejected, Rejected::Damaged(_)), is_damaged, "{text}");
-            let failure = rejected.failure();
-            assert_eq!((failure.code.as_str(), failure.status.code()), ("from_invalid", 2), "{text}");
-            assert!(failure.message.contains(says), "{text}: {failure}");
-        }
-        assert!(parse(&failed, Accept::Unfinished).is_ok());
-        assert!(parse(&failed.replace("{\"n\":1}", "null"), Accept::Unfinished).is_err());
-    }
-
-    #[test]
-    fn refusal_of_failed_document_repeats_its_error() {
-        let failed = SUCCESSFUL.replace("\"ok\":true", "\"ok\":false").replace(
-            "\"error\":null",
-            r#""error":{"code":"search_unreachable","message":"Nobody answers.","hint":"Start it.","retryable":true,"causes":[]}"#,
-        );
-        let failure = parse(&failed, Accept::Successful).unwrap_err().failure();
-        assert_eq!(failure.code, "search_unreachable");
-        assert!(failure.message.contains("Nobody answers."));
-        assert_eq!(failure.hint.as_deref(), Some("Start it."));
-        assert_eq!(failure.status.code(), 2);
     }
 }

@@ -184,14 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn duration_without_unit_is_refused() {
-        assert_eq!((duration("30d"), duration("2w"), duration("36h")), (Ok(DAY * 30), Ok(DAY * 14), Ok(DAY * 3 / 2)));
-        for text in ["30", "0", "", "d", "soon"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
     fn each_item_has_its_reason() {
         use Reason::{Damaged, MaxAge, MaxCount, MinCount, Newest, NoNewerValid, NotOurs, Superseded, Young};
         use State::{Exempt, Invalid, Valid};
@@ -256,35 +248,6 @@ mod tests {
                 let newest = valid.iter().rev().take(usize::try_from(rules.min_count).unwrap());
                 prop_assert!(newest.copied().all(|at| !gone.contains(&at)));
             }
-        }
-
-        #[test]
-        fn pruning_meets_max_count_in_one_pass(items in items(), rules in some_rules()) {
-            let first = gone(&items, &rules);
-            let left: Vec<Item<'_>> = (0..items.len()).filter(|at| !first.contains(at)).map(|at| items[at]).collect();
-            let valid = left.iter().filter(|item| item.kind == "nightly" && item.state == State::Valid).count() as u64;
-            prop_assert!(rules.max_count.0.is_none_or(|most| valid <= most.max(rules.min_count)));
-            prop_assert!(gone(&left, &rules).is_empty());
-        }
-
-        #[test]
-        fn rules_that_allow_more_never_remove_more(items in items(), rules in some_rules(), more in 0..5_u64, days in 0..5_u32) {
-            let strict = gone(&items, &rules);
-            let lax = Retention {
-                max_age: Limit(rules.max_age.0.map(|age| age + DAY * days)),
-                max_count: Limit(rules.max_count.0.map(|most| most + more)),
-                min_count: rules.min_count + more,
-            };
-            prop_assert!(gone(&items, &lax).iter().all(|at| strict.contains(at)));
-        }
-
-        #[test]
-        fn exempting_backup_removes_no_other_backup(items in items(), rules in some_rules(), which in any::<prop::sample::Index>()) {
-            prop_assume!(!items.is_empty());
-            let before = gone(&items, &rules);
-            let mut exempt = items.clone();
-            exempt[which.index(items.len())].state = State::Exempt(Reason::KeepFrom);
-            prop_assert!(gone(&exempt, &rules).iter().all(|at| before.contains(at)));
         }
     }
 }

@@ -104,16 +104,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_ids_are_checked() {
-        for good in ["20261120t020003z-hand", "20261120t020003z-upgrade-2.0.1"] {
-            assert_eq!(good.parse::<RunId>().unwrap().as_str(), good);
-        }
-        for bad in ["", "hand", "20261120T020003Z-hand", "20261120t020003z-", "20261120t020003z-a b", "2026112t020003z-aa"] {
-            assert!(bad.parse::<RunId>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
     fn generated_run_id_encodes_time_and_process() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let (first, last) = (at("2026-11-20T02:00:03Z"), at("2026-11-20T02:00:03.999999Z"));

@@ -175,35 +175,3 @@ pub fn remove(call: &Call, run: &RunId) -> Result<(), Failure> {
         Ok(()) => file::sync_folder_of(&path),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::call::tests::call;
-
-    #[test]
-    fn swap_plans_are_selected_by_tool_schema_and_run() {
-        let folder = tempfile::tempdir().unwrap();
-        let (call, other) = (call("svc-a", folder.path()), call("svc-b", folder.path()));
-        assert!(all(&call, &["svc-a.swap/1"]).is_empty());
-        let run = |text: &str| text.parse::<RunId>().unwrap();
-        let (first, second) = (run("20261120t020003z-one"), run("20261121t020003z-two"));
-        write(&call, &second, "swap", &serde_json::json!({"n": 2})).unwrap();
-        write(&call, &first, "swap", &serde_json::json!({"n": 1})).unwrap();
-        write(&call, &run("20261122t020003z-three"), "stage", &serde_json::json!({"n": 3})).unwrap();
-        write(&other, &first, "swap", &serde_json::json!({"n": 4})).unwrap();
-        let runs = |found: Vec<Received>| found.iter().map(|one| one.run_id().to_owned()).collect::<Vec<_>>();
-        assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [first.as_str(), second.as_str()]);
-        remove(&call, &first).unwrap();
-        remove(&call, &first).unwrap();
-        assert!(find(&call, &first, &["svc-a.swap/1"]).unwrap().is_none());
-        let path = path(&call, &first);
-        for half in ["", "{\"schema\":\"svc-a.swap/1\""] {
-            std::fs::write(&path, half).unwrap();
-            let failure = find(&call, &first, &["svc-a.swap/1"]).unwrap_err();
-            assert_eq!((failure.status.code(), failure.code.as_str()), (7, "file_invalid"), "{half:?}");
-            assert!(failure.hint.unwrap().contains(&format!("rm {}", shell_quoted(&[path.display().to_string()]))));
-        }
-        assert_eq!(runs(all(&call, &["svc-a.swap/1"])), [second.as_str()]);
-    }
-}

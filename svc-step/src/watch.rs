@@ -180,18 +180,4 @@ mod tests {
         assert_eq!(again.read(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
         assert!(duplicate(1 << 20).is_none());
     }
-
-    #[test]
-    fn expired_time_limit_ends_with_status_6() {
-        let watch = |limit| Watch::new(Signals::default(), Deadline::new(limit));
-        assert!(watch(None).check().is_ok() && watch(Some(Duration::from_secs(60))).check().is_ok());
-        assert_eq!(watch(Some(Duration::ZERO)).check().unwrap_err().status.code(), 6);
-    }
-
-    #[test]
-    fn wait_until_stopped_ends_at_time_limit() {
-        let watch = Watch::new(Signals::default(), Deadline::new(Some(Duration::from_millis(20))));
-        watch.until_stopped();
-        assert!(watch.check().is_err());
-    }
 }

@@ -214,7 +214,7 @@ fn client_certificate_takes_place_of_password() {
     ran.refused("not_trusted");
     shown(&certificate, &stranger.file("client.key")).run().fails(7, "file_invalid").unchanged();
     shown(&door.path("pgpass"), &key).run().fails(7, "file_invalid").unchanged();
-    os::file(&key, &fs::read_to_string(&key).unwrap(), 0o644, None).unwrap();
+    os::file(&key, &fs::read_to_string(&key).unwrap(), 0o640, None).unwrap();
     shown(&certificate, &key).run().refused("settings_invalid");
 }
 

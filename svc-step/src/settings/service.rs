@@ -8,17 +8,8 @@ use super::{default_of, table, variable};
 const OTHERS: [&str; 7] = ["SVC_ENVIRONMENT_FILE", "SVC_RUN_ID", "PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSFILE"];
 
 /// What a run hands to its script although nobody has set it.
-const HANDED: [&str; 9] = [
-    "SVC_NAME",
-    "SVC_INSTALL_DIR",
-    "SVC_UNIT",
-    "SVC_DATABASE",
-    "SVC_DB_USER",
-    "SVC_REPOSITORY",
-    "SVC_STATE_DIR",
-    "SVC_BACKUP_DIR",
-    "SVC_HOOKS_DIR",
-];
+const HANDED: &str = "SVC_NAME SVC_INSTALL_DIR SVC_UNIT SVC_DATABASE SVC_DB_USER SVC_REPOSITORY SVC_STATE_DIR SVC_BACKUP_DIR \
+    SVC_HOOKS_DIR";
 
 /// The settings that a run records: those of the service, and where its databases are. None of them is a secret.
 pub fn known() -> impl Iterator<Item = &'static str> {
@@ -33,7 +24,14 @@ const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/
 ///
 /// To be called after [`super::load`].
 pub fn service_settings() -> Vec<(String, String)> {
-    settings_of(variable)
+    let product = product();
+    let mut settings: Vec<(String, String)> =
+        HANDED.split(' ').map(|name| (name.to_owned(), variable(name).unwrap_or_else(|| default_of(name, &product)))).collect();
+    for (_, value) in settings.iter_mut().filter(|(name, _)| matches!(name.as_str(), "SVC_STATE_DIR" | "SVC_BACKUP_DIR")) {
+        *value = resolved(Path::new(&value)).display().to_string();
+    }
+    settings.push(("PATH".to_owned(), completed(&variable("PATH").unwrap_or_default())));
+    settings
 }
 
 /// The product's name.
@@ -47,17 +45,6 @@ pub fn product() -> String {
 pub fn setting(name: &str) -> String {
     let handed = service_settings().into_iter().find(|(other, _)| other == name).map(|(_, value)| value);
     handed.or_else(|| variable(name)).unwrap_or_else(|| default_of(name, &product()))
-}
-
-fn settings_of(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
-    let product = variable("SVC_NAME").unwrap_or_else(|| default_of("SVC_NAME", ""));
-    let mut settings: Vec<(String, String)> =
-        HANDED.iter().map(|name| ((*name).to_owned(), variable(name).unwrap_or_else(|| default_of(name, &product)))).collect();
-    for (_, value) in settings.iter_mut().filter(|(name, _)| matches!(name.as_str(), "SVC_STATE_DIR" | "SVC_BACKUP_DIR")) {
-        *value = resolved(Path::new(&value)).display().to_string();
-    }
-    settings.push(("PATH".to_owned(), completed(&variable("PATH").unwrap_or_default())));
-    settings
 }
 
 /// The path with the usual directories at its end, and without the working directory.
@@ -90,30 +77,6 @@ fn resolved(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn settings(set: &[(&str, &str)]) -> Vec<String> {
-        let variable = |name: &str| set.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned());
-        settings_of(variable).into_iter().map(|(name, value)| format!("{name}={value}")).collect()
-    }
-
-    #[test]
-    fn unset_setting_is_derived_from_service_name() {
-        let all = settings(&[("SVC_NAME", "app"), ("SVC_UNIT", "other.service"), ("SVC_STATE_DIR", "/proc/../nowhere/./x/../y")]);
-        let wanted = [
-            "SVC_NAME=app",
-            "SVC_INSTALL_DIR=/opt/app",
-            "SVC_UNIT=other.service",
-            "SVC_DATABASE=app_db",
-            "SVC_DB_USER=app",
-            "SVC_REPOSITORY=my_backup",
-            "SVC_STATE_DIR=/nowhere/y",
-            "SVC_BACKUP_DIR=/var/backups/app",
-            "SVC_HOOKS_DIR=/etc/svc-tools/hooks.d",
-            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        ];
-        assert_eq!(all, wanted);
-        assert!(settings(&[]).contains(&"SVC_DATABASE=svc_db".to_owned()));
-    }
 
     #[test]
     fn path_is_completed_without_working_directory() {

@@ -109,11 +109,3 @@ impl Tool for Cli {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn command_line_definition_is_valid() {
-        svc_step::tool::command::<super::Cli>().debug_assert();
-    }
-}

@@ -9,22 +9,8 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
 /// Options whose value is no file.
-const NO_FILE: [&str; 14] = [
-    "--installer-arg",
-    "--to",
-    "--last-minor",
-    "--layout",
-    "--uninstall",
-    "--resume",
-    "--kind",
-    "--version",
-    "--because",
-    "--delete",
-    "--host",
-    "--min-count",
-    "--keep-runs",
-    "--max-",
-];
+const NO_FILE: &str = "--installer-arg --to --last-minor --layout --uninstall --resume --kind --version --because --delete --host \
+    --min-count --keep-runs --max-";
 
 /// How the hint of a run begins that left everything as it was.
 pub const NOTHING_CHANGED: &str = "Nothing was changed.";
@@ -65,7 +51,7 @@ pub fn absolute(arguments: &[String], directory: &str) -> Vec<String> {
         let joined = argument.strip_prefix("--").and_then(|_| argument.split_once('='));
         let (option, value) = joined.unwrap_or((before, argument));
         let prefix = joined.map_or_else(String::new, |(option, _)| format!("{option}="));
-        let is_named = NO_FILE.iter().any(|no| if no.ends_with('-') { option.starts_with(no) } else { option == *no });
+        let is_named = NO_FILE.split(' ').any(|no| if no.ends_with('-') { option.starts_with(no) } else { option == no });
         let is_kept = value.is_empty() || value.starts_with(['-', '/']) || directory.is_empty();
         let path = Path::new(directory).join(value);
         absolute.push(if !is_named && !is_kept && path.exists() {

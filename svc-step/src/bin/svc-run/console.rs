@@ -362,20 +362,6 @@ mod tests {
     }
 
     #[test]
-    fn preflight_shows_each_check_and_total() {
-        let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, message: says.to_owned() };
-        assert_eq!(preflight(&[], 0), [""; 0]);
-        assert_eq!(
-            preflight(&[check("unit", Verdict::Pass, "active"), check("repository", Verdict::Fail, "It is not there.")], 0),
-            [
-                "preflight  unit        pass  active",
-                "preflight  repository  fail  It is not there.",
-                "preflight: 2 checks: 1 pass, 0 warn, 1 fail"
-            ]
-        );
-    }
-
-    #[test]
     fn step_has_line_at_begin_and_end() {
         let files = Path::new("/var/lib/svc-tools/runs/x/12-dump.2");
         for (total, expected) in [(None, "12 dump.2 …"), (Some(27), "12/27 dump.2 …"), (Some(7), "12 dump.2 …")] {

@@ -244,13 +244,3 @@ fn schemas() -> Schemas {
         .step::<refuse::Found>("previous")
         .step::<refuse::Found>("recover")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_line_definition_is_valid() {
-        Cli::command().debug_assert();
-    }
-}
