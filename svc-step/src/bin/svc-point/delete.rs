@@ -116,9 +116,7 @@ impl Removal {
     /// Removes a restore point: its sums, so that it is one no more, then its snapshot, then its directory. One whose removal was
     /// interrupted is incomplete, and the same command again finishes it. A snapshot of another cluster, or of a repository that is
     /// read-only or not registered any more, stays.
-    ///
-    /// # Errors
-    /// The snapshot cannot be deleted for another reason, or the disk does not take it.
+    /// Errors: the snapshot cannot be deleted for another reason, or the disk does not take it.
     pub fn remove(&mut self, call: &Call, point: &Point, service: &str, dry: DryRun) -> Result<(), Failure> {
         let folder = Path::new(&point.path);
         let name = snapshot_name(service, &point.id, point.kind.as_deref().unwrap_or("manual"));

@@ -70,9 +70,7 @@ pub struct OffsiteCopy {
 }
 
 /// The last off-site copy; none if none is recorded.
-///
-/// # Errors
-/// The record cannot be read, or is invalid (7 `file_invalid`).
+/// Errors: the record cannot be read, or is invalid (7 `file_invalid`).
 pub fn offsite_copy(state_dir: &Path) -> Result<Option<OffsiteCopy>, Failure> {
     let path = state_dir.join(OFFSITE);
     let text = match file::read_text("read the record of the off-site copy", &path, LARGEST) {
@@ -118,9 +116,9 @@ fn of_rehearsal(run: &Journal) -> Option<LastRehearsal> {
     })
 }
 
-/// The downtime of the last upgrade that has told one, in milliseconds.
-pub fn upgrade_downtime(state_dir: &Path) -> Option<u64> {
-    journal::runs_of(state_dir, "svc-upgrade").find_map(|run| run.last_document()?.number("/downtime_ms"))
+/// The downtime of the last run of a script that has told one, in milliseconds.
+pub fn downtime(state_dir: &Path, script: &str) -> Option<u64> {
+    journal::runs_of(state_dir, script).find_map(|run| run.last_document()?.number("/downtime_ms"))
 }
 
 /// How many runs are unfinished: the one that has changed the service last, if it did not end well, and those that have left something

@@ -6,7 +6,6 @@ mod choose;
 mod cli;
 mod create;
 mod delete;
-mod downtime;
 mod finalize;
 mod last;
 mod list;

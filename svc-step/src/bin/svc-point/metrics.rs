@@ -101,7 +101,7 @@ impl Exposition {
         });
         let help = "When the restore point of the last off-site copy was made.";
         all.single("svc_offsite_copy_timestamp_seconds", help, copy.map(|copy| timestamp(copy.made_at)));
-        let downtime = last::upgrade_downtime(call.state_dir()).map(seconds);
+        let downtime = last::downtime(call.state_dir(), "svc-upgrade").map(seconds);
         all.single("svc_upgrade_downtime_seconds", "How long the service was down in the last upgrade.", downtime);
         let unfinished = last::unfinished(call.state_dir()) as f64;
         let help = "Runs that did not end well and are to be resumed, undone or repaired.";
@@ -166,7 +166,6 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// The seconds of that many milliseconds.
 fn seconds(millis: u64) -> f64 {
     millis as f64 / 1000.0
 }

@@ -137,9 +137,8 @@ struct Copying {
 
 /// Runs restic and gives what it wrote to stdout. It runs again while another host prunes, checks or, if this one needs the
 /// repository alone, copies. `failed` begins the sentence of its failure.
-///
-/// # Errors
-/// It ended with another status than 0 (5 `offsite_failed`), is not installed (4), a signal, the time limit, or as [`restic::command`].
+/// Errors: it ended with another status than 0 (5 `offsite_failed`), is not installed (4), a signal, the time limit, or as
+/// [`restic::command`].
 fn run(call: &Call, args: &[&str], failed: &str) -> Result<Vec<u8>, Failure> {
     // A copy of hours is not given up for want of its tag.
     let time = if args.first() == Some(&"tag") { Duration::MAX } else { LOCKED_FOR };

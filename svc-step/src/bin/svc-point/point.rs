@@ -38,7 +38,6 @@ pub struct BackupDir {
 }
 
 impl BackupDir {
-    /// The service's name.
     pub fn service(&self) -> &str {
         &self.service.name
     }
@@ -65,9 +64,7 @@ pub fn real(path: &Path) -> PathBuf {
 }
 
 /// The directory, or its first parent that exists: restore points can be made there.
-///
-/// # Errors
-/// It is no directory that can be written to (3).
+/// Errors: it is no directory that can be written to (3).
 pub fn usable(wanted: &Path) -> Result<&Path, Failure> {
     let folder = wanted.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let is_directory = if folder.is_dir() { Ok(()) } else { Err(ErrorKind::NotADirectory.into()) };
@@ -101,13 +98,11 @@ impl About {
         serde_json::from_str(&text).ok().filter(|about: &Self| about.schema == SCHEMA)
     }
 
-    /// The file name of the dump.
     pub fn dump(&self) -> String {
         dump_of(&self.database)
     }
 }
 
-/// The file name of the dump of a database.
 pub fn dump_of(database: &str) -> String {
     format!("{database}.backup.sql")
 }
@@ -159,9 +154,7 @@ pub struct Point {
 
 /// The restore points of the service's own database, the oldest first, and those that do not say theirs. Without `read_all` only the size
 /// of a dump is compared. A directory that no run has made and that holds no restore point is not ours.
-///
-/// # Errors
-/// The directory cannot be read (3); a signal or the time limit.
+/// Errors: the directory cannot be read (3); a signal or the time limit.
 pub fn survey(call: &Call, wanted: &BackupDir, read_all: bool) -> Result<Vec<Point>, Failure> {
     let (dir, database) = (&wanted.dir(), wanted.database());
     let entries = match fs::read_dir(dir) {
@@ -263,9 +256,7 @@ fn has_size_of_document(folder: &Path, dump: &str) -> bool {
 
 /// The files of a restore point that are not what its sums say, or are absent; the file `unread`, which takes long to read, is left
 /// out. `SHA256SUMS` itself if it holds no sums.
-///
-/// # Errors
-/// A signal, or the time limit.
+/// Errors: a signal, or the time limit.
 pub fn damaged_files(call: &Call, point: &Path, unread: Option<&str>) -> Result<Vec<String>, Failure> {
     let text = file::read_text("read the sums", &point.join(SUMS), LARGEST).unwrap_or_default();
     let sums: Option<Vec<(&str, &str)>> = text.lines().map(sum_and_name).collect();

@@ -1,6 +1,5 @@
-//! `rehearsal`: what a rehearsal has found. What was staged is compared with the restore point, and a rollback's time is estimated.
+//! `rehearsal`: what a rehearsal has found. What was staged is compared with the restore point, and timed.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -8,11 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, Received};
 use svc_step::journal::{Attempt, Journal};
-use svc_step::settings::variable;
 use svc_step::steps;
 use svc_step::{Call, Failure, StepResult};
 
-use crate::downtime::{self, Part};
+use crate::last;
 use crate::point::{ABOUT, About, real};
 
 /// Arguments of `svc-point rehearsal`.
@@ -21,7 +19,7 @@ use crate::point::{ABOUT, About, real};
   svc-point rehearsal \"$point\" --search \"$(svc-run document stage-search)\" \\
     --database \"$(svc-run document stage-database)\"
 
-The downtime is estimated by the steps of earlier upgrades and rollbacks on this host.")]
+How long the service was down is what the last rollback on this host has told.")]
 pub struct RehearsalArgs {
     /// The directory of the restore point
     dir: PathBuf,
@@ -48,8 +46,6 @@ pub struct Rehearsal {
     pub indices: Vec<Index>,
     /// The documents of all indices.
     pub docs_count: u64,
-    /// What was staged of the dump: each table has these rows, or the staging would have failed.
-    pub tables: Vec<Table>,
     /// How many rows were counted in all tables when they were staged.
     pub rows_count: Option<u64>,
     /// How many rows the dump holds.
@@ -60,14 +56,8 @@ pub struct Rehearsal {
     pub before_stop_ms: u64,
     /// Measured: the part of it in which both databases were staged, in parallel.
     pub staging_ms: u64,
-    /// An estimate of a rollback's downtime: the sum of `downtime_parts`, as far as they are known.
-    pub downtime_known_ms: u64,
-    /// How long each part took when a run on this host last did it.
-    pub downtime_parts: Vec<Part>,
-    /// The parts that are not in the estimate, since no run on this host has done them.
-    pub downtime_not_known: Vec<String>,
-    /// An estimate of a rollback's whole time: before the stop, and the downtime as far as it is known.
-    pub total_known_ms: u64,
+    /// How long the service was down in the last rollback on this host; `null` if none has told.
+    pub downtime_ms: Option<u64>,
     /// The same as a sentence.
     pub summary: String,
 }
@@ -81,15 +71,6 @@ pub struct Index {
     pub docs_count: Option<u64>,
     /// How many the snapshot holds; `null` if the index was written to meanwhile, so that it is unknown.
     pub docs_expected: Option<u64>,
-}
-
-/// A table of the dump.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Table {
-    /// As SQL names it.
-    pub table: String,
-    /// How many rows the dump holds, in all its blocks of the table.
-    pub rows_expected: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -109,14 +90,6 @@ struct Verification {
 
 #[derive(Debug, Deserialize)]
 struct Dump {
-    tables: Vec<Block>,
-    row_count: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Block {
-    schema: Option<String>,
-    name: String,
     row_count: u64,
 }
 
@@ -131,9 +104,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
     let database: Database = staged.result()?;
     let dump: Dump = Received::read(call, &dir.join("pgdump.json"), &["svc-pgdump.dump/1"], Accept::Successful)?.result()?;
 
-    let times = times(&Journal::of(call.state_dir(), call.run_id().as_str()))?;
-    let parts = downtime::parts(call.state_dir(), about.version.as_deref(), variable("SVC_PG_UNIT").is_some());
-    let downtime_known_ms = parts.iter().filter_map(|part| part.ms).sum();
+    let (before_stop_ms, staging_ms) = times(&Journal::of(call.state_dir(), call.run_id().as_str()))?;
     let are_same = indices.iter().all(|one| one.docs_expected.is_some() && one.docs_count == one.docs_expected);
     let rehearsal = Rehearsal {
         kind: about.kind,
@@ -142,16 +113,12 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         quiesced: about.quiesced,
         docs_count: indices.iter().filter_map(|one| one.docs_count).sum(),
         indices,
-        tables: tables(dump.tables),
         rows_count: database.verification.map(|verification| verification.rows_count),
         rows_expected: dump.row_count,
         counts_verified: are_same && !staged.has_warning("not_verified"),
-        before_stop_ms: times.before_stop_ms,
-        staging_ms: times.staging_ms,
-        downtime_known_ms,
-        downtime_not_known: parts.iter().filter(|part| part.ms.is_none()).map(|part| part.step.clone()).collect(),
-        downtime_parts: parts,
-        total_known_ms: times.before_stop_ms.saturating_add(downtime_known_ms),
+        before_stop_ms,
+        staging_ms,
+        downtime_ms: last::downtime(call.state_dir(), "svc-rollback"),
         summary: String::new(),
     };
     let summary = rehearsal.sentence();
@@ -159,13 +126,8 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
     Ok(Rehearsal { summary, ..rehearsal })
 }
 
-/// How long the run has taken.
-struct Times {
-    before_stop_ms: u64,
-    staging_ms: u64,
-}
-
-fn times(run: &Journal) -> Result<Times, Failure> {
+/// How long the run has taken, and the staging of both databases in it, in milliseconds.
+fn times(run: &Journal) -> Result<(u64, u64), Failure> {
     let attempts = run.attempts();
     let is_staging = |one: &&Attempt| matches!(&*one.step, steps::STAGE_SEARCH | steps::STAGE_DATABASE);
     let staging: Vec<&Attempt> = attempts.iter().filter(is_staging).collect();
@@ -177,37 +139,24 @@ fn times(run: &Journal) -> Result<Times, Failure> {
         return Err(Failure::not_found("swap_not_found", message).hint("Name the run that staged both with --run-id."));
     };
     let now = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
-    Ok(Times { before_stop_ms: now.saturating_sub(first), staging_ms: to.saturating_sub(from) })
-}
-
-/// A table may have several blocks: its partitions.
-fn tables(blocks: Vec<Block>) -> Vec<Table> {
-    let mut tables = BTreeMap::<String, u64>::new();
-    for block in blocks {
-        let table = block.schema.map_or(block.name.clone(), |schema| format!("{schema}.{}", block.name));
-        *tables.entry(table).or_default() += block.row_count;
-    }
-    tables.into_iter().map(|(table, rows_expected)| Table { table, rows_expected }).collect()
+    Ok((now.saturating_sub(first), to.saturating_sub(from)))
 }
 
 impl Rehearsal {
     fn sentence(&self) -> String {
         let rows = self.rows_count.map_or("unknown".to_owned(), |count| count.to_string());
-        let not_known = if self.downtime_not_known.is_empty() {
-            String::new()
-        } else {
-            format!(" (no run here has shown yet how long these take: {})", self.downtime_not_known.join(", "))
+        let downtime = match self.downtime_ms {
+            Some(ms) => format!("The last one here had the service down for {ms} ms."),
+            None => "No rollback here has shown yet how long the service is down.".to_owned(),
         };
         let (how, what) = if self.counts_verified { ("verified", "") } else { ("staged", "; not all counts could be compared") };
         format!(
-            "{how}: {} documents in {} indices, {rows} rows in {} tables{what}. A rollback would take {} ms before its stop, {} ms of \
-             them to stage both databases, and then at least {} ms{not_known}.",
+            "{how}: {} documents in {} indices, {rows} rows{what}. A rollback would take {} ms before its stop, {} ms of them to stage \
+             both databases. {downtime}",
             self.docs_count,
             self.indices.len(),
-            self.tables.len(),
             self.before_stop_ms,
-            self.staging_ms,
-            self.downtime_known_ms
+            self.staging_ms
         )
     }
 }

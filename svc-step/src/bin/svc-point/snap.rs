@@ -19,9 +19,7 @@ pub fn delete_command(point: &Path, by_name: &str) -> Vec<String> {
 }
 
 /// Runs a command of `svc-snap`, in this call's run.
-///
-/// # Errors
-/// As its document says; without one, `no_document` (1).
+/// Errors: as its document says; without one, `no_document` (1).
 pub fn run(call: &Call, command: &[String]) -> Result<(), Failure> {
     let (program, args) = command.split_first().ok_or_else(|| Failure::fault("No command is given."))?;
     let mut process = Command::new(program);
@@ -43,9 +41,7 @@ pub fn run(call: &Call, command: &[String]) -> Result<(), Failure> {
 
 /// Deletes the snapshot of a restore point. One that is gone already, or that nothing here can delete, keeps no restore point from being
 /// removed.
-///
-/// # Errors
-/// It cannot be deleted for another reason.
+/// Errors: it cannot be deleted for another reason.
 pub fn delete(call: &Call, command: &[String], point: &str) -> Result<(), Failure> {
     let attempt = call.effects().attempt();
     let Err(failure) = run(call, command) else {

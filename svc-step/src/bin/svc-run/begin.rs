@@ -42,9 +42,7 @@ impl Begun {
 }
 
 /// Begins a run. `recovered` is what was undone of earlier ones, even if this one is refused then.
-///
-/// # Errors
-/// Another run holds the lock (8); it cannot be resumed, or its journal cannot be written.
+/// Errors: another run holds the lock (8); it cannot be resumed, or its journal cannot be written.
 pub fn begin(
     args: &SuperviseArgs,
     caller: Caller,
@@ -218,9 +216,7 @@ fn make_dir(dir: &Path) -> Result<(), Failure> {
 }
 
 /// The ID that the caller gives to his run. Which run is the last one is told by their IDs.
-///
-/// # Errors
-/// It is no ID, there is a newer run, or it is of a later day (2).
+/// Errors: it is no ID, there is a newer run, or it is of a later day (2).
 fn given_id(state_dir: &Path, id: String, now: Timestamp) -> Result<String, Failure> {
     let invalid = |why: String| Failure::usage("options_invalid", format!("SVC_RUN_ID: {why}.")).hint("Unset it.");
     id.parse::<RunId>().map_err(invalid)?;

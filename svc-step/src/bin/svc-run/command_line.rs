@@ -64,7 +64,6 @@ pub fn absolute(arguments: &[String], directory: &str) -> Vec<String> {
     absolute
 }
 
-/// The directory of the call.
 pub fn here() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }

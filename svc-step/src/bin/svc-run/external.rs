@@ -82,9 +82,7 @@ pub fn perform(run: &Run, step: &Step) -> Result<(), Failure> {
 }
 
 /// Refuses to run an installer without the arguments that the run was called with first.
-///
-/// # Errors
-/// They are not passed again (2).
+/// Errors: they are not passed again (2).
 pub fn refuse_lost_arguments(run: &Run) -> Result<(), Failure> {
     if !run.private_lost {
         return Ok(());
@@ -316,9 +314,7 @@ fn lock_path(state_dir: &Path) -> PathBuf {
 }
 
 /// Takes the lock, waiting for one that has just ended.
-///
-/// # Errors
-/// Such a command of an earlier run is still running (8).
+/// Errors: such a command of an earlier run is still running (8).
 pub fn take_lock(state_dir: &Path) -> Result<File, Failure> {
     let path = lock_path(state_dir);
     let fault = |error: std::io::Error| Failure::io("use the lock of external commands", &path, &error);
@@ -335,7 +331,6 @@ pub fn take_lock(state_dir: &Path) -> Result<File, Failure> {
     ))
 }
 
-/// Whether such a command is running.
 pub fn is_running(state_dir: &Path) -> bool {
     running(state_dir).is_some()
 }

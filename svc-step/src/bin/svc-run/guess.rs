@@ -30,9 +30,7 @@ struct Host<'a> {
 }
 
 /// The settings that this host seems to need, as lines of the settings file; `write` puts them into it.
-///
-/// # Errors
-/// The file has settings already (3, `name_in_use`), or cannot be written.
+/// Errors: the file has settings already (3, `name_in_use`), or cannot be written.
 pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
     let mut host = Host { root: Path::new("/"), databases: databases(), guesses: Vec::new() };
     host.inspect();

@@ -28,10 +28,8 @@ const TOLD: &str = "SVC_ON_FAILURE";
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The hooks, in the order of their names.
-///
-/// # Errors
-/// Others can write to one (3 `permission_denied`), two have the same name as steps (3 `name_in_use`), or a script cannot be told its path
-/// (3 `file_invalid`).
+/// Errors: others can write to one (3 `permission_denied`), two have the same name as steps (3 `name_in_use`), or a script cannot
+/// be told its path (3 `file_invalid`).
 pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = &PathBuf::from(setting("SVC_HOOKS_DIR"));
     let event = folder.join(event);

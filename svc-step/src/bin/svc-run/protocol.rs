@@ -123,7 +123,6 @@ fn address(folder: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
 }
 
-/// Opens the socket of a run.
 pub fn listen(run: &Path) -> Result<UnixListener, Failure> {
     let fault = |error: std::io::Error| Failure::io("open the socket of the run", &run.join(SOCKET), &error);
     let folder = File::open(run).map_err(fault)?;
@@ -133,15 +132,12 @@ pub fn listen(run: &Path) -> Result<UnixListener, Failure> {
     }
 }
 
-/// Removes the socket.
 pub fn close(run: &Path) {
     let _ = std::fs::remove_file(run.join(SOCKET));
 }
 
 /// The way to the supervisor of a run.
-///
-/// # Errors
-/// It is gone (1).
+/// Errors: it is gone (1).
 pub fn connect(run: &Path) -> Result<UnixStream, Failure> {
     let folder = File::open(run).map_err(|error| gone(&error))?;
     UnixStream::connect(address(&folder)).map_err(|error| gone(&error))
@@ -153,7 +149,6 @@ fn gone(error: &dyn Display) -> Failure {
         .cause(error.to_string())
 }
 
-/// Asks the supervisor of a run.
 pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     let mut stream = connect(run)?;
     send(&mut stream, request).map_err(|error| gone(&error))?;
@@ -162,7 +157,6 @@ pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
     serde_json::from_str(&line).map_err(|error| gone(&error))
 }
 
-/// Writes one message.
 pub fn send(stream: &mut UnixStream, message: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

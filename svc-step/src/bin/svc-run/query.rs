@@ -9,9 +9,7 @@ use svc_step::journal::{self, Journal};
 use svc_step::reporter::shell_quoted;
 
 /// The run of a query: the named one, or the one that the script runs in.
-///
-/// # Errors
-/// There is none (4).
+/// Errors: there is none (4).
 pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
     let own = || std::env::var("SVC_RUN_DIR").ok();
     let named = run.map(str::to_owned).or_else(own).ok_or_else(|| {
@@ -38,16 +36,13 @@ pub fn not_found(state_dir: &Path, which: &str) -> Failure {
         .hint(format!("The runs there are, if a script has run yet:\n  {}", shell_quoted(&["ls", &folder])))
 }
 
-/// `$SVC_STATE_DIR`.
 pub fn state_dir() -> PathBuf {
     svc_step::settings::setting("SVC_STATE_DIR").into()
 }
 
 /// The file of the newest document of a step. In a dry run a step that was only planned has none, and the name stands for it that the
 /// planned line writes to.
-///
-/// # Errors
-/// The step has left none (4).
+/// Errors: the step has left none (4).
 pub fn document(run: &Journal, step: &str, dry_run: bool) -> Result<PathBuf, Failure> {
     // A tool that has outlived its supervisor has left it under its first name.
     let newest = run.attempts_of(step).into_iter().rfind(|one| one.document.is_some());
@@ -61,16 +56,13 @@ pub fn document(run: &Journal, step: &str, dry_run: bool) -> Result<PathBuf, Fai
     }
 }
 
-/// Whether the script makes a dry run.
 pub fn is_dry() -> bool {
     std::env::var_os("SVC_DRY_RUN").is_some()
 }
 
 /// What stands at a path such as `.result.path` of the document of a step; of a list (`.result.hops[].installer`) a line each. Nothing for
 /// null.
-///
-/// # Errors
-/// The step has left no document, or nothing stands there (4).
+/// Errors: the step has left no document, or nothing stands there (4).
 pub fn value(run: &Journal, step: &str, path: &str) -> Result<Vec<String>, Failure> {
     let file = document(run, step, is_dry())?;
     let document = match std::fs::read(&file) {

@@ -108,7 +108,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Pass => "pass",
@@ -130,7 +129,6 @@ pub struct Total {
 }
 
 impl Total {
-    /// The sum over the checks.
     pub fn of(checks: &[Check]) -> Self {
         let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
         Self { pass: count(Verdict::Pass), warn: count(Verdict::Warn), fail: count(Verdict::Fail) }
@@ -191,7 +189,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether the run did what it was asked.
     pub const fn is_ok(&self) -> bool {
         self.status == 0 || self.status == 9
     }

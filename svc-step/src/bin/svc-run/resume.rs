@@ -30,9 +30,8 @@ pub struct Resumed {
 }
 
 /// Finds the run, and whether it can be resumed: after its point of no return, and not if a rollback has undone it.
-///
-/// # Errors
-/// There is no such run (4), it is another script's (2), it ended well or has changed nothing (3), was rolled back or replaced (3).
+/// Errors: there is no such run (4), it is another script's (2), it ended well or has changed nothing (3), was rolled back or
+/// replaced (3).
 pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -> Result<Resumed, Failure> {
     if !args.resumable {
         let again = shell_quoted(&[command_line::program(&args.script)]);

@@ -105,9 +105,7 @@ pub struct StepStatus {
 }
 
 /// Where the run stands that was asked for.
-///
-/// # Errors
-/// There is none (4); the state directory cannot be read (3).
+/// Errors: there is none (4); the state directory cannot be read (3).
 pub fn status(state_dir: &Path, arguments: &Arguments) -> Result<StatusResult, Failure> {
     let runs = Runs::of(state_dir);
     let script = arguments.script.as_deref();

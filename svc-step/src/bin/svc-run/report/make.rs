@@ -108,12 +108,10 @@ fn line(attempt: &Attempt) -> StepLine {
     }
 }
 
-/// The newest attempt of a step.
 fn newest<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Attempt> {
     attempts.iter().filter(|one| one.step == step).max_by_key(|one| one.attempt)
 }
 
-/// The document of a step's newest attempt.
 fn document_of<'a>(attempts: &'a [Attempt], step: &str) -> Option<&'a Document<Value>> {
     newest(attempts, step)?.document.as_ref()
 }
