@@ -109,7 +109,6 @@ enum Step {
 
 impl Tool for Cli {
     const NAME: &'static str = "svc-snap";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
 
     fn common(&self) -> &Common {
         &self.common

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::common::Common;
 use crate::deadline::Deadline;
 use crate::document::{Document, ErrorPart, Warning};
-use crate::effects::{Changed, Effects};
+use crate::effects::Effects;
 use crate::failure::{Failure, StepResult, Stopped};
 use crate::progress::{Progress, Unit};
 use crate::reporter::Reporter;
@@ -24,7 +24,6 @@ use crate::watch::Watch;
 /// One call of a tool. It is shared by the threads of a step.
 pub struct Call {
     tool: &'static str,
-    version: &'static str,
     run_id: RunId,
     state_dir: PathBuf,
     started_at: Timestamp,
@@ -57,11 +56,10 @@ pub struct Finished {
 }
 
 impl Call {
-    pub(crate) fn new(tool: &'static str, version: &'static str, common: &Common, signals: Signals) -> Self {
+    pub(crate) fn new(tool: &'static str, common: &Common, signals: Signals) -> Self {
         let started_at = Timestamp::now();
         Self {
             tool,
-            version,
             run_id: common.run_id.clone().unwrap_or_else(|| RunId::by_hand(started_at)),
             state_dir: common.state_dir.clone(),
             started_at,
@@ -164,10 +162,7 @@ impl Call {
 
     /// Stops with `failure`, and with `result` if something was changed by then or may have been.
     pub fn stopped<T>(&self, failure: Failure, result: T) -> Stopped<T> {
-        match self.effects.changed() {
-            Changed::No => failure.into(),
-            Changed::Yes | Changed::Unknown => Stopped::with(failure, result),
-        }
+        if self.effects.changed() == Some(false) { failure.into() } else { Stopped::with(failure, result) }
     }
 
     /// Runs a step and makes its document. Locks that `body` takes are released when it returns, before anybody can read
@@ -188,9 +183,8 @@ impl Call {
         let failure = failure.map(|failure| no_refusal_after_effects(failure, self.effects.changed()));
         let remarks = std::mem::take(&mut *self.remarks());
         let document = Document {
-            tool: format!("{} {}", self.tool, self.version),
             ok: failure.is_none(),
-            changed: self.effects.changed().as_json(),
+            changed: self.effects.changed(),
             dry_run,
             // The clock may have been set meanwhile.
             duration_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -243,8 +237,8 @@ fn failed_after(signal: i32, failure: Failure) -> Failure {
 
 /// Exit 3 promises that nothing was changed. A refusal that came after the first effect, or after one whose outcome is unknown, is a
 /// failure (1) of the same code.
-fn no_refusal_after_effects(mut failure: Failure, changed: Changed) -> Failure {
-    if failure.status == Status::Refused && changed != Changed::No {
+fn no_refusal_after_effects(mut failure: Failure, changed: Option<bool>) -> Failure {
+    if failure.status == Status::Refused && changed != Some(false) {
         failure.status = Status::Failed;
     }
     failure
@@ -266,12 +260,12 @@ pub(crate) mod tests {
             run_id: None,
             state_dir: state_dir.to_owned(),
         };
-        Call::new(tool, "0", &common, Signals::default())
+        Call::new(tool, &common, Signals::default())
     }
 
     #[test]
     fn refusal_after_effect_becomes_failure_of_same_code() {
-        for (changed, status) in [(Changed::No, 3), (Changed::Yes, 1), (Changed::Unknown, 1)] {
+        for (changed, status) in [(Some(false), 3), (Some(true), 1), (None, 1)] {
             let failure = no_refusal_after_effects(Failure::refused("access_denied", "You may not."), changed);
             assert_eq!((failure.exit_code(), failure.code.as_str()), (status, "access_denied"), "{changed:?}");
             let other = no_refusal_after_effects(Failure::invalid("invalid", "It is invalid."), changed);

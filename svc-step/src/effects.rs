@@ -2,29 +2,6 @@
 
 use std::sync::Mutex;
 
-/// The answer to the operator's first question after a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Changed {
-    /// Nothing was changed, or it was so already.
-    #[default]
-    No,
-    /// Something was changed.
-    Yes,
-    /// Unknown: a request was sent and its answer never came.
-    Unknown,
-}
-
-impl Changed {
-    /// As the document has it: `true`, `false` or `null`.
-    pub const fn as_json(self) -> Option<bool> {
-        match self {
-            Self::No => Some(false),
-            Self::Yes => Some(true),
-            Self::Unknown => None,
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 struct State {
     happened: bool,
@@ -76,12 +53,12 @@ impl Effects {
         self.with(|state| *state = State { happened: state.stays, attempts: 0, ..*state });
     }
 
-    /// The answer so far.
-    pub fn changed(&self) -> Changed {
+    /// As the document has it: `false` also if it was so already, `None` if a request was sent and its answer never came.
+    pub fn changed(&self) -> Option<bool> {
         self.with(|state| match state {
-            State { happened: true, .. } => Changed::Yes,
-            State { attempts: 0, unknown: false, .. } => Changed::No,
-            State { .. } => Changed::Unknown,
+            State { happened: true, .. } => Some(true),
+            State { attempts: 0, unknown: false, .. } => Some(false),
+            State { .. } => None,
         })
     }
 }
@@ -112,8 +89,8 @@ mod tests {
         effects.stays();
         let _lost = effects.attempt();
         effects.undone();
-        assert_eq!(effects.changed(), Changed::Yes);
+        assert_eq!(effects.changed(), Some(true));
         let _later = effects.attempt();
-        assert_eq!(effects.changed(), Changed::Yes);
+        assert_eq!(effects.changed(), Some(true));
     }
 }

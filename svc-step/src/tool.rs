@@ -21,8 +21,6 @@ use crate::table;
 pub trait Tool: Parser {
     /// The tool's name, as it is typed.
     const NAME: &'static str;
-    /// Its version.
-    const VERSION: &'static str;
     /// The time limit of a step without `--timeout`: none, save for tools whose steps have no right to take for ever.
     const TIMEOUT: Option<Duration> = None;
 
@@ -112,7 +110,7 @@ pub fn main<T: Tool>() -> ExitCode {
     let pretty = cli.common().pretty || std::io::stdout().is_terminal();
     let mut common = cli.common().clone();
     common.timeout = common.timeout.or(T::TIMEOUT);
-    let call = Call::new(T::NAME, T::VERSION, &common, signals);
+    let call = Call::new(T::NAME, &common, signals);
     let finished = cli.run(&call);
     let for_people = || common.table.then(|| table::document(&finished.document, finished.exit_code));
     let printed = match finished.text.clone().or_else(for_people) {

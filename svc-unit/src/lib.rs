@@ -87,7 +87,6 @@ enum Step {
 
 impl Tool for Cli {
     const NAME: &'static str = "svc-unit";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
     const TIMEOUT: Option<Duration> = Some(Duration::from_secs(600));
 
     fn common(&self) -> &Common {

@@ -66,7 +66,6 @@ enum Step {
 
 impl Tool for Cli {
     const NAME: &'static str = "svc-version";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
 
     fn common(&self) -> &Common {
         &self.common

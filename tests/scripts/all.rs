@@ -468,6 +468,7 @@ fn backup_after_unfinished_upgrade_needs_ignore_option() {
     // The unfinished one is what there is to say, and not that another was refused for it.
     let status = bare.tool("svc-run", &["status"]).run();
     assert!(status.stdout.starts_with("svc-upgrade 20260101t000000z-upgrade"), "{status}");
+    assert_eq!(bare.tool("svc-run", &["status", "--json"]).run().ok().result()["run"], "20260101t000000z-upgrade");
     bare.tool("svc-nightly", &[]).run();
     assert!(bare.tool("svc-nightly", &["--status"]).run().stdout.contains("run_unfinished"));
     assert!(!bare.path("backups").exists());

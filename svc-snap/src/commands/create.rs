@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use svc_step::effects::{Attempt, Changed};
+use svc_step::effects::Attempt;
 use svc_step::poll::{SOON, poll, sleep};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
@@ -226,7 +226,7 @@ fn conclude(
             finished.map_or(Ok(()), |found| verdict::check(repository, found, &created.backup.wanted))
         }
         Err(failure) => {
-            if !created.resumed && call.effects().changed() == Changed::No {
+            if !created.resumed && call.effects().changed() == Some(false) {
                 captured::remove_state_file(call, server, repository, name);
             }
             if let Some(found) = taking.last_get() {

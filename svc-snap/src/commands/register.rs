@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use svc_step::effects::Changed;
 use svc_step::line_secrets::json_without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Secret, Status, StepResult, Stopped};
@@ -94,8 +93,7 @@ pub(crate) fn run(args: &RegisterArgs, call: &Call) -> StepResult<Registered> {
     }
     let registration = Registration { call, server: &server, name, wanted: &wanted, before: before.as_ref() };
     if let Err(failure) = registration.put() {
-        let failure = registration.explained(failure, args.location.as_deref());
-        return Err(if call.effects().changed() == Changed::No { failure.into() } else { Stopped::with(failure, registered) });
+        return Err(call.stopped(registration.explained(failure, args.location.as_deref()), registered));
     }
     check_folder(call, &server, name, args.readonly).map_err(|failure| registration.back(failure, registered.clone()))?;
     Ok(registered)

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use svc_step::effects::Changed;
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped};
 
 use crate::guard;
@@ -107,7 +106,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
             record::write_end(call, &copies.run, copies.step(), copies);
             let failure = take_back(copies, failure);
             // By the record a discard finds what had to stay.
-            if call.effects().changed() != Changed::No {
+            if call.effects().changed() != Some(false) {
                 record::write_end(call, &copies.run, copies.step(), copies);
             }
             report_copies(&mut restored, copies);

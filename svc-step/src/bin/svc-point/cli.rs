@@ -64,7 +64,6 @@ enum Step {
 
 impl Tool for Cli {
     const NAME: &'static str = "svc-point";
-    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
 
     fn common(&self) -> &Common {
         &self.common

@@ -13,8 +13,6 @@ use svc_step::{Call, Failure, StepResult, file};
 
 /// Arguments of `svc-point create`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  svc-point create /var/backups/svc/20261120t020003z-backup-manual")]
 pub struct CreateArgs {
     /// The directory; its parents are made too
     dir: PathBuf,

@@ -31,10 +31,6 @@ const DOCUMENTS: [(&str, &str); 4] = [
 
 /// Arguments of `svc-point finalize`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: at the end of a backup's run
-  svc-point finalize --kind manual --unit before.json --unit after.json \\
-    /var/backups/svc/20261120t020003z-backup-manual \\
-    configuration.json version.json snapshot.json dump.json")]
 pub struct FinalizeArgs {
     /// The directory, named by the ID of its run
     dir: PathBuf,

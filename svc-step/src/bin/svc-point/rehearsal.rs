@@ -15,11 +15,6 @@ use crate::point::{ABOUT, About, real};
 
 /// Arguments of `svc-point rehearsal`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: after both databases were staged by the steps stage-search and stage-database of this run
-  svc-point rehearsal \"$point\" --search \"$(svc-run document stage-search)\" \\
-    --database \"$(svc-run document stage-database)\"
-
-How long the service was down is what the last rollback on this host has told.")]
 pub struct RehearsalArgs {
     /// The directory of the restore point
     dir: PathBuf,

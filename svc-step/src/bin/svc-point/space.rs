@@ -18,12 +18,7 @@ const LEAST: u64 = 16 * 1024 * 1024;
 
 /// Arguments of `svc-point space`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:
-  svc-snap health > search.json; svc-snap verify > repository.json
-  svc-pgdump --dbname svc_db --output /var/backups/svc/next.sql --dry-run > database.json
-  svc-point space --search search.json --repository repository.json --database database.json
-
-A document that is absent, or of a step that failed, says nothing.")]
+#[command(after_help = "A document that is absent, or of a step that failed, says nothing.")]
 pub struct SpaceArgs {
     /// The document of svc-snap health
     #[arg(long, value_name = "FILE")]

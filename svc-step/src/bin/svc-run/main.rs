@@ -1,6 +1,5 @@
 //! `svc-run`: the run of a script, and what the script asks of it.
 
-mod arguments;
 mod begin;
 mod command_line;
 mod console;
@@ -32,7 +31,7 @@ use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
 use command_line::here;
-use protocol::{Reply, Request};
+use protocol::Request;
 use serde_json::json;
 use svc_step::document::Document;
 use svc_step::schema::Schemas;
@@ -61,7 +60,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run a script as a run
-    Supervise(arguments::SuperviseArgs),
+    Supervise(supervise::SuperviseArgs),
     #[command(flatten)]
     Ask(Request),
     /// Print the file of the newest document of a step
@@ -220,7 +219,7 @@ fn ask(mut request: Request) -> ExitCode {
         return console::failed("svc-run", &failure.hint("svc-run supervise --help"));
     };
     match protocol::ask(run.as_ref(), &request) {
-        Ok(Reply { status }) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
+        Ok(status) => ExitCode::from(u8::try_from(status).unwrap_or(1)),
         Err(failure) => console::failed("svc-run", &failure),
     }
 }

@@ -110,13 +110,6 @@ pub struct Options {
     pub defer: bool,
 }
 
-/// The supervisor's reply.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Reply {
-    /// The exit status of the call.
-    pub status: i32,
-}
-
 /// A path to the socket that is short enough for the kernel, which takes 108 bytes, however long the run directory's is. Valid as long as
 /// the directory is open.
 fn address(folder: &File) -> PathBuf {
@@ -149,7 +142,8 @@ fn gone(error: &dyn Display) -> Failure {
         .cause(error.to_string())
 }
 
-pub fn ask(run: &Path, request: &Request) -> Result<Reply, Failure> {
+/// The exit status that the supervisor gives to a call.
+pub fn ask(run: &Path, request: &Request) -> Result<i32, Failure> {
     let mut stream = connect(run)?;
     send(&mut stream, request).map_err(|error| gone(&error))?;
     let mut line = String::new();

@@ -23,12 +23,7 @@ use crate::point::{self, About, BackupDir};
 
 /// Arguments of `svc-point push`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: the steps of `svc-offsite push`
-  svc-snap health > search.json; svc-snap list > snapshots.json
-  svc-snap show --from \"$point/snapshot.json\" > snapshot.json
-  svc-point push \"$point\" --search search.json --snapshots snapshots.json --snapshot snapshot.json
-
-A repository of another type than fs is not copied: its own storage has to outlive this host.")]
+#[command(after_help = "A repository of another type than fs is not copied: its own storage has to outlive this host.")]
 pub struct PushArgs {
     /// The restore point: its ID or its directory
     #[arg(value_name = "POINT")]
