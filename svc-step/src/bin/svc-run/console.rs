@@ -261,7 +261,6 @@ mod tests {
 
     use super::*;
     use crate::fixture;
-    use crate::report::Verdict;
 
     fn document(differs: &Value) -> Document<Value> {
         serde_json::from_value(fixture::document(differs)).unwrap()
