@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub state: String,
     /// The version of the server that took it; `null` if the server that was asked does not say or know it.
     pub version: Option<String>,
-    /// The indices that it holds, with those behind its data streams and those of feature states, in the order of their names.
+    /// The indices that it holds, with the backing indices of its data streams and those of feature states, in the order of their names.
     pub indices: Vec<String>,
     pub data_streams: Vec<String>,
     /// Those of its indices that belong to feature states of the server (Elasticsearch).

@@ -68,9 +68,12 @@ const GROUPS: &[Group] = groups! {
     "Backups" {
         path SVC_BACKUP_DIR Is("/var/backups/NAME"), "The directory of the restore points";
         of SVC_KEEP_MAX_AGE Is("30d"),
-            "Maximum age of a backup (30d, 4w, 36h; none: no limit); SVC_KEEP_MIN_COUNT backups are always kept";
-        of SVC_KEEP_MAX_COUNT Is("30"), "Maximum number of backups, whatever their age; the oldest are removed; none: no limit";
-        of SVC_KEEP_MIN_COUNT Is("7"), "Minimum number of backups to keep, whatever their age";
+            "Maximum age of a nightly backup (of other kinds: --kind): 30d, 4w, 36h; none: no limit; SVC_KEEP_MIN_COUNT are always \
+            kept";
+        of SVC_KEEP_MAX_COUNT Is("30"),
+            "Maximum number of nightly backups (of other kinds: --kind), whatever their age; the oldest are removed; none: no limit";
+        of SVC_KEEP_MIN_COUNT Is("7"),
+            "Minimum number of nightly backups (of other kinds: --kind) to keep, whatever their age";
         of SVC_NIGHTLY_QUIESCE Is("no"), "Whether svc-nightly stops the service while both databases are backed up: yes or no";
         of SVC_DUMP_COMPRESS Nothing, "How the scripts compress the dump: zstd or gzip; its file keeps its name";
         of SVC_OFFSITE Nothing,
@@ -99,7 +102,7 @@ const GROUPS: &[Group] = groups! {
         of SVC_SEARCH_UNIT Nothing, "The unit of the cluster";
         path SVC_SEARCH_CONFIG By("the one of /etc/elasticsearch or /etc/opensearch that is there"),
             "The cluster's configuration file";
-        of SVC_SEARCH_OS_USER By("elasticsearch or opensearch, by the configuration file's name"), "Whom the cluster runs as";
+        of SVC_SEARCH_OS_USER By("elasticsearch or opensearch, by the configuration file's name"), "The OS user that the cluster runs as";
         of SVC_SEARCH_USER Nothing, "The user of basic authentication";
         path SVC_SEARCH_PASSWORD_FILE Nothing, "A file (mode 600) whose first line is the user's password";
         path SVC_SEARCH_API_KEY_FILE Nothing, "A file (mode 600) whose first line is an API key: as `id:key`, or encoded";
@@ -197,8 +200,8 @@ mod tests {
     fn page() -> String {
         let mut text = "# Settings\n\nEach is a line `KEY=value` of `/etc/svc-tools/environment` (or of the file that `SVC_ENVIRONMENT_FILE` names), a variable of the \
             environment, which wins, or an option of a tool, which wins over both. In the file, a comment is a line of its own; a \
-            name of `SVC_` that is no setting and a path that is not absolute are refused. `svc-run setting` prints the file with every default; \
-            `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
+            name of `SVC_` that is not a setting and a path that is not absolute are refused. `svc-run setting NAME` prints the value on this \
+            host, and without NAME the file with every default; `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
             .to_owned();
         for (title, settings) in GROUPS {
             let _ = write!(text, "\n## {title}\n\n| setting | default | |\n|---|---|---|\n");

@@ -26,8 +26,9 @@ const HINTED: usize = 10;
   svc-point choose --accept-unquiesced 20261120t020003z-backup-nightly
   svc-point choose --rehearse --version 1.15.5 --max-age 26h
 
-Without POINT it is the restore point of the last upgrade whose installer was started, unless that ended well more than a day ago. All its
-files are read, except the dump, which svc-pgrestore reads. One of another database than SVC_DATABASE is refused.")]
+Without POINT it is the restore point of the last upgrade whose installer was started, unless that
+ended well more than a day ago. All its files are read, except the dump, which svc-pgrestore reads.
+One of another database than SVC_DATABASE is refused.")]
 pub struct ChooseArgs {
     /// The restore point: its ID or its directory
     #[arg(value_name = "POINT", value_parser = NonEmptyStringValueParser::new())]
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
     }
     if !about.quiesced {
         let message =
-            "The restore point was made while the service ran, so it is not quiesced: its two databases may not fit each other.";
+            "The restore point was made while the service ran, so it is not quiesced: its two databases may be inconsistent with each other.";
         if args.rehearse {
             call.warn("not_quiesced", message);
         } else if !(args.accept_unquiesced && args.point.is_some()) {

@@ -27,9 +27,7 @@ const MODE: u32 = 0o644;
   svc-point metrics --output -
   svc-point metrics --output /var/lib/prometheus/node-exporter/svc.prom
 
-The file is replaced as a whole, and the document is printed; without a file the text is. An alarm counts with the newest
-timestamp:
-  time() - max by (service) (svc_restore_point_timestamp_seconds) > 26 * 3600")]
+The file is replaced as a whole, and the document is printed; without a file the text is.")]
 pub struct MetricsArgs {
     /// The file, readable by everybody; -: stdout
     #[arg(long, value_name = "FILE", env = "SVC_METRICS_FILE")]

@@ -26,8 +26,8 @@ use crate::snap;
   svc-point prune --dry-run | jq -r '.result.points[] | [.id, .state, .reason] | @tsv'
   svc-point prune --kind nightly --max-age 30d --max-count 30 --min-count 7 --keep-runs none
 
-Only what is older than the newest verified restore point of its kind goes; that one never does. Its files are all read, and svc-snap
-show verifies its snapshot.")]
+Only what is older than the newest verified restore point of its kind goes; that one never does. All
+its files are read, and svc-snap show verifies its snapshot.")]
 pub struct PruneArgs {
     /// Those of this kind (repeatable); those of upgrades go by `svc-point delete`
     #[arg(long = "kind", id = "kind", value_name = "KIND", value_parser = ["nightly", "manual"], default_value = "nightly")]

@@ -19,10 +19,8 @@ use crate::snap;
 
 /// Arguments of `svc-point remove`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A restore point that is finalized stays, with its snapshot: svc-point delete removes it. If a nightly backup fails, the valid dump or
-snapshot is all there is of that night, so it stays."
-)]
+#[command(after_help = "A restore point that is finalized stays, with its snapshot: svc-point delete removes it. If a
+nightly backup fails, the valid dump or snapshot is all there is of that night, so it stays.")]
 pub struct RemoveArgs {
     /// The directory, named by the ID of its run
     dir: PathBuf,

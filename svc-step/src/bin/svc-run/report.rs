@@ -40,6 +40,9 @@ pub struct RunResult {
     pub swap_back: Vec<String>,
     /// The commands that discard what a rollback replaced, or the clones of an upgrade.
     pub discard_previous: Vec<String>,
+    /// The commands that carry changes of the configuration over, which the installed one lacks: after an upgrade for one KEY, after a
+    /// rollback for all that was changed since the upgrade.
+    pub carry_configuration: Vec<String>,
     /// The command that goes back to the version before an upgrade; of several hops, before the last.
     pub go_back: Option<String>,
     /// Whether a rollback took the clones of `svc-upgrade --clone`; null if there were none.
