@@ -60,7 +60,7 @@ fn recorded(saved: &Saved) -> Result<Recorded, Failure> {
     let mode = u32::from_str_radix(&saved.mode, 8).ok().filter(|mode| *mode <= 0o7777);
     let acl = saved.acl.as_deref().map_or(Some(None), |acl| of_hex(acl).map(Some));
     let Some((mode, acl)) = mode.zip(acl) else {
-        return Err(Failure::invalid("content_differs", "The --from document has a mode or an ACL that is none.")
+        return Err(Failure::invalid("content_differs", "The --from document has an invalid mode or ACL.")
             .hint("Pass the document as svc-confsave save has printed it."));
     };
     Ok((user.map_or(saved.uid, |user| user.uid.as_raw()), group.map_or(saved.gid, |group| group.gid.as_raw()), mode, acl))

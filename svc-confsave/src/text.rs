@@ -229,7 +229,7 @@ impl Config {
             return Err(not_text("it holds a zero byte".to_owned()));
         }
         let text = Text::read(text, layout).map_err(|fault| {
-            let message = format!("{} is no YAML that all parsers agree about, at line {}.", content.path.display(), fault.line);
+            let message = format!("{} is not YAML that all parsers read alike, at line {}.", content.path.display(), fault.line);
             Failure::invalid("file_invalid", message)
                 .hint("Fix that line, or restore the saved file as it is with svc-confsave restore. Nothing was changed.")
                 .cause(fault.why)

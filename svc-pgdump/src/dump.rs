@@ -125,7 +125,7 @@ fn output(named: Option<&Path>, database: &str, compression: Option<Compression>
     let meta = std::fs::metadata(folder).map_err(|error| Failure::io("write the dump into its directory", folder, &error))?;
     let name = path.file_name().unwrap_or_default();
     let what = match () {
-        () if name.is_empty() || !meta.is_dir() || path.is_dir() => "is no name for a file".to_owned(),
+        () if name.is_empty() || !meta.is_dir() || path.is_dir() => "is not a name for a file".to_owned(),
         () if name.len() > LONGEST_NAME => format!("has a name of {} bytes, and at most {LONGEST_NAME} fit", name.len()),
         () => return Ok(path),
     };

@@ -45,7 +45,7 @@ impl PgDump {
             call.warn(
                 "version_unsupported",
                 format!(
-                    "pg_dump {} is newer than the server, which is {}: what it writes may, seldom, not load into that server again. \
+                    "pg_dump {} is newer than the server, which is {}: in rare cases, what it writes cannot be loaded into that server again. \
                      The package postgresql-client-{} has a compatible one.",
                     program.version,
                     server.version,

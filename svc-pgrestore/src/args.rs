@@ -16,7 +16,7 @@ pub struct RestoreArgs {
     pub(crate) dump: DumpArg,
     #[command(flatten)]
     pub(crate) other: OtherServer,
-    /// Try although the disk has too little space for a second copy
+    /// Try even if the disk has too little space for a second copy
     #[arg(long)]
     pub(crate) ignore_disk_space: bool,
     #[command(flatten)]

@@ -26,7 +26,7 @@ use crate::{names, preflight};
 pub struct CloneArgs {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Try although the server's disk has too little space for a second copy
+    /// Try even if the server's disk has too little space for a second copy
     #[arg(long)]
     ignore_disk_space: bool,
     #[command(flatten)]

@@ -29,7 +29,7 @@ pub struct SwapArgs {
     /// Go back: what the swap replaced becomes live again
     #[arg(long)]
     back: bool,
-    /// Fail (3) if a swap has made the copy live before: clients have written to it
+    /// Fail (3) if an earlier swap has made the copy live: clients may have written to it
     #[arg(long, conflicts_with = "back")]
     unused: bool,
     /// Drop what was replaced

@@ -105,7 +105,7 @@ pub(crate) fn checked_name(what: &str, text: &str, lower: bool) -> Result<String
     if matches!(text, "" | "." | "..") || text.starts_with(['_', '-']) || text.len() > 255 || text.chars().any(is_refused) {
         let case = if lower { ", no upper-case letters" } else { "" };
         return Err(format!(
-            "`{text}` is no {what} name: 1 to 255 bytes, no white space{case}, none of \\ / * ? \" < > | , # :, no _ or - first"
+            "`{text}` is not a valid {what} name: 1 to 255 bytes, no white space{case}, none of \\ / * ? \" < > | , # :, no _ or - first"
         ));
     }
     Ok(text.to_owned())

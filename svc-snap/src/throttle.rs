@@ -28,7 +28,7 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
     let rate = text.to_ascii_lowercase();
     match size(&rate) {
-        None => Err(format!("`{text}` is no rate limit: write none, server, or a size a second such as 100mb")),
+        None => Err(format!("`{text}` is not a rate limit: write none, server, or a size a second such as 100mb")),
         Some(bytes) if bytes < LEAST => {
             Err(format!("{text} a second would never end: write 64kb or more, or none for no throttle"))
         }

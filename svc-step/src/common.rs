@@ -32,16 +32,16 @@ pub struct Common {
     /// How progress is shown on stderr
     #[arg(long, global = true, value_name = "HOW", value_enum, default_value_t)]
     pub progress: ProgressMode,
-    /// Say nothing on stderr, not even why it failed
+    /// Print nothing on stderr, not even the error
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say on stderr what is being done
+    /// Print on stderr what is being done
     #[arg(short, long, global = true)]
     pub verbose: bool,
     /// Print the document over several lines, as on a terminal
     #[arg(long, global = true)]
     pub pretty: bool,
-    /// Print it for people: lines and tables in place of the document
+    /// Print human-readable tables instead of the document
     #[arg(long, global = true, conflicts_with = "pretty")]
     pub table: bool,
     /// The run that this call belongs to

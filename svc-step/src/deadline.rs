@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         return Ok(Duration::from_secs(seconds));
     }
     let span: jiff::SignedDuration =
-        text.trim().parse().map_err(|_| format!("`{text}` is no duration: write 90s, 5m or 1h30m"))?;
+        text.trim().parse().map_err(|_| format!("`{text}` is not a duration: write 90s, 5m or 1h30m"))?;
     Duration::try_from(span).map_err(|_| format!("`{text}` is negative"))
 }
 

@@ -121,7 +121,7 @@ impl Failure {
                 Self::failed("out_of_space", format!("Cannot {action}: the disk that holds {path} is full."))
                     .hint("Free disk space there, or name another directory, and run the same command again.")
             }
-            io::ErrorKind::InvalidFilename => Self::fault(format!("Cannot {action}: {path} is too long a name."))
+            io::ErrorKind::InvalidFilename => Self::fault(format!("Cannot {action}: the name {path} is too long."))
                 .hint("Name another one; a file is first written beside it, under a name that is a little longer."),
             _ => Self::fault(format!("Cannot {action} at {path}."))
                 .hint("Read the cause; when that is fixed, run the same command again."),

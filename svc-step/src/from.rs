@@ -32,7 +32,7 @@ pub struct FromArg {
 /// For steps that must find themselves on the server that the document speaks of.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct OtherServer {
-    /// Continue although the document is of another server (a rebuilt one, for example)
+    /// Continue even if the document is of another server (a rebuilt one, for example)
     #[arg(long)]
     pub other_server: bool,
 }
@@ -133,12 +133,12 @@ impl Received {
         let envelope = one_document(&text)?;
         if !schemas.contains(&envelope.schema.as_str()) {
             let message = format!("The --from document is `{}`, which this step cannot resume from.", envelope.schema);
-            let hint = format!("Hand over the document of one of: {}.", schemas.join(", "));
+            let hint = format!("Pass the document of one of: {}.", schemas.join(", "));
             return Err(bad("from_invalid", message).hint(hint).into());
         }
         if envelope.dry_run {
             return Err(bad("from_invalid", "The --from document is of a dry run, in which nothing was done.")
-                .hint("Run that step without --dry-run and hand over its document.")
+                .hint("Run that step without --dry-run, and pass its document.")
                 .into());
         }
         if envelope.result.is_none() || (!envelope.ok && accept == Accept::Successful) {
@@ -184,7 +184,7 @@ impl Received {
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_str::<WithResult<T>>(&self.text).map(|document| document.result).map_err(|error| {
             bad("from_invalid", format!("The --from document says {} but its result is not of that shape.", self.schema()))
-                .hint("Hand over the document as the tool printed it.")
+                .hint("Pass the document as the tool printed it.")
                 .cause(error.to_string())
         })
     }
@@ -226,12 +226,12 @@ fn input(call: &Call, from: &Path) -> Result<(String, Option<PathBuf>), Rejected
 
 fn one_document(text: &str) -> Result<Envelope, Rejected> {
     if !text.trim_start().is_empty() && !text.trim_start().starts_with('{') {
-        return Err(unreadable("it is no JSON object"));
+        return Err(unreadable("it is not a JSON object"));
     }
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Envelope>();
     let first = match documents.next() {
         None => {
-            let message = "The --from document is empty: the step before printed nothing.";
+            let message = "The --from document is empty: the previous step printed nothing.";
             return Err(Rejected::Damaged(bad("from_invalid", message).hint(READ_STEP_BEFORE)));
         }
         Some(first) => first.map_err(|error| unreadable(&error.to_string()))?,
@@ -239,29 +239,29 @@ fn one_document(text: &str) -> Result<Envelope, Rejected> {
     match documents.next() {
         None => Ok(first),
         Some(Ok(_)) => {
-            Err(bad("from_invalid", "The --from input holds more than one document.").hint("Hand over exactly one.").into())
+            Err(bad("from_invalid", "The --from input holds more than one document.").hint("Pass exactly one.").into())
         }
         Some(Err(error)) => Err(unreadable(&error.to_string())),
     }
 }
 
-const READ_STEP_BEFORE: &str = "Read what the step before printed on stderr, and run it again.";
+const READ_STEP_BEFORE: &str = "Read what the previous step printed on stderr, and run it again.";
 
 fn bad(code: &str, message: impl Into<String>) -> Failure {
     Failure::usage(code, message)
 }
 
 fn unreadable(why: &str) -> Rejected {
-    let failure = bad("from_invalid", "The --from document is incomplete or is no JSON document.");
+    let failure = bad("from_invalid", "The --from document is incomplete or not a JSON document.");
     Rejected::Damaged(failure.hint(READ_STEP_BEFORE).cause(why))
 }
 
 /// The refusal of a document that failed repeats what it said.
 fn repeat(Envelope { step, error, .. }: Envelope) -> Failure {
     let Some(error) = error else {
-        return bad("from_invalid", format!("The step {step} before did not end well.")).hint(READ_STEP_BEFORE);
+        return bad("from_invalid", format!("The previous step, {step}, did not end well.")).hint(READ_STEP_BEFORE);
     };
-    let message = format!("The step {step} before had failed: {}", error.message);
+    let message = format!("The previous step, {step}, had failed: {}", error.message);
     ErrorPart { message, retryable: false, ..error }.into_failure(Status::Usage)
 }
 

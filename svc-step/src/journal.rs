@@ -87,7 +87,7 @@ impl Notes {
 /// An undo of a run: the command that takes back one of its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Args)]
 pub struct Undo {
-    /// The step that it is when it is run
+    /// The name of the step that it is run as
     pub name: String,
     /// Not if this step is ok
     #[arg(long, value_name = "STEP")]
@@ -95,7 +95,7 @@ pub struct Undo {
     /// However the run ends, also after the point of no return
     #[arg(long)]
     pub always: bool,
-    /// Not if a signal or a kill ended the run; so it is not kept in the journal
+    /// Not if a signal or a kill ended the run: it is not recorded in the journal
     #[arg(long)]
     pub unless_interrupted: bool,
     /// The command and its arguments

@@ -141,7 +141,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let days = |text: &str, days: u64| text.trim().parse::<u64>().ok()?.checked_mul(days * 86_400).map(Duration::from_secs);
     let long =
         text.strip_suffix('d').and_then(|text| days(text, 1)).or_else(|| text.strip_suffix('w').and_then(|text| days(text, 7)));
-    long.map_or_else(|| deadline::parse(text).map_err(|_| format!("`{text}` is no duration: write 30d, 4w or 36h")), Ok)
+    long.map_or_else(|| deadline::parse(text).map_err(|_| format!("`{text}` is not a duration: write 30d, 4w or 36h")), Ok)
 }
 
 /// Reads a duration or `none`.
@@ -156,7 +156,7 @@ fn count(text: &str) -> Result<Limit<u64>, String> {
     match text.parse() {
         _ if text == "none" => Ok(Limit(None)),
         Ok(number) if number > 0 => Ok(Limit(Some(number))),
-        _ => Err(format!("`{text}` is no number of backups: write 1 or more, or none")),
+        _ => Err(format!("`{text}` is not a number of backups: write 1 or more, or none")),
     }
 }
 

@@ -54,7 +54,7 @@ impl FromStr for RunId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let shape = || format!("`{text}` is no run id: write it as 20261120t020003z-NAME, NAME of a-z, 0-9, . and -");
+        let shape = || format!("`{text}` is not a run ID: write it as 20261120t020003z-NAME, NAME of a-z, 0-9, . and -");
         let (stamp, name) = text.split_once('-').ok_or_else(shape)?;
         let stamped = stamp.len() == 16
             && stamp.bytes().enumerate().all(|(at, byte)| match at {

@@ -40,7 +40,7 @@ impl Secret {
     /// All that a file holds, such as a private key in PEM.
     ///
     /// # Errors
-    /// The file is missing (4), unreadable or open to others than its owner (3), too large or not text (7).
+    /// The file is missing (4), unreadable or accessible to users other than its owner (3), too large or not text (7).
     pub fn whole_file(what: &str, path: &Path) -> Result<Self, Failure> {
         let action = format!("read the {what} file");
         let file = file::open_regular(&action, path)?;
@@ -48,7 +48,7 @@ impl Secret {
         if mode & OPEN_TO_OTHERS != 0 {
             return Err(Failure::refused(
                 "settings_invalid",
-                format!("The {what} file {} is open to others than its owner (mode {:03o}).", path.display(), mode & 0o777),
+                format!("The {what} file {} is accessible to users other than its owner (mode {:03o}).", path.display(), mode & 0o777),
             )
             .hint(format!(
                 "Whoever could read it may know the secret by now. To close it:\n  {}",

@@ -50,7 +50,7 @@ impl GivenArgs {
             (Some(from), _) => Received::read(call, from, schemas, Accept::Unfinished),
             (None, Some(run)) => read(call, run, schemas),
             (None, None) => Err(Failure::usage("from_invalid", "No document and no run to resume from is given.")
-                .hint("Hand over a document by --from FILE, or name its run by --run RUN.")),
+                .hint("Pass a document with --from FILE, or name its run with --run RUN.")),
         }
     }
 }
@@ -136,7 +136,7 @@ fn unknown(path: &Path, rejected: Rejected) -> Failure {
         format!("The record {} is incomplete, so it is unknown what that run has staged or swapped.", path.display()),
     )
     .hint(format!(
-        "List what there is, then remove the record. With the document of that run, pass it with --from:\n  svc-snap health\n  psql --list\n  rm {}",
+        "List what there is, then remove the record. With the document of that run, continue from it (--from):\n  svc-snap health\n  psql --list\n  rm {}",
         shell_quoted(&[path.display().to_string()])
     ))
     .cause(failure.message)

@@ -47,7 +47,7 @@ enum Step {
     Status {
         #[command(flatten)]
         unit: UnitArgs,
-        /// Fail (3) if it is not so: active, or inactive (or failed), as is all that stops along with it
+        /// Fail (3) unless it is active, or inactive (or failed) with all that stops along with it
         #[arg(long, value_name = "STATE", value_enum)]
         expect: Option<Goal>,
     },

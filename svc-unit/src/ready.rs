@@ -123,14 +123,14 @@ pub(crate) struct ReadyArgs {
 }
 
 fn url(text: &str) -> Result<String, String> {
-    let uri: ureq::http::Uri = text.parse().map_err(|error| format!("`{text}` is no URL: {error}"))?;
+    let uri: ureq::http::Uri = text.parse().map_err(|error| format!("`{text}` is not a URL: {error}"))?;
     match (uri.scheme_str(), uri.authority()) {
         // It is also part of messages.
         (Some("http" | "https"), Some(authority)) if authority.as_str().contains('@') => {
             Err("a URL with a user and password in it would be readable in the process list".to_owned())
         }
         (Some("http" | "https"), Some(_)) => Ok(text.to_owned()),
-        _ => Err(format!("`{text}` is no URL: write http://HOST:PORT/PATH")),
+        _ => Err(format!("`{text}` is not a URL: write http://HOST:PORT/PATH")),
     }
 }
 
@@ -190,7 +190,7 @@ impl Ready {
             }
             let (unit, state) = (shell_quoted(&[report.unit.to_string()]), report.after.phrase());
             let message = format!("{} is {state}, and did not answer within the time limit.", report.unit.name);
-            let hint = format!("Read the service's own log; svc-unit wait {unit} with the same --ready options waits on.");
+            let hint = format!("Read the service's own log; svc-unit wait {unit} with the same --ready options continues to wait.");
             Failure::timeout("not_ready", message).hint(hint).cause(why)
         })
     }

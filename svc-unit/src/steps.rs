@@ -79,7 +79,7 @@ fn act_stop(call: &Call, report: &mut Report) -> Result<(), Failure> {
         return until_down(call, report);
     }
     let (unit, flag, name) = (&report.unit.name, report.unit.manager.flag(), shell_quoted(&[&report.unit.name]));
-    Err(Failure::failed("unit_failed", format!("{unit} was to stop and is {}.", report.after.phrase()))
+    Err(Failure::failed("unit_failed", format!("{unit} was told to stop and is {}.", report.after.phrase()))
         .hint(format!("What starts it again, or forbids the stop: systemctl {flag}show -p TriggeredBy,RefuseManualStop {name}"))
         .cause(answer.stderr))
 }

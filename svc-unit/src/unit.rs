@@ -40,7 +40,7 @@ impl FromStr for Unit {
         let (manager, name) = text.strip_prefix("user:").map_or((Manager::System, text), |name| (Manager::User, name));
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte);
         if name.is_empty() || name.len() > 255 || name.starts_with(['-', '.', '@']) || !name.bytes().all(is_allowed) {
-            return Err(format!("`{text}` is no unit's name: write one name such as svc.service, without patterns"));
+            return Err(format!("`{text}` is not the name of a unit: write one name such as svc.service, without patterns"));
         }
         let is_typed = name.rsplit_once('.').is_some_and(|(_, suffix)| TYPES.contains(&suffix));
         let name = if is_typed { name.to_owned() } else { format!("{name}.service") };
@@ -75,7 +75,7 @@ pub(crate) struct UnitArgs {
     default_unit: Option<Unit>,
     #[command(flatten)]
     service: ServiceArg,
-    /// The unit is one of the calling user's own manager
+    /// The unit belongs to the calling user's own manager
     #[arg(long)]
     user: bool,
 }

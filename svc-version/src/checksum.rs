@@ -26,7 +26,7 @@ pub(crate) fn compare(path: &Path, found: &str) -> Result<bool, Failure> {
     if wanted.eq_ignore_ascii_case(found) {
         return Ok(true);
     }
-    Err(Failure::invalid("file_invalid", format!("{} has another sum than its checksum file.", path.display()))
+    Err(Failure::invalid("file_invalid", format!("The checksum of {} is not that of its checksum file.", path.display()))
         .hint("Fetch the installer again, and its .sha256 file with it.")
         .cause(format!("{} has {wanted}, the installer has {found}", beside.display())))
 }

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CurrentArgs, _call: &Call) -> StepResult<Current> {
         None => Ok(found),
         Some(expected) => Err(Stopped::with(
             Failure::invalid("content_differs", format!("The version marker says {version}, and {expected} was expected."))
-                .hint("Read the installer's output: it has not finished what it does."),
+                .hint("Read the installer's output: the installation is not complete."),
             found,
         )),
     }

@@ -15,8 +15,8 @@ use crate::version::Version;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Without --installer, these places are searched in this order: SVC_INSTALLER_DIR, the directory of --beside, where
-the upgrade of --for had found it, the present directory.
+    after_help = "Without --installer, these places are searched in this order: SVC_INSTALLER_DIR, the directory of
+--beside, where the upgrade of --for had found it, the current directory.
 
 Example:\n  svc-version current | svc-version find --from - --beside /srv/installers/svc-2.0.1.run"
 )]

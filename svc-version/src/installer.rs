@@ -117,8 +117,8 @@ fn may_execute(path: &Path, mode: u32) -> Result<(), Failure> {
     let refused = |message: String, hint: &str| Failure::refused("file_invalid", message).hint(hint);
     if mode & 0o111 == 0 {
         let chmod = shell_quoted(&["chmod", "+x", &path.to_string_lossy()]);
-        let hint = format!("When it is the right file: {chmod}");
-        return Err(refused(format!("Nobody may execute the installer {shown}."), &hint));
+        let hint = format!("If it is the right file:\n  {chmod}");
+        return Err(refused(format!("The installer {shown} is not executable."), &hint));
     }
     file::executable(path).map_err(|error| {
         let hint = "Copy it to a disk that is not mounted noexec, or run the command as its owner.";

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
     };
     let (installers, unusable) = folder::installers(&folder, product)?;
     for path in &unusable {
-        call.warn("file_invalid", format!("{} is empty or no regular file, and counts as missing.", path.display()));
+        call.warn("file_invalid", format!("{} is empty or not a regular file, and counts as missing.", path.display()));
     }
     let to =
         args.to.or_else(|| installers.keys().next_back().copied().filter(|highest| *highest > installed)).unwrap_or(installed);

@@ -17,7 +17,7 @@ const LONGEST: u64 = 1024 * 1024;
 /// Where the last minors come from.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReleaseArgs {
-    /// The last minor version of a major version (may be repeated); goes before --releases
+    /// The last minor version of a major version (may be repeated); takes precedence over --releases
     #[arg(long, value_name = "X.Y")]
     last_minor: Vec<LastMinor>,
     #[arg(long, value_name = "FILE|DIR", env = "SVC_RELEASES")]
@@ -77,7 +77,7 @@ fn of_file(path: &Path) -> Result<Vec<Version>, Failure> {
             line.parse().map_err(|why: String| {
                 Failure::invalid(
                     "file_invalid",
-                    format!("The list of releases {} has a line that is no version.", path.display()),
+                    format!("The list of releases {} has a line that is not a version.", path.display()),
                 )
                 .hint("Write one X.Y.Z a line; # starts a comment.")
                 .cause(why)

@@ -34,7 +34,7 @@ impl FromStr for LastMinor {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         // A patch number makes it a whole version, so that the reader of versions does the work.
-        let version: Version = format!("{text}.0").parse().map_err(|_| format!("`{text}` is no minor version X.Y"))?;
+        let version: Version = format!("{text}.0").parse().map_err(|_| format!("`{text}` is not a minor version X.Y"))?;
         Ok(Self { major: version.major, minor: version.minor })
     }
 }

@@ -23,7 +23,7 @@ impl FromStr for Version {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parsed = semver::Version::parse(text).map_err(|error| format!("`{text}` is no version X.Y.Z: {error}"))?;
+        let parsed = semver::Version::parse(text).map_err(|error| format!("`{text}` is not a version X.Y.Z: {error}"))?;
         if parsed.pre.is_empty() && parsed.build.is_empty() {
             Ok(Self { major: parsed.major, minor: parsed.minor, patch: parsed.patch })
         } else {

@@ -151,7 +151,7 @@ fn failed_rehearsal_ends_upgrade_before_stop() {
     }
     let ran = once_free(upgrade).ok();
     let ran = ran.warns("run_recovered");
-    assert!(ran.stdout.contains(&format!("What the run {} had left was undone first.", id_of(&cut))), "{ran}");
+    assert!(ran.stdout.contains(&format!("The unfinished run {} was undone first.", id_of(&cut))), "{ran}");
     assert!(!has_step(&ran, "rehearsal-backup"), "the one that was made is young\n{ran}");
     assert_eq!(ran.result()["rehearsal"]["version"], "1.15.5", "{ran}");
     assert!(!ran.doc()["warnings"].to_string().contains("file_not_found"), "{ran}");

@@ -56,8 +56,8 @@ impl Environment {
     pub(super) fn value<T: FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         text.trim().parse().map(Some).map_err(|_| {
-            Failure::usage("settings_invalid", format!("The variable {name} is `{text}`, which it cannot be."))
-                .hint(format!("Set {name} right, or unset it."))
+            Failure::usage("settings_invalid", format!("The variable {name} has the invalid value `{text}`."))
+                .hint(format!("Correct {name}, or unset it."))
         })
     }
 }

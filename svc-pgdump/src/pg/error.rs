@@ -50,7 +50,7 @@ pub(super) fn of_connect(error: &Error, place: &str, user: &str, dbname: &str, c
         )
     } else if is_busy(code) {
         Failure::unavailable("server_busy", format!("The server at {place} takes no connection just now."))
-            .hint("It starts, stops, or has too many connections: run the same command again later.")
+            .hint("It is starting, stopping, or has too many connections: run the same command again later.")
     } else {
         Failure::failed("server_refused", format!("The server at {place} does not connect to {dbname}."))
             .hint("See the cause; the server's own log says more.")

@@ -75,7 +75,7 @@ fn read_entries(path: &Path, named: bool, call: &Call) -> Result<Vec<Entry>, Fai
         Err(_) => return Ok(Vec::new()),
     };
     if !meta.is_file() {
-        return passed_over(": it is no regular file".to_owned());
+        return passed_over(": it is not a regular file".to_owned());
     }
     if meta.permissions().mode() & 0o077 != 0 {
         return passed_over(format!(

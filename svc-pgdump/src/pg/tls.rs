@@ -176,7 +176,7 @@ fn mode(asked: Option<&str>, has_roots: bool) -> Result<Mode, Failure> {
         Mode::Require if has_roots => Ok(Mode::VerifyCa),
         mode if mode.verifies() && !has_roots => {
             Err(Failure::usage("settings_invalid", format!("PGSSLMODE is {asked}, and no certificate authority is named."))
-                .hint("Name the file of the authority's certificate in PGSSLROOTCERT, or lay it at ~/.postgresql/root.crt."))
+                .hint("Name the file of the authority's certificate in PGSSLROOTCERT, or put it at ~/.postgresql/root.crt."))
         }
         mode => Ok(mode),
     }
@@ -200,8 +200,8 @@ impl Identity {
         match (certificate, key) {
             (None, None) => Ok(None),
             (Some(certificate), Some(key)) => Ok(Some(Self { certificate, key })),
-            _ => Err(Failure::usage("settings_invalid", "Of a client certificate and its key, only one is named.").hint(
-                "Name both in PGSSLCERT and PGSSLKEY, or lay them at ~/.postgresql/postgresql.crt and postgresql.key; or unset both.",
+            _ => Err(Failure::usage("settings_invalid", "Only one of client certificate and key is named.").hint(
+                "Name both in PGSSLCERT and PGSSLKEY, or put them at ~/.postgresql/postgresql.crt and postgresql.key; or unset both.",
             )),
         }
     }

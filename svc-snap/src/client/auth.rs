@@ -108,7 +108,7 @@ impl Connection {
                 let password = args.password_file.as_ref().map(|file| Secret::from_file("password", file)).transpose()?;
                 let (user, password) = user.zip(password).ok_or_else(|| {
                     let hint = "Give --user (SVC_SEARCH_USER) and --password-file (SVC_SEARCH_PASSWORD_FILE), or neither.";
-                    invalid("Of a user and the password only one is given.", hint)
+                    invalid("Only one of user and password is given.", hint)
                 })?;
                 format!("Basic {}", STANDARD.encode(format!("{user}:{}", password.expose())))
             }
@@ -137,7 +137,7 @@ fn token(what: &str, path: &Path) -> Result<String, Failure> {
         return Ok(text.to_owned());
     }
     let hint = "Write nothing else into it: an API key as `id:key` or as the server's `encoded`, a token without `Bearer`.";
-    Err(invalid(format!("The first line of {} is no {what}.", path.display()), hint))
+    Err(invalid(format!("The first line of {} is not a valid {what}.", path.display()), hint))
 }
 
 impl FromArgMatches for Connection {

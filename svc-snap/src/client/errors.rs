@@ -80,7 +80,7 @@ const RULES: &[Rule] = &[
             &["unknown field [uuid]", "illegal version format", "requires Elasticsearch version", "requires OpenSearch version"]),
     // Its words "Could not read repository data" are those of a damaged one, too.
     Rule::new(Status::Invalid, "repository_shared",
-        "Something else than this repository has written to its directory, and the server does not use it any more.",
+        "Something other than this repository has written to its directory, and the server does not use it any more.",
         "Let only one repository of one cluster write to it: register it elsewhere with --readonly (another one of this cluster: DELETE /_snapshot/NAME leaves its snapshots), then here with svc-snap register --repository NAME --location DIR --replace.")
         .on(&["repository_exception", "snapshot_exception"],
             &["concurrent modification", "do not match its expected state", "not to match its expected state"]),

@@ -18,7 +18,7 @@ use crate::restore::{Begun, CopiedIndex, CopySet, CopyState, capacity, phases, r
   svc-snap swap --from clone.json                     back to what was cloned
   svc-snap discard --from clone.json                  it is not needed any more")]
 pub struct CloneArgs {
-    /// What of the scope: names, patterns with *, exclusions with a leading -, comma separated
+    /// Which indices of the scope: names, patterns with *, exclusions with a leading -, comma separated
     #[arg(long, value_name = "PATTERNS", default_value = DEFAULT, allow_hyphen_values = true)]
     indices: String,
     #[command(flatten)]

@@ -150,7 +150,7 @@ impl Todo {
         let unusable = |message: String, hint: String| Failure::refused("repository_unusable", message).hint(hint);
         if location.parent().is_none_or(|parent| parent == Path::new("/tmp")) {
             let hint = "The system empties /tmp when it starts, and a unit may have one of its own; name a directory such as /var/backups/search/backup_repo.";
-            return Err(unusable(format!("{} is no place for backups.", location.display()), hint.to_owned()));
+            return Err(unusable(format!("{} is not a place for backups.", location.display()), hint.to_owned()));
         }
         let mut todo = Self::default();
         for folder in location.ancestors() {
@@ -163,7 +163,7 @@ impl Todo {
                     ));
                 }
                 Ok(meta) if folder != location && !may_pass(user, &meta) => {
-                    let message = format!("The user {} cannot pass {shown}, so it would not reach the repository.", user.name);
+                    let message = format!("The user {} cannot traverse {shown}, so it would not reach the repository.", user.name);
                     return Err(unusable(
                         message,
                         format!(
@@ -184,7 +184,7 @@ impl Todo {
             let is_others = todo.chown.iter().any(|path| *path != real && !path.ends_with("lost+found"));
             if is_others && !is_repository(location) {
                 let hint = "Name the repository's own directory, which need not exist: its owner becomes the server's user, with all that is in it.";
-                return Err(unusable(format!("{} holds other files than a repository.", location.display()), hint.to_owned()));
+                return Err(unusable(format!("{} holds other files than those of a repository.", location.display()), hint.to_owned()));
             }
         } else {
             todo.chown.push(location.to_owned());

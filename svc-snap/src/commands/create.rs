@@ -112,9 +112,9 @@ fn create(args: &CreateArgs, call: &Call, server: &Server, patterns: &Patterns, 
     let asked_for = format!("{} of {}", args.indices.as_deref().unwrap_or("*"), args.scope.scope);
     let recorded = found.as_ref().and_then(|found| Captured::read(call, server, repository, found));
     if recorded.as_ref().is_some_and(|recorded| recorded.asked_for != asked_for) {
-        let message = format!("This run has begun the snapshot {name} in {repository}, and asked for other indices then.");
+        let message = format!("This run has begun the snapshot {name} in {repository} with other indices.");
         return Err(Failure::refused("options_invalid", message)
-            .hint("For these give another name, or another --run-id.")
+            .hint("For these, pass another name or another --run-id.")
             .into());
     }
     // The body of the procedure (2.2), with names: a snapshot of `*` would hold our own hidden copies too.
@@ -327,7 +327,7 @@ impl Taking<'_> {
             Failure::not_found("snapshot_not_found", message)
                 .hint("It was deleted, or the server was restarted meanwhile; run the same command again, which takes it again.")
         } else {
-            let message = format!("The snapshot {name} in {repository} was begun, and its end could not be seen.");
+            let message = format!("The snapshot {name} in {repository} was begun, and how it ended is unknown.");
             follow::continues(Failure::timeout("outcome_unknown", message), repository, name)
         };
         Err(why.causes.into_iter().fold(failure.cause(why.message), Failure::cause))
@@ -397,5 +397,5 @@ fn in_use(repository: &str, name: &str) -> Failure {
 
 /// The request was sent, and neither an acceptance nor the snapshot came.
 fn not_accepted() -> RequestError {
-    RequestError::unknown(Failure::timeout("outcome_unknown", "The server shows no such snapshot, and no answer accepts it."))
+    RequestError::unknown(Failure::timeout("outcome_unknown", "The server shows no such snapshot, and no answer accepted the request."))
 }

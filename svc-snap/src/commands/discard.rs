@@ -164,7 +164,7 @@ fn refuse_last(run: &RunId, names: &BTreeSet<String>, all: &[String]) -> Result<
     let is_last =
         |name: &&String| copies::copied_from(name, run.as_str()).is_some_and(|index| !all.iter().any(|other| other == index));
     let last: Vec<&str> = names.iter().filter(is_last).map(String::as_str).collect();
-    let message = format!("Nothing is recorded of the run {run}, and what these are copies of is not live");
+    let message = format!("Nothing is recorded of the run {run}, and the indices that these are copies of are not live");
     let hint = "Find the host that swapped (its svc-snap swap --run finishes it), or delete them by hand.";
     refuse_any("not_swappable", &message, &last, hint)
 }
@@ -175,6 +175,6 @@ fn refuse_external(given: &Begun, run: &RunId) -> Result<(), Failure> {
     if external.is_empty() {
         return Ok(());
     }
-    let message = format!("The document names indices that are no copies of its run {run}: {}.", external.join(", "));
-    Err(Failure::usage("from_invalid", message).hint("Hand over the document as the tool printed it."))
+    let message = format!("The document names indices that are not copies of its run {run}: {}.", external.join(", "));
+    Err(Failure::usage("from_invalid", message).hint("Pass the document as the tool printed it."))
 }

@@ -21,7 +21,8 @@ const BUSY: Duration = Duration::from_secs(600);
 #[command(after_help = "Examples:
   svc-snap prune --dry-run | jq -r '.result.snapshots[] | [.name, .outcome, .reason] | @tsv'
   svc-snap prune --max-age 30d --max-count 30 --min-count 7
-  svc-snap prune --kind upgrade --max-count 3 --min-count 1 --keep-from /var/backups/svc/*/snapshot.json
+  svc-snap prune --kind upgrade --max-age none --max-count 3 --min-count 1 \\
+    --keep-from /var/backups/svc/*/snapshot.json
 
 Only snapshots that svc-snap took count, each kind on its own, and only valid ones. The newest valid
 one of a kind is never deleted. Restore points and their snapshots: svc-backup --prune.")]

@@ -22,7 +22,7 @@ pub struct SwapArgs {
     /// Put back what the swap replaced, whether it is finished or not
     #[arg(long)]
     back: bool,
-    /// Fail (3) if a swap has begun to make the copies live before: what is live is written to
+    /// Fail (3) if an earlier swap has begun to make the copies live: clients may have written to them
     #[arg(long, conflicts_with = "back")]
     unused: bool,
     #[command(flatten)]
@@ -153,7 +153,7 @@ fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: 
 
 fn taken_back(recorded: &Swapped) -> Failure {
     let failure =
-        Failure::refused("name_in_use", format!("The swap of the run {} was taken back, or is being so.", recorded.run));
+        Failure::refused("name_in_use", format!("The swap of the run {} was taken back, or is being taken back.", recorded.run));
     if recorded.finished {
         failure.hint("Swap the document of the swap back once more, or stage the snapshot again under another --run-id.")
     } else {

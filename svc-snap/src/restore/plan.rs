@@ -16,7 +16,7 @@ use crate::restore::{
 /// How a swap treats what is live.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct HowArgs {
-    /// Take away the indices of the scope that the backup does not hold, too
+    /// Also remove indices in the scope that the backup does not hold
     #[arg(long)]
     pub exact: bool,
     /// Make no previous copy of what was live

@@ -120,7 +120,7 @@ fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
 pub(crate) fn run_id(run: &str) -> Result<RunId, Failure> {
     run.parse().map_err(|why: String| {
         Failure::usage("from_invalid", "The document names no run.")
-            .hint("Hand over the document as the tool printed it.")
+            .hint("Pass the document as the tool printed it.")
             .cause(why)
     })
 }

@@ -19,7 +19,7 @@ use crate::throttle::{Rate, RateArg, RateUsed, Rates};
 pub(crate) struct WhatArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// What of the snapshot: names, patterns with *, exclusions with a leading -, comma separated
+    /// Which indices of the snapshot: names, patterns with *, exclusions with a leading -, comma separated
     #[arg(long, value_name = "PATTERNS", default_value = DEFAULT, allow_hyphen_values = true)]
     indices: String,
     #[command(flatten)]

@@ -307,7 +307,7 @@ impl Source {
         // A pattern would be that of several snapshots to the server.
         mark::name(&backup.name).and(repository_name(&backup.repository)).map_err(|why| {
             let message = "The document names no snapshot of a repository.";
-            Failure::usage("from_invalid", message).hint("Hand over the document as the tool printed it.").cause(why)
+            Failure::usage("from_invalid", message).hint("Pass the document as the tool printed it.").cause(why)
         })?;
         Ok(Self::of(backup))
     }

@@ -33,7 +33,7 @@ pub struct MarkArgs {
     /// Why it is taken; default: its kind
     #[arg(long, value_name = "WHY")]
     taken_because: Option<String>,
-    /// What it is for; svc-snap prune goes by it
+    /// What it is for; svc-snap prune selects by it
     #[arg(long, value_enum, default_value = "manual")]
     kind: Kind,
 }

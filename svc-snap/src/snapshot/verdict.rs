@@ -18,7 +18,7 @@ pub(crate) fn check(repository: &str, snapshot: &Snapshot, wanted: &[String]) ->
         let Shards { failed_count, total_count, .. } = snapshot.shards;
         let state = &snapshot.state;
         let message =
-            format!("{name} is no valid backup: its state is {state}, and {failed_count} of {total_count} shards failed.");
+            format!("{name} is not a valid backup: its state is {state}, and {failed_count} of {total_count} shards failed.");
         let mut failure = Failure::invalid("snapshot_invalid", message)
             .hint("result.snapshot.failures says which; fix those indices, then take another snapshot.");
         failure.causes.extend(snapshot.reason.clone());

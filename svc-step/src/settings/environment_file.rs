@@ -63,10 +63,10 @@ fn check(name: &str, value: &str) -> Result<(), Failure> {
         Err(Failure::usage("settings_invalid", message).hint("All settings and what they are:\n  svc-run setting"))
     };
     if name.starts_with("SVC_") && !super::known().any(|known| known == name) {
-        return wrong("is no setting");
+        return wrong("is not a setting");
     }
     if table::find(name).is_some_and(|setting| setting.is_path) && !value.starts_with('/') {
-        return wrong("is no absolute path");
+        return wrong("is not an absolute path");
     }
     Ok(())
 }
@@ -173,10 +173,10 @@ mod tests {
     #[test]
     fn unknown_setting_and_relative_path_are_refused() {
         for (name, value, says) in [
-            ("SVC_DATABSE", "svc_db", "is no setting"),
-            ("SVC_STATE_DIR", "state", "is no absolute path"),
-            ("SVC_BACKUP_DIR", "~/backups", "is no absolute path"),
-            ("SVC_SEARCH_CA", "$HOME/ca.pem", "is no absolute path"),
+            ("SVC_DATABSE", "svc_db", "is not a setting"),
+            ("SVC_STATE_DIR", "state", "is not an absolute path"),
+            ("SVC_BACKUP_DIR", "~/backups", "is not an absolute path"),
+            ("SVC_SEARCH_CA", "$HOME/ca.pem", "is not an absolute path"),
         ] {
             let failure = check(name, value).unwrap_err();
             assert!(failure.status.code() == 2 && failure.message.contains(says), "{failure}");

@@ -35,7 +35,7 @@ fn auto_rollback_uses_installer_beside_new_one() {
 
     let removes = product.installer_that("rm \"$SVC_BACKUP_DIR\"/*-upgrade-*/SHA256SUMS; exit 1");
     let ran = product.tool("svc-upgrade").arg("--auto-rollback").arg(removes).run().fails(1, "command_failed");
-    assert!(ran.hint().starts_with("It was to be rolled back, and that failed too.\n"), "{ran}");
+    assert!(ran.hint().starts_with("The automatic rollback failed too.\n"), "{ran}");
     assert!(ran.hint().contains("To go back to the version before:\n  svc-rollback"), "{ran}");
 }
 

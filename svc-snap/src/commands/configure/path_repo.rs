@@ -78,7 +78,7 @@ fn settings(text: &str) -> Result<Vec<(String, String)>, String> {
             }
             Event::MappingStart(..) => open.push(Open::Group(name, None)),
             Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
-            Event::Scalar(..) | Event::SequenceStart(..) => return Err(format!("line {} is no setting", span.start.line())),
+            Event::Scalar(..) | Event::SequenceStart(..) => return Err(format!("line {} is not a setting", span.start.line())),
             _ => {}
         }
     }

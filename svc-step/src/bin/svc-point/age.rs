@@ -16,7 +16,7 @@ use crate::point::{self, BackupDir, Point, State};
   svc-point age --max-age 26h --table
   svc-point age --offsite --max-age 26h --table
 
-Exit status 7: there is no valid restore point, or no copy, that is so young.")]
+Exit status 7: there is no valid restore point, or no copy, that is young enough.")]
 pub struct AgeArgs {
     /// How old it may be (26h, 2d)
     #[arg(long, value_name = "DURATION", value_parser = duration)]

@@ -33,7 +33,7 @@ pub struct ChooseArgs {
     /// The restore point: its ID or its directory
     #[arg(value_name = "POINT", value_parser = NonEmptyStringValueParser::new())]
     point: Option<String>,
-    /// Take the named restore point although it was made while the service ran
+    /// Take the named restore point even if it was made while the service ran
     #[arg(long)]
     accept_unquiesced: bool,
     /// For a rehearsal: without POINT the newest valid one; one that was made while the service ran is a warning
@@ -174,7 +174,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     Ok(folder_of(upgrade, &args.dir.dir()))
 }
 
-/// What names the restore point of that upgrade: its ID, or its path if that is not in the present directory.
+/// What names the restore point of that upgrade: its ID, or its path if that is not in the current directory.
 fn name_of(args: &ChooseArgs, upgrade: &Journal) -> String {
     let (now, point) = (args.dir.dir(), folder_of(upgrade, &args.dir.dir()));
     if point.starts_with(now) { upgrade.id().to_owned() } else { shell_quoted(&[point.display().to_string()]) }
@@ -213,7 +213,7 @@ fn refuse_after_attempt(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Re
 fn verified(args: &ChooseArgs, call: &Call, path: &Path) -> Result<About, Failure> {
     let about = About::read(path).filter(|_| path.join(SUMS).exists()).ok_or_else(|| {
         let message = format!(
-            "{} is no restore point: it has no SHA256SUMS, or no restore-point.json of schema {}.",
+            "{} is not a restore point: it has no SHA256SUMS, or no restore-point.json of schema {}.",
             path.display(),
             point::SCHEMA
         );

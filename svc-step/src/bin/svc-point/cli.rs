@@ -40,7 +40,7 @@ enum Step {
     Choose(choose::ChooseArgs),
     /// List the restore points, incomplete and damaged ones too
     List(list::ListArgs),
-    /// Say how old the newest valid restore point is, or that of the last off-site copy, for monitoring
+    /// Print the age of the newest valid restore point, or of the one last copied off-site, for monitoring
     Age(age::AgeArgs),
     /// Write what a monitoring system watches, in Prometheus's text format
     Metrics(metrics::MetricsArgs),
@@ -50,7 +50,7 @@ enum Step {
     Delete(delete::DeleteArgs),
     /// Check whether a restore point has enough disk space
     Space(space::SpaceArgs),
-    /// Say what a rehearsal has found, and how long a rollback takes
+    /// Report what a rehearsal found, and how long a rollback takes
     Rehearsal(rehearsal::RehearsalArgs),
     /// Copy a restore point and the snapshot repository off-site, with restic
     Push(push::PushArgs),

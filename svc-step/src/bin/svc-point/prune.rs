@@ -29,7 +29,7 @@ use crate::snap;
 Only what is older than the newest verified restore point of its kind goes; that one never does. All
 its files are read, and svc-snap show verifies its snapshot.")]
 pub struct PruneArgs {
-    /// Those of this kind (repeatable); those of upgrades go by `svc-point delete`
+    /// Those of this kind (repeatable); `svc-point delete` removes those of upgrades
     #[arg(long = "kind", id = "kind", value_name = "KIND", value_parser = ["nightly", "manual"], default_value = "nightly")]
     kinds: Vec<String>,
     #[command(flatten)]

@@ -91,7 +91,7 @@ struct Dump {
 pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
     let dir = real(&args.dir);
     let about = About::read(&dir).ok_or_else(|| {
-        let message = format!("{} is no restore point: its {ABOUT} is absent or invalid.", dir.display());
+        let message = format!("{} is not a restore point: its {ABOUT} is absent or invalid.", dir.display());
         Failure::not_found("point_not_found", message).hint("To list the restore points:\n  svc-backup --list")
     })?;
     let Search { indices } = Received::read(call, &args.search, &["svc-snap.stage/1"], Accept::Successful)?.result()?;

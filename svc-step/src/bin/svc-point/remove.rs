@@ -24,7 +24,7 @@ nightly backup fails, the valid dump or snapshot is all there is of that night, 
 pub struct RemoveArgs {
     /// The directory, named by the ID of its run
     dir: PathBuf,
-    /// What it is for: its snapshot is named by that, and goes too; what is valid of a nightly one stays, and is no restore point
+    /// What it is for: its snapshot is named by that, and goes too; the valid part of a nightly one stays, and is not a restore point
     #[arg(long, value_parser = KINDS)]
     kind: String,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     let mut removed = Removed { path: dir.display().to_string(), incomplete_point: None, message: None, plan: Vec::new() };
     // Whatever else has no sums is not ours to remove.
     if id.parse::<RunId>().is_err() || dir.is_symlink() {
-        let message = format!("{} is no directory of a restore point: its name is no run ID, or it is a link.", dir.display());
+        let message = format!("{} is not the directory of a restore point: its name is not a run ID, or it is a link.", dir.display());
         return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-backup --list").into());
     }
     // Whoever cannot see whether it has sums must not take it for one without.
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
         keep(call, &journal, &dir, [(dump, steps::DUMP, "pgdump.json"), (snapshot, steps::SNAPSHOT, "snapshot.json")], args.dry)?;
         let what = [(dump, "The dump is valid and kept."), (snapshot, "The snapshot is valid and kept.")];
         let what: Vec<&str> = what.iter().filter(|(is_kept, _)| *is_kept).map(|(_, sentence)| *sentence).collect();
-        removed.message = Some(format!("{} See {}, which is no restore point.", what.join(" "), dir.display()));
+        removed.message = Some(format!("{} See {}, which is not a restore point.", what.join(" "), dir.display()));
         removed.incomplete_point = Some(dir.display().to_string());
     }
     // The directory stays as long as the snapshot: the next call finds by it that this is not done.

@@ -87,7 +87,7 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
     let values = ["uninstall".to_owned()].iter().chain(&args.private).cloned().collect::<Vec<_>>();
     let values = private_values(&texts(&args.script), &values);
     if let Some(value) = values.iter().find(|value| [REDACTED, "ARG", "COMMAND"].contains(&value.as_str())) {
-        let message = format!("`{value}` stands for what is to be passed, and is not that itself.");
+        let message = format!("`{value}` is a placeholder: pass the value itself.");
         return Err(Failure::usage("options_invalid", message).hint(format!("To see what it stands for:\n  {script} --help")));
     }
     for name in ["SVC_TIMEOUT", "SVC_OFFSITE_TIMEOUT"] {
@@ -168,7 +168,7 @@ fn fresh(
     };
     if id.parse::<RunId>().is_err() {
         let message = format!("--kind {}: the ID of a run has the letters a-z, digits, `.` and `-` only.", args.kind);
-        return Err(Failure::usage("options_invalid", message).hint("Name the kind so in the script's in_run."));
+        return Err(Failure::usage("options_invalid", message).hint("Name such a kind in the script's in_run."));
     }
     let journal = Journal::of(state_dir, &id);
     let dir = journal.dir().to_owned();

@@ -202,7 +202,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
             "Leave the data streams out of SVC_INDICES ('*,-NAME'). How they are restored by hand:\n  svc-snap restore --help"
         }
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") if script == "svc-rollback" => {
-            "Repair the index (GET /_cluster/allocation/explain), or pass --discard-current, which lets its data go."
+            "Repair the index (GET /_cluster/allocation/explain), or pass --discard-current, which gives its data up."
         }
         ("indices_red", "svc-snap.swap" | "svc-snap.restore" | "svc-snap.clone") => {
             "Repair the index (GET /_cluster/allocation/explain)."

@@ -180,7 +180,7 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
                 let helps = committed
                     .map(|(helps, _)| helps)
                     .filter(|_| super::status::rolled_back_by(&run.state_dir, run.journal()).is_none());
-                join([Some("It was to be rolled back, and that failed too.".to_owned()), hint, helps])
+                join([Some("The automatic rollback failed too.".to_owned()), hint, helps])
             }
         };
     }
@@ -188,7 +188,7 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
         // The same command again is refused now.
         let to_resume = |own: &str| AGAIN.iter().fold(own.to_owned(), |own, (again, resume)| own.replace(again, resume));
         if own.as_ref().is_some_and(|own| own.starts_with(ROLLED_BACK)) {
-            return join([own, Some("The hops that are left are an upgrade of their own.".to_owned()), None]);
+            return join([own, Some("The remaining hops are an upgrade of their own.".to_owned()), None]);
         }
         let script = script_step(run, failed);
         // A script that is a step of this one is resumed by this one.

@@ -270,7 +270,7 @@ fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(
             let status = earlier.exit_status.map_or_else(|| "an unknown status".to_owned(), |status| format!("status {status}"));
             let output = with_ending(&earlier.files, "out");
             let text = format!(
-                "The command of the step {} ended with {status}, and is not run again by itself; see {}.",
+                "The command of the step {} ended with {status}, and is not run again automatically; see {}.",
                 step.name,
                 output.display()
             );

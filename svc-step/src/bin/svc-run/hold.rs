@@ -33,7 +33,7 @@ pub struct HoldArgs {
     /// The path of the step's files, without their endings
     #[arg(long)]
     files: PathBuf,
-    /// So many of the last arguments are taken out of the output
+    /// How many of the last arguments are removed from the output
     #[arg(long)]
     private: usize,
     /// The service's lock, which is not the command's

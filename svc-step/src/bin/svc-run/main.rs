@@ -215,7 +215,7 @@ fn ask(mut request: Request) -> ExitCode {
         _ => {}
     }
     let Some(run) = run else {
-        let failure = Failure::usage("options_invalid", "This is no part of a run.");
+        let failure = Failure::usage("options_invalid", "Not inside a run.");
         return console::failed("svc-run", &failure.hint("svc-run supervise --help"));
     };
     match protocol::ask(run.as_ref(), &request) {

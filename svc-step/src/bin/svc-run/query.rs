@@ -13,7 +13,7 @@ use svc_step::reporter::shell_quoted;
 pub fn journal(run: Option<&str>) -> Result<Journal, Failure> {
     let own = || std::env::var("SVC_RUN_DIR").ok();
     let named = run.map(str::to_owned).or_else(own).ok_or_else(|| {
-        Failure::usage("options_invalid", "No run is named, and this is no part of one.").hint("Name it: --run RUN")
+        Failure::usage("options_invalid", "No run is named, and the command is not inside of one.").hint("Name it: --run RUN")
     })?;
     journal::named(&state_dir(), &named).ok_or_else(|| not_found(&state_dir(), &format!(" {named}")))
 }

@@ -31,7 +31,7 @@ impl Recovered {
     /// Tells it in the notes of a run.
     pub fn tell(&self, notes: &mut Notes) {
         for run in self.undone.iter().filter(|_| self.changed) {
-            notes.warn("run_recovered", format!("What the run {run} had left was undone first."), false);
+            notes.warn("run_recovered", format!("The unfinished run {run} was undone first."), false);
         }
         if let Some(message) = self.left_by_hand() {
             notes.warn("run_unfinished", message, true);

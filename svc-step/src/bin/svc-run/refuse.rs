@@ -39,7 +39,7 @@ pub fn unfinished(scripts: &[String]) -> ExitCode {
         Some(run) if !run.is_ok() && !own.iter().any(Journal::ignores_unfinished) => {
             let id = run.id();
             Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
-                .hint(format!("How to resume it or to go back:\n  svc-run status {id}\nIf you have repaired it by hand, make a restore point of that, after which it counts as finished:\n  svc-backup --ignore-unfinished")))
+                .hint(format!("How to resume it or to go back:\n  svc-run status {id}\nIf you have repaired it by hand, make a restore point, after which the run counts as finished:\n  svc-backup --ignore-unfinished")))
         }
         newest => Ok(Found { run: newest.map(|run| run.id().to_owned()), undone: Vec::new() }),
     };

@@ -43,7 +43,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     let id = journal.id();
     let plan = journal.plan();
     if journal.script() != script {
-        return Err(Failure::usage("not_resumable", format!("The run {id} is none of {script}."))
+        return Err(Failure::usage("not_resumable", format!("The run {id} is not a run of {script}."))
             .hint(format!("What to run next:\n  svc-run status {id}")));
     }
     if journal.is_ok() {

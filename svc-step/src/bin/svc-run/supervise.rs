@@ -28,10 +28,10 @@ use super::{console, hooks, recover, resume, step, terminal};
 /// The run of a script.
 #[derive(Debug, Args)]
 pub struct SuperviseArgs {
-    /// What the run's ID says of it: upgrade-2.0.1
+    /// The kind of the run, which its ID has: upgrade-2.0.1
     #[arg(long)]
     pub kind: String,
-    /// The run can be resumed from its point of no return on; else what it did not finish is run again from the start
+    /// The run can be resumed from its point of no return on; otherwise an unfinished run starts over
     #[arg(long)]
     pub resumable: bool,
     /// The values of this option of the script are written nowhere (installer-arg)
@@ -40,7 +40,7 @@ pub struct SuperviseArgs {
     /// Resume that run; without RUN the newest unfinished one
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     pub resume: Option<String>,
-    /// Run an external command again although it failed or its outcome is unknown
+    /// Run an external command again even if it failed or its outcome is unknown
     #[arg(long, requires = "resume")]
     pub rerun_installer: bool,
     /// Stay on the terminal, which the installer may read from
@@ -52,7 +52,7 @@ pub struct SuperviseArgs {
     /// Print each step
     #[arg(short, long)]
     pub verbose: bool,
-    /// Print the document on a terminal too, where a summary is printed else
+    /// On a terminal, print the document instead of the summary
     #[arg(long)]
     pub json: bool,
     /// Print nothing on stdout: the document is in the run directory only
@@ -227,7 +227,7 @@ fn named(request: &Request) -> Result<(), Failure> {
     if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
         return Ok(());
     }
-    let message = format!("`{name}` is no name of a step: that has letters, digits, `-` and `_`.");
+    let message = format!("`{name}` is not a name of a step: it may have letters, digits, `-` and `_`.");
     Err(Failure::usage("options_invalid", message).hint("Give the step another name."))
 }
 

@@ -77,7 +77,7 @@ fn said(program: &str, printed: &str) -> (String, Option<String>) {
     let mut letters = sentence.chars();
     let sentence = match letters.next() {
         Some(first) => format!("{}{}.", first.to_uppercase(), letters.as_str().trim_end_matches('.')),
-        None => "It was called with an option or a setting that it does not take, and has printed which.".to_owned(),
+        None => "The command does not accept an option or a setting that it was given: its output names it.".to_owned(),
     };
     let hint = printed.lines().find_map(|line| line.strip_prefix("hint: "));
     (sentence, hint.map(str::to_owned))
@@ -101,7 +101,7 @@ mod tests {
                 Some("That is the value of SVC_X in /e."),
             ),
             ("svc-x: `--y` needs a value.\nhint: svc-x --help\n", "`--y` needs a value.", Some("svc-x --help")),
-            ("", "It was called with an option or a setting that it does not take, and has printed which.", None),
+            ("", "The command does not accept an option or a setting that it was given: its output names it.", None),
         ] {
             assert_eq!(said("svc-x", printed), (sentence.to_owned(), hint.map(str::to_owned)), "{printed}");
         }

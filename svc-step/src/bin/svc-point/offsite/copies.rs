@@ -18,7 +18,7 @@ pub struct CopiesArgs {
     /// Only those of this host
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-    /// Run restic check too: is all there that the copies need
+    /// Run restic check too: whether all that the copies need is there
     #[arg(long)]
     check: bool,
     #[command(flatten)]

@@ -137,7 +137,7 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
     }
     if health.repository.r#type.as_ref().is_some_and(|kind| kind != "fs") {
         let message =
-            "The snapshot repository is no directory (type fs), so it is not copied: its own storage has to outlive this host.";
+            "The snapshot repository is not a directory (type fs), so it is not copied: its own storage has to outlive this host.";
         call.warn("not_restored", message);
         return Ok(None);
     }
