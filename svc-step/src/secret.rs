@@ -48,7 +48,11 @@ impl Secret {
         if mode & OPEN_TO_OTHERS != 0 {
             return Err(Failure::refused(
                 "settings_invalid",
-                format!("The {what} file {} is accessible to users other than its owner (mode {:03o}).", path.display(), mode & 0o777),
+                format!(
+                    "The {what} file {} is accessible to users other than its owner (mode {:03o}).",
+                    path.display(),
+                    mode & 0o777
+                ),
             )
             .hint(format!(
                 "Whoever could read it may know the secret by now. To close it:\n  {}",

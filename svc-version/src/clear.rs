@@ -38,7 +38,10 @@ pub(crate) fn run(args: &ClearArgs, call: &Call) -> StepResult<Cleared> {
     let found = marker::lossy_text(&path)?;
     if found.as_ref().is_some_and(|(_, lossy)| *lossy) {
         // A failed installer may have damaged it, which is no reason to end a rollback.
-        call.warn("file_invalid", format!("The version marker {} is not UTF-8 text; content has the part that is.", path.display()));
+        call.warn(
+            "file_invalid",
+            format!("The version marker {} is not UTF-8 text; content has the part that is.", path.display()),
+        );
     }
     let content = found.map(|(text, _)| text);
     let version = content.as_deref().and_then(|text| text.trim().parse().ok());

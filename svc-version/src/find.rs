@@ -14,12 +14,10 @@ use crate::installer::{self, Installer};
 use crate::version::Version;
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Without --installer, these places are searched in this order: SVC_INSTALLER_DIR, the directory of
+#[command(after_help = "Without --installer, these places are searched in this order: SVC_INSTALLER_DIR, the directory of
 --beside, where the upgrade of --for had found it, the current directory.
 
-Example:\n  svc-version current | svc-version find --from - --beside /srv/installers/svc-2.0.1.run"
-)]
+Example:\n  svc-version current | svc-version find --from - --beside /srv/installers/svc-2.0.1.run")]
 pub(crate) struct FindArgs {
     /// The version; default: that of the --from document, or of the --for document
     #[arg(value_name = "X.Y.Z", required_unless_present_any = ["from", "point"], conflicts_with = "from")]

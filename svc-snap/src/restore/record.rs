@@ -119,9 +119,7 @@ fn of_restore(restored: Restored, call: &Call) -> Result<Begun, Failure> {
 /// The run that a document names; none is 2.
 pub(crate) fn run_id(run: &str) -> Result<RunId, Failure> {
     run.parse().map_err(|why: String| {
-        Failure::usage("from_invalid", "The document names no run.")
-            .hint("Pass the document as the tool printed it.")
-            .cause(why)
+        Failure::usage("from_invalid", "The document names no run.").hint("Pass the document as the tool printed it.").cause(why)
     })
 }
 

@@ -93,8 +93,7 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         return Err(Failure::refused("settings_invalid", message).hint(hint).into());
     }
     if !about.quiesced {
-        let message =
-            "The restore point was made while the service ran, so it is not quiesced: its two databases may be inconsistent with each other.";
+        let message = "The restore point was made while the service ran, so it is not quiesced: its two databases may be inconsistent with each other.";
         if args.rehearse {
             call.warn("not_quiesced", message);
         } else if !(args.accept_unquiesced && args.point.is_some()) {

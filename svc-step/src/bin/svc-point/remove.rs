@@ -52,7 +52,8 @@ pub(crate) fn run(args: &RemoveArgs, call: &Call) -> StepResult<Removed> {
     let mut removed = Removed { path: dir.display().to_string(), incomplete_point: None, message: None, plan: Vec::new() };
     // Whatever else has no sums is not ours to remove.
     if id.parse::<RunId>().is_err() || dir.is_symlink() {
-        let message = format!("{} is not the directory of a restore point: its name is not a run ID, or it is a link.", dir.display());
+        let message =
+            format!("{} is not the directory of a restore point: its name is not a run ID, or it is a link.", dir.display());
         return Err(Failure::refused("point_not_found", message).hint("To list the restore points:\n  svc-backup --list").into());
     }
     // Whoever cannot see whether it has sums must not take it for one without.

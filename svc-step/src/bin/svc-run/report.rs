@@ -61,7 +61,7 @@ pub struct RunResult {
     pub removed: Option<Vec<String>>,
     /// The run directories that `svc-backup --prune` has removed; null if it was not to remove any.
     pub removed_runs: Option<Vec<String>>,
-    /// Where a failed nightly backup left what it could back up; it is no restore point.
+    /// Where a failed nightly backup left what it could back up; it is not a restore point.
     pub incomplete_point: Option<String>,
     /// The facts of an operator's own script (`svc-run note KEY VALUE`).
     #[serde(flatten)]

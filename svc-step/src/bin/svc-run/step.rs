@@ -227,7 +227,9 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<(i
         let program = command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         let message = format!("The program {program} of the step {} cannot be started: {error}.", step.name);
         match error.kind() {
-            io::ErrorKind::NotFound => Failure::not_found("file_not_found", message).hint("Install it in a directory of the PATH."),
+            io::ErrorKind::NotFound => {
+                Failure::not_found("file_not_found", message).hint("Install it in a directory of the PATH.")
+            }
             _ => Failure::fault(message),
         }
     })?;

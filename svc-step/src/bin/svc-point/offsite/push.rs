@@ -136,8 +136,7 @@ fn repository(args: &PushArgs, call: &Call, health: &Health, id: &str) -> Result
         return Err(Failure::unavailable("server_busy", message).hint(format!("Wait until it has ended. {}", again())));
     }
     if health.repository.r#type.as_ref().is_some_and(|kind| kind != "fs") {
-        let message =
-            "The snapshot repository is not a directory (type fs), so it is not copied: its own storage has to outlive this host.";
+        let message = "The snapshot repository is not a directory (type fs), so it is not copied: its own storage has to outlive this host.";
         call.warn("not_restored", message);
         return Ok(None);
     }
