@@ -190,8 +190,7 @@ impl Ready {
             }
             let (unit, state) = (shell_quoted(&[report.unit.to_string()]), report.after.phrase());
             let message = format!("{} is {state}, and did not answer within the time limit.", report.unit.name);
-            let hint =
-                format!("Read the service's own log; svc-unit wait {unit} with the same --ready options continues to wait.");
+            let hint = format!("Read the service's own log; svc-unit wait {unit} with the same --ready options continues.");
             Failure::timeout("not_ready", message).hint(hint).cause(why)
         })
     }

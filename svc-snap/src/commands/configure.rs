@@ -163,8 +163,7 @@ impl Todo {
                     ));
                 }
                 Ok(meta) if folder != location && !may_pass(user, &meta) => {
-                    let message =
-                        format!("The user {} cannot traverse {shown}, so it would not reach the repository.", user.name);
+                    let message = format!("The user {} cannot enter {shown}, so it would not reach the repository.", user.name);
                     return Err(unusable(
                         message,
                         format!(
@@ -185,10 +184,7 @@ impl Todo {
             let is_others = todo.chown.iter().any(|path| *path != real && !path.ends_with("lost+found"));
             if is_others && !is_repository(location) {
                 let hint = "Name the repository's own directory, which need not exist: its owner becomes the server's user, with all that is in it.";
-                return Err(unusable(
-                    format!("{} holds other files than those of a repository.", location.display()),
-                    hint.to_owned(),
-                ));
+                return Err(unusable(format!("{} holds files of something else.", location.display()), hint.to_owned()));
             }
         } else {
             todo.chown.push(location.to_owned());

@@ -397,8 +397,5 @@ fn in_use(repository: &str, name: &str) -> Failure {
 
 /// The request was sent, and neither an acceptance nor the snapshot came.
 fn not_accepted() -> RequestError {
-    RequestError::unknown(Failure::timeout(
-        "outcome_unknown",
-        "The server shows no such snapshot, and no answer accepted the request.",
-    ))
+    RequestError::unknown(Failure::timeout("outcome_unknown", "The server shows no such snapshot, and no answer accepted it."))
 }

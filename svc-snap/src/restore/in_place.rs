@@ -46,7 +46,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let live_streams: Vec<&String> = chosen.streams.iter().filter(|stream| there.streams.contains(stream)).collect();
     let conflicts: Vec<&str> = live.keys().chain(live_streams.iter().copied()).map(String::as_str).collect();
     if on_conflict == OnConflict::Fail {
-        let hint = "Without --in-place, what is live of indices stays as a previous copy; --on-conflict close or delete gives all of it up.";
+        let hint = "Without --in-place, there is a previous copy of the live indices; --on-conflict close or delete gives up all that is live.";
         refuse_any("name_in_use", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
     }
     // What was closed or deleted could not be restored, so the disk space is checked before.
