@@ -17,7 +17,7 @@ use crate::{age, choose, create, delete, finalize, list, metrics, prune, rehears
 #[command(
     name = "svc-point",
     version,
-    after_long_help = "Example: the restore points of this host, each with its state; then the one that svc-rollback would take
+    after_long_help = "Example: the restore points of this host with their states; the one that svc-rollback would take
   svc-point list --table
   svc-point choose | jq -r .result.path"
 )]

@@ -58,8 +58,8 @@ pub(crate) fn run(args: &CopiesArgs, call: &Call) -> StepResult<Copies> {
 #[command(after_help = "Example:
   svc-point prune-copies --keep '--keep-daily 14 --keep-weekly 8'
 
-Only copies of nightly restore points of this host and of this service are removed. Any other one, by
-`restic_snapshot` of svc-point copies:
+Only copies of nightly restore points of this host and of this service are removed. Any other one,
+by `restic_snapshot` of svc-point copies:
   svc-offsite restic forget SNAPSHOT")]
 pub struct PruneCopiesArgs {
     /// `SVC_OFFSITE_KEEP`
