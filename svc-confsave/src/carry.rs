@@ -22,9 +22,7 @@ use crate::tree::{Flat, Path, WHOLE_FILE, list, names, render};
 
 /// Arguments of `svc-confsave carry`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  svc-confsave carry --from saved.json --base svc.yaml.shipped --dry-run | jq -c .result.keys"
-)]
+#[command(after_help = "Example:\n  svc-confsave carry --from saved.json --base svc.yaml.shipped --dry-run | jq -c .result.keys")]
 pub struct CarryArgs {
     #[command(flatten)]
     saved: SavedArgs,

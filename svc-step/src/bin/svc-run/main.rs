@@ -69,7 +69,7 @@ enum Verb {
         run: Option<String>,
         step: String,
     },
-    /// Print what stands at a path of the document of a step: value new .result.version
+    /// Print the value at a path of a step's document: value new .result.version
     Value {
         #[arg(long)]
         run: Option<String>,
@@ -83,21 +83,21 @@ enum Verb {
         #[arg(required = true)]
         steps: Vec<String>,
     },
-    /// Print a setting: of the environment, of the settings file, or its default; without NAME a settings file with every default
+    /// Print a setting: from the environment, the settings file, or its default; without NAME a settings file with every default
     Setting { name: Option<String> },
     /// Propose the settings of this host, each with its reason
     Guess {
-        /// Write them to the settings file, if it has none yet
+        /// Write them to the settings file, if it has no settings yet
         #[arg(long)]
         write: bool,
     },
-    /// Print step and file of each hook that is run after an installer
+    /// Print the step and the file of each hook that is run after an installer
     Hooks,
     /// Print the name of the run's snapshot of that kind
     SnapshotName { kind: String },
     /// Refuse if the last run of these scripts passed its point of no return and did not end well
     RefuseUnfinished { scripts: Vec<String> },
-    /// Find what the last rollback, or that one, replaced and left in place
+    /// Find what the last rollback, or the named one, replaced and left in place
     Previous { run: Option<String> },
     /// Print where a run stands, and what to run next
     Status(status::Arguments),

@@ -26,7 +26,7 @@ pub enum Request {
     Start(Step),
     /// Wait for started steps; the first that fails ends the others
     Wait {
-        /// Let the others finish
+        /// Let the other steps finish
         #[arg(long)]
         all: bool,
         #[arg(required = true)]
@@ -75,7 +75,7 @@ pub struct Step {
 /// How a step is run, and what its failure is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct Options {
-    /// Changes nothing: --dry-run makes it too
+    /// The step changes nothing: --dry-run runs it too
     #[arg(long)]
     pub reads: bool,
     /// --reads, and a failure is a verdict, which `svc-run verdict` shows
@@ -93,7 +93,7 @@ pub struct Options {
     /// Run it even if an earlier attempt was ok
     #[arg(long)]
     pub again: bool,
-    /// This exit status is no failure (4: not there)
+    /// This exit status does not count as a failure (4: not there)
     #[arg(long, value_name = "STATUS")]
     pub ok: Option<i32>,
     /// A failure is this warning

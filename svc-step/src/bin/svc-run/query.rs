@@ -87,7 +87,7 @@ pub fn value(run: &Journal, step: &str, path: &str) -> Result<Vec<String>, Failu
 
 fn absent(file: &Path, path: &str) -> Failure {
     Failure::not_found("options_invalid", format!("{} has no {path}.", file.display()))
-        .hint("Read the page of the tool for its fields.")
+        .hint("The page of the tool has its fields.")
 }
 
 #[cfg(test)]

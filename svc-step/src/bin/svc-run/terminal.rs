@@ -140,7 +140,7 @@ fn follow(script: &str, mut child: Child, folder: &Path, json: bool) -> ExitCode
                 signals.wait(POLL);
                 if let Some(signal) = signals.came() {
                     console::plain(&format!(
-                        "\n{script}: the run continues. To see how it stands, or to end it:\n  svc-run status\n  kill {process}"
+                        "\n{script}: the run continues. To see its state, or to end it:\n  svc-run status\n  kill {process}"
                     ));
                     signals::die_of(signal);
                 }
