@@ -57,7 +57,7 @@ fn failed_second_hop_leaves_first_hop_in_place() {
     // One that takes itself back cannot be resumed.
     let auto = product.tool("svc-upgrade").args(["--to", "2.0.1", "--auto-rollback", "--from-dir"]);
     let auto = auto.arg(product.path("installers/failing")).run().fails(1, "command_failed");
-    assert!(auto.hint().contains("The hops that are left are an upgrade of their own"), "{auto}");
+    assert!(auto.hint().contains("The remaining hops are an upgrade of their own"), "{auto}");
     assert!(!auto.hint().contains("svc-upgrade --resume"), "{auto}");
     assert!(product.is_active() && product.marker() == "1.15.5");
 }

@@ -82,7 +82,7 @@ fn missing_invalid_or_out_of_scope_input_is_refused() {
     let mut forged = staged.doc().clone();
     forged["result"]["indices"][0]["copy"] = json!(live);
     forged["result"]["indices"][0]["index"] = json!("x");
-    sandbox.from_text(&["discard"], &forged.to_string()).fails(2, "from_invalid").unchanged().error_has(&["no copies"]);
+    sandbox.from_text(&["discard"], &forged.to_string()).fails(2, "from_invalid").unchanged().error_has(&["not copies"]);
     assert_eq!(sandbox.content(), content);
     let gone = sandbox.from(&["discard"], &staged).ok();
     sandbox.from(&["swap"], &staged).refused("not_verified").unchanged();
