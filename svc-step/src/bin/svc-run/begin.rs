@@ -15,9 +15,9 @@ use svc_step::run_id::{self, RunId, stamp};
 use svc_step::secret::REDACTED;
 use svc_step::{Failure, deadline, settings};
 
+use super::arguments::SuperviseArgs;
 use super::command_line::{here, private_values, program, recorded, texts};
 use super::run::{Caller, Run, append, disk_space_hint};
-use super::supervise::SuperviseArgs;
 use super::{console, external, protocol, recover, resume};
 
 /// What is decided before there is a run.

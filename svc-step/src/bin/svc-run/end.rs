@@ -10,10 +10,10 @@ use svc_step::journal::{self, Attempt, Journal, Notes, Plan};
 use svc_step::reporter::shell_quoted;
 use svc_step::{Failure, Status, signals};
 
+use super::arguments::SuperviseArgs;
 use super::command_line::NOTHING_CHANGED;
 use super::report::{self, Outcome, RunResult};
 use super::run::{Failed, Run};
-use super::supervise::SuperviseArgs;
 use super::terminal::FOLLOWED;
 use super::{command_line, console, external, undo};
 

@@ -1,5 +1,6 @@
 //! `svc-run`: the run of a script, and what the script asks of it.
 
+mod arguments;
 mod begin;
 mod command_line;
 mod console;
@@ -60,7 +61,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run a script as a run
-    Supervise(supervise::SuperviseArgs),
+    Supervise(arguments::SuperviseArgs),
     #[command(flatten)]
     Ask(Request),
     /// Print the file of the newest document of a step

@@ -9,7 +9,7 @@ use svc_step::journal::{self, Journal, Plan};
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 
-use super::supervise::SuperviseArgs;
+use super::arguments::SuperviseArgs;
 use super::{command_line, query, status};
 
 /// A run that is to be resumed.

@@ -9,7 +9,6 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
-use clap::Args;
 use jiff::Timestamp;
 use serde_json::Value;
 use svc_step::document::Document;
@@ -17,6 +16,7 @@ use svc_step::journal::Notes;
 use svc_step::settings::{service_settings, setting};
 use svc_step::{Failure, Status, signals};
 
+use super::arguments::SuperviseArgs;
 use super::begin::{begin, parent};
 use super::end::{End, finish, never_begun};
 use super::protocol::{self, Request};
@@ -24,44 +24,6 @@ use super::report::RunResult;
 use super::run::{Caller, Failed, Run};
 use super::terminal::{FOLLOWED, Followed};
 use super::{console, hooks, recover, resume, step, terminal};
-
-/// The run of a script.
-#[derive(Debug, Args)]
-pub struct SuperviseArgs {
-    /// The kind of the run, which its ID has: upgrade-2.0.1
-    #[arg(long)]
-    pub kind: String,
-    /// The run can be resumed from its point of no return on; otherwise an unfinished run starts over
-    #[arg(long)]
-    pub resumable: bool,
-    /// The values of this option of the script are written nowhere (installer-arg)
-    #[arg(long, value_name = "OPTION")]
-    pub private: Vec<String>,
-    /// Resume that run; without RUN the newest unfinished one
-    #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
-    pub resume: Option<String>,
-    /// Run an external command again even if it failed or its outcome is unknown
-    #[arg(long, requires = "resume")]
-    pub rerun_installer: bool,
-    /// Stay on the terminal, which the installer may read from
-    #[arg(long)]
-    pub attached: bool,
-    /// Make the checks, print the commands, change nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Print each step
-    #[arg(short, long)]
-    pub verbose: bool,
-    /// On a terminal, print the document instead of the summary
-    #[arg(long)]
-    pub json: bool,
-    /// Print nothing on stdout: the document is in the run directory only
-    #[arg(long)]
-    pub silent: bool,
-    /// The script and its arguments
-    #[arg(last = true, required = true)]
-    pub script: Vec<OsString>,
-}
 
 /// Runs a script as a run. `of_file`: the names of the variables that are the settings file's.
 pub fn supervise(args: &SuperviseArgs, caller: Caller, of_file: &[String]) -> ExitCode {
