@@ -250,7 +250,7 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     assert_eq!(product.marker(), "2.0.1");
     // A boot has started the new version, which is still installed, on the restored data.
     cut(&["--no-uninstall", &id_of(&point)]);
-    product.start();
+    product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
     assert_eq!(product.marker(), "2.0.1");
     rollback(&["--resume"]).run().fails(3, "service_state");

@@ -365,11 +365,11 @@ fn the_nights(host: &Machine) {
     wait::so("the journal to say so", || told().then_some(()));
 }
 
-/// What the page has for cron, as cron runs it: by `/bin/sh`, with a short `PATH`. It is silent.
-fn the_cron_of_the_page(host: &Machine) {
-    let page = format!("{}/share/doc/svc-tools/docs/backups.md", host.product.prefix);
+/// The example for cron, as cron runs it: by `/bin/sh`, with a short `PATH`. It is silent.
+fn example_for_cron(host: &Machine) {
+    let example = format!("{}/share/doc/svc-tools/scripts/examples/svc-tools.cron", host.product.prefix);
     for job in ["svc-nightly", "svc-rehearse"] {
-        let command = host.typed(&format!("sed -n '/{job}/s/^[0-9].* root //p' {page} | head -n 1"));
+        let command = host.typed(&format!("sed -n '/{job}/s/^[0-9].* root *//p' {example} | head -n 1"));
         assert!(command.contains(&format!("{}/sbin/{job}", host.product.prefix)), "{command}");
         host.file("/run/job", &command);
         let cron = "env -i HOME=/root LOGNAME=root SHELL=/bin/sh PATH=/usr/bin:/bin /bin/sh /run/job 2>&1";
@@ -395,7 +395,7 @@ fn packaged_tools_upgrade_roll_back_and_back_up_on_debian() {
 
 #[test]
 fn upgrade_and_rollback_of_product_with_other_names_from_checkout() {
-    a_complete_life(&ACME, the_cron_of_the_page);
+    a_complete_life(&ACME, example_for_cron);
 }
 
 /// The steps of an upgrade and of a rollback at which the power is lost.

@@ -173,7 +173,7 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     Ok(folder_of(upgrade, &args.dir.dir()))
 }
 
-/// What names the restore point of that upgrade: its ID, or its path if that is not in the current directory.
+/// What names the restore point of that upgrade: its ID, or its path if that is not in the present `SVC_BACKUP_DIR`.
 fn name_of(args: &ChooseArgs, upgrade: &Journal) -> String {
     let (now, point) = (args.dir.dir(), folder_of(upgrade, &args.dir.dir()));
     if point.starts_with(now) { upgrade.id().to_owned() } else { shell_quoted(&[point.display().to_string()]) }

@@ -13,7 +13,7 @@ use svc_step::{Failure, Status, signals};
 use super::arguments::SuperviseArgs;
 use super::command_line::NOTHING_CHANGED;
 use super::report::{self, Outcome, RunResult};
-use super::run::{Failed, Run};
+use super::run::{Failed, NOTICED, Run};
 use super::terminal::FOLLOWED;
 use super::{command_line, console, external, undo};
 
@@ -40,7 +40,8 @@ pub fn finish(
     settings: &[(OsString, OsString)],
     recovered: bool,
 ) -> (End, Document<RunResult>) {
-    let mut signal = run.signal();
+    let is_ended_by_signal = ended.as_ref().is_ok_and(|ended| ended.signal().is_some());
+    let mut signal = if is_ended_by_signal { run.signal_within(NOTICED) } else { run.signal() };
     let (mut failed, deferred) = {
         let mut state = run.state();
         (state.failed.take(), state.deferred.take())

@@ -23,6 +23,8 @@ use super::report::Check;
 
 /// How long a tool may take to end after it was told to. One that does not is killed: what was stopped for it is to be started again.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
+/// A signal to all may reach the run this much later than the tool or the script that it ended.
+pub const NOTICED: Duration = Duration::from_secs(1);
 /// How much later than its tools the run may notice a signal to the whole process group.
 const ECHO: Duration = Duration::from_millis(50);
 

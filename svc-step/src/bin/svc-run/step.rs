@@ -25,13 +25,11 @@ use super::external;
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
-use super::run::{Failed, Run, SHUTDOWN_TIMEOUT, disk_space_hint};
+use super::run::{Failed, NOTICED, Run, SHUTDOWN_TIMEOUT, disk_space_hint};
 use super::usage_error::{self, Printed};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
 const RESERVED_FOR_A_DOCUMENT: u64 = 1024 * 1024;
-/// A signal may reach the run this much later than the tool that it ended.
-const NOTICED: Duration = Duration::from_secs(1);
 /// How often a tool that is running is asked for.
 const POLL: Duration = Duration::from_secs(1);
 /// The scripts that are steps of others: they print each step if the outer one does.
