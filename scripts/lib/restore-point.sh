@@ -5,7 +5,7 @@ point=${SVC_BACKUP_DIR-}/${SVC_RUN_ID-}
 pgdump=(svc-pgdump --dbname "${SVC_DATABASE-}" ${SVC_DUMP_COMPRESS:+--compress "$SVC_DUMP_COMPRESS"})
 # What must answer before the service counts as started.
 ready=(${SVC_READY_URL:+--ready-url "$SVC_READY_URL"} ${SVC_READY_CA:+--ready-ca "$SVC_READY_CA"} ${SVC_READY_TCP:+--ready-tcp "$SVC_READY_TCP"})
-# Nobody else uses the cluster while the service is stopped; and one that is to be rolled back is waited for.
+# While the service is stopped nobody else uses the cluster; and a rollback stages unthrottled, since somebody waits for it.
 no_rate_limit() { if [[ ${SVC_INDICES:-*} == '*' && -z ${SVC_RATE_LIMIT-} ]]; then printf '%s\n' --rate-limit none; fi; }
 backup_checks() { # CHECK...: whether a restore point can be made; each is a `preflight`, or a `check` with these options
   local output=(--output "$SVC_RUN_DIR/dump.sql") last=("$SVC_BACKUP_DIR"/*/"$SVC_DATABASE.backup.sql")
@@ -30,7 +30,7 @@ warm_snapshot() { # REASON: snapshots are incremental, so what is stored now nee
   undo --always drop-warm-snapshot -- svc-snap delete "$(svc-run snapshot-name warm)" --cancel
   step warm-snapshot -- svc-snap create "$(svc-run snapshot-name warm)" --kind warm "--taken-because=$1"
 }
-stop_service() { # until `start` or `commit` it is started again before anything else is undone, unless somebody has stopped it before
+stop_service() { # until `start` or `commit` it is started again, behind the undos of later steps, unless somebody has stopped it before
   step unit-before -- svc-unit status
   undo --until start start-again -- svc-unit start --from @unit-before
   step stop -- svc-unit stop

@@ -27,7 +27,7 @@ parse() {
     taken=1 joined=false
     [[ -n $1 ]] || usage_error 'An argument is empty.'
     if [[ $1 == --*=* ]]; then joined=true && set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
-    [[ $1 =~ ^(--(resume|rerun-installer|layout|installer|installer-arg|uninstall|attached|verbose|json|dry-run)|-v)$ ]] || known=${known:-$1}
+    [[ $1 =~ ^(--(resume|rerun-installer|installer|installer-arg|uninstall|attached|verbose|json|dry-run)|-v)$ ]] || known=${known:-$1}
     word=${1#--}
     case " ${options[*]} " in
       *" $1 "* | *" $1= "* | *" $1+ "*) passed+=("$1") && local -n values=${word//-/_} ;;&

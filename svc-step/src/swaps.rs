@@ -136,7 +136,7 @@ fn unknown(path: &Path, rejected: Rejected) -> Failure {
         format!("The record {} is incomplete, so it is unknown what that run has staged or swapped.", path.display()),
     )
     .hint(format!(
-        "List what there is, then remove the record. With the document of that run, continue from it (--from):\n  svc-snap health\n  psql --list\n  rm {}",
+        "With the document of that run, continue from it (--from). Without it, list what there is, then remove the record:\n  svc-snap health\n  psql --list\n  rm {}",
         shell_quoted(&[path.display().to_string()])
     ))
     .cause(failure.message)

@@ -47,9 +47,9 @@ pub(crate) struct Report {
     pub(crate) plan: Vec<Action>,
 }
 
-/// Runs a step on the unit. A failure of the unit comes with its journal.
 type Done = Result<(), Failure>;
 
+/// Runs a step on the unit. A failure of the unit comes with its journal.
 pub(crate) fn of(call: &Call, step: &str, unit: Unit, act: impl FnOnce(&mut Report) -> Done) -> StepResult<Report> {
     let mut report = Report::new(call, step, unit)?;
     let ended = act(&mut report);

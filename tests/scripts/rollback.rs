@@ -246,8 +246,10 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     // The lines of swap_back were typed in part: the old version must not be installed on the new data.
     let ran = cut(&["--no-uninstall"]);
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
+    let shape = || product.host.postgres.sql(&product.database(), "SELECT shape FROM public.content_version").unwrap();
+    let new = shape();
     rollback(&["--resume"]).run().fails(3, "name_in_use");
-    assert_eq!(product.marker(), "2.0.1");
+    assert_eq!((product.marker(), shape()), ("2.0.1".to_owned(), new));
     // A boot has started the new version, which is still installed, on the restored data.
     cut(&["--no-uninstall", &id_of(&point)]);
     product.host.systemd.control(&["start", &product.unit()]).unwrap();

@@ -87,8 +87,8 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
     let values = ["uninstall".to_owned()].iter().chain(&args.private).cloned().collect::<Vec<_>>();
     let values = private_values(&texts(&args.script), &values);
     if let Some(value) = values.iter().find(|value| [REDACTED, "ARG", "COMMAND"].contains(&value.as_str())) {
-        let message = format!("`{value}` is a placeholder: pass the value itself.");
-        return Err(Failure::usage("options_invalid", message).hint(format!("To see what it stands for:\n  {script} --help")));
+        let message = format!("`{value}` stands for a value that is not shown: pass the value itself.");
+        return Err(Failure::usage("options_invalid", message).hint(format!("The script's options:\n  {script} --help")));
     }
     for name in ["SVC_TIMEOUT", "SVC_OFFSITE_TIMEOUT"] {
         let limit = settings::setting(name);
