@@ -321,7 +321,7 @@ pub(crate) fn failed(call: &Call, attempt: Attempt<'_>, RequestError { failure, 
     failure.causes.into_iter().fold(lost, Failure::cause)
 }
 
-/// Asks a server again for so long that is too busy. A request whose answer was lost has another failure, and is not sent again.
+/// Repeats a request for that time while the server is too busy. A request whose answer was lost has another failure, and is not sent again.
 pub(crate) fn retry_while_busy<T>(call: &Call, time: Duration, ask: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     retry(|failure| is_busy(failure).then_some(time), |time| call.pause(time), ask)
 }

@@ -264,7 +264,7 @@ impl Journal {
         path.file_name().map(|name| name.to_string_lossy().into_owned())
     }
 
-    /// The run after which the data is named that it replaced and left in place.
+    /// The run whose ID is in the names of the data that it replaced and left in place.
     pub fn previous_run(&self) -> Option<String> {
         Some(self.notes().facts.get("previous")?.get("run")?.as_str()?.to_owned())
     }

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_waits_for_what_does_not_end() {
+    fn work_is_ended_pending_or_lost() {
         assert_eq!(Work::begin(|| 1).ended(Duration::from_secs(10)), Ok(Some(1)));
         assert_eq!(Work::begin(thread::park).ended(Duration::from_millis(10)), Ok(None));
         let lost: Work<()> = Work::begin(|| std::panic::resume_unwind(Box::new(())));

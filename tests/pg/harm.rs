@@ -221,7 +221,7 @@ fn backup_for_small_disk(case: &Case) -> (SmallDisk, String) {
 }
 
 #[test]
-fn copy_that_killed_call_left_is_no_lack_of_disk_space() {
+fn copy_left_by_killed_call_counts_as_free_space() {
     let own = Host::shared().unwrap().postgres_server().unwrap();
     let (case, _) = Case::filled_on(own.clone(), "pgh_left");
     // A load that sleeps where a setting says so.

@@ -140,7 +140,7 @@ fn standby_gives_dump_and_is_never_written_to() {
 }
 
 #[test]
-fn database_with_name_not_in_utf8_is_in_nobodys_way() {
+fn database_with_name_not_in_utf8_is_tolerated() {
     let own = Host::shared().unwrap().postgres_server().unwrap();
     let (case, dump) = Case::filled_on(own.server.clone(), "pgf_latin");
     case.admin("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");

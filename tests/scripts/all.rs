@@ -99,7 +99,7 @@ fn signal_ends_own_script_before_its_next_step() {
 }
 
 #[test]
-fn rollback_is_resumed_by_what_it_was_called_with() {
+fn resumed_rollback_uses_recorded_arguments() {
     let resume = |script: &str, arguments: &[&str]| {
         let bare = Bare::default();
         let plan = json!({"script": script, "arguments": arguments});
@@ -159,7 +159,7 @@ fn committed_run_is_undone_if_installer_never_started() {
 }
 
 #[test]
-fn step_ended_by_signal_is_no_warning() {
+fn step_ended_by_signal_is_not_a_warning() {
     let error =
         json!({"code": "interrupted", "message": "The call was ended by TERM.", "hint": null, "retryable": false, "causes": []});
     let mut document = changed();

@@ -127,7 +127,7 @@ fn unverified_counts_are_verified_by_next_call() {
 }
 
 #[test]
-fn snapshot_of_same_name_is_not_taken_for_the_one_before() {
+fn new_snapshot_of_same_name_is_not_mistaken_for_the_old() {
     let sandbox = Sandbox::new("again");
     sandbox.simple("docs", 3);
     of_run(&sandbox, 1, &["create", "s"]).run().ok();

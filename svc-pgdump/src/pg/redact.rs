@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told_without_the_values_behind_them() {
+    fn place_of_error_is_shown_without_values() {
         let within = |context: &str| ServerMessage { context: context.to_owned(), ..ServerMessage::default() };
         let row = |context: &str| within(context).row().map(|(row, _)| row);
         let told = |text: &str| Some(text.to_owned());

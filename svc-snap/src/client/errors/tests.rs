@@ -99,7 +99,7 @@ fn missing_snapshot_file_is_damaged_repository() {
 }
 
 #[test]
-fn only_who_does_not_know_leaves_the_effect_unknown() {
+fn effect_is_unknown_only_after_ambiguous_errors() {
     let own = |status, kind| refusal(status, &error(kind, "r")).effect;
     assert_eq!(own(500, "repository_exception"), Effect::None);
     assert_eq!(own(503, "concurrent_snapshot_execution_exception"), Effect::None);

@@ -22,7 +22,7 @@ use svc_step::work::{Lost, Work};
 use super::console;
 use super::report::RunResult;
 
-/// Set in the environment of a hook that is told of a failure: a run that it starts, or one below that, tells nobody.
+/// Set in the environment of `on-failure` hooks: the runs that they start call no such hooks.
 const TOLD: &str = "SVC_ON_FAILURE";
 /// How long a hook may take that is told of a failure.
 const LIMIT: Duration = Duration::from_secs(60);
