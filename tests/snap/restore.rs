@@ -216,7 +216,10 @@ fn clones_without_disk_space_for_their_largest_shard_are_refused() {
         };
     };
     free(1);
-    refused(sandbox.tool(&["clone"]));
+    // A merge may bring the disk past the watermark, where a clone is refused whatever the server would do.
+    if !is_excepted {
+        refused(sandbox.tool(&["clone"]));
+    }
     [&["swap"][..], &["swap", "--drop-old"]].into_iter().for_each(|args| refused(sandbox.resuming(args, &staged)));
     // What is staged is cloned by the swap, and what is restored in place is not.
     free(3);
