@@ -216,7 +216,7 @@ fn clones_without_disk_space_for_their_largest_shard_are_refused() {
         };
     };
     free(1);
-    // A merge may bring the disk past the watermark, where a clone is refused whatever the server would do.
+    // A merge may fill the disk past the watermark, where a clone is refused whatever the server would do.
     if !is_excepted {
         refused(sandbox.tool(&["clone"]));
     }
