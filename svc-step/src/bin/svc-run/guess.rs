@@ -281,14 +281,54 @@ mod tests {
     }
 
     #[test]
+    fn inspected_host_gives_settings_without_defaults() {
+        let dir = with(&[
+            ("opt/acme/current-version", "1.0.0"),
+            ("opt/acme/bin/acme-uninstall", ""),
+            ("opt/acme/etc/acme.yaml", ""),
+            ("srv/installers/acme-3.4.5.run", ""),
+            ("lib/systemd/system/acme-server.service", "[Service]\nExecStart=/opt/acme/bin/acme serve\n"),
+            ("lib/systemd/system/opensearch.service", "[Service]\nUser=search\n"),
+            // What is no product's, and what is of another one.
+            ("opt/Other/current-version", "1.0.0"),
+            ("srv/NVIDIA-Linux-x86_64-535.104.05.run", ""),
+            (
+                "etc/opensearch/opensearch.yml",
+                "#http.port: 9200\nhttp.port: 19200 # ours\npath.repo: [\"/mnt/snapshots\", \"/other\"]\n",
+            ),
+            ("etc/postgresql/15/main/postgresql.conf", "#port = 1\nport = 5433\t\t# (change requires restart)\n"),
+            ("etc/postgresql/15/main/pg_hba.conf", "local   all             all                                     peer\n"),
+        ]);
+        let databases = vec![("postgres".to_owned(), "postgres".to_owned()), ("acme".to_owned(), "acme_app".to_owned())];
+        let mut host = Host { root: dir.path(), databases, guesses: Vec::new() };
+        host.inspect();
+        let lines: Vec<String> = host.lines().into_iter().filter(|line| !line.starts_with('#')).collect();
+        let wanted = [
+            "SVC_NAME=acme",
+            "SVC_INSTALLER_DIR=/srv/installers",
+            "SVC_UNIT=acme-server.service",
+            "SVC_UNINSTALL=/opt/acme/bin/acme-uninstall",
+            "SVC_CONFIG_FILE=/opt/acme/etc/acme.yaml",
+            "SVC_DATABASE=acme",
+            "SVC_DB_USER=acme_app",
+            "SVC_SEARCH_UNIT=opensearch.service",
+            "SVC_SEARCH_OS_USER=search",
+            "SVC_SEARCH_URL=http://127.0.0.1:19200",
+            "SVC_BACKUP_REPO=/mnt/snapshots",
+            "SVC_PG_UNIT=postgresql@15-main.service",
+            "SVC_DB_PORT=5433",
+            "SVC_DB_AS=postgres",
+        ];
+        assert_eq!(lines, wanted);
+        assert_eq!(host.lines().len(), 2 * wanted.len(), "a reason each");
+    }
+
+    #[test]
     fn unit_and_uninstaller_are_guessed_only_if_there_is_one() {
         let dir = with(&[
             ("opt/acme/current-version", "1.0.0"),
             ("opt/acme/bin/acme-uninstall", ""),
             ("opt/acme/bin/acme-plugin-uninstall", ""),
-            // What is no product's, and what is of another one.
-            ("opt/Other/current-version", "1.0.0"),
-            ("srv/NVIDIA-Linux-x86_64-535.104.05.run", ""),
             ("etc/systemd/system/acme-cleanup.service", "[Service]\nExecStart=/opt/acme/bin/acme clean\n"),
             ("lib/systemd/system/acme.service", "[Service]\nExecStart=/opt/acme/bin/acme serve\n"),
         ]);
@@ -309,5 +349,13 @@ mod tests {
         for text in ["", "xpack.security.http.ssl:\nother:\n  enabled: true\n", "#xpack.security.http.ssl.enabled: true"] {
             assert!(!speaks_tls(text), "{text}");
         }
+    }
+
+    #[test]
+    fn empty_host_gives_no_settings() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut host = Host { root: dir.path(), databases: Vec::new(), guesses: Vec::new() };
+        host.inspect();
+        assert_eq!(host.lines(), ["# Nothing was found on this host that differs from the defaults."]);
     }
 }

@@ -19,13 +19,35 @@ fn failed(hint: &str) -> Value {
 #[test]
 fn run_state_and_next_command_follow_journal() {
     type Case = (&'static str, fn(&Made), State, &'static str, Option<&'static str>);
-    let cases: [Case; 4] = [
+    let cases: [Case; 11] = [
+        (
+            "well",
+            |made| made.ended(&json!({"result": {"downtime_ms": 12}})),
+            State::Ended,
+            "It ended well. The service was down for 12 ms.",
+            None,
+        ),
+        ("failed", |made| made.ended(&failed("To continue:\n  a b")), State::Failed, "It failed.", Some("To continue:\n  a b")),
+        (
+            "killed early",
+            |_| (),
+            State::Interrupted,
+            "It was interrupted.",
+            Some("Nothing was changed. Run the same command again:\n  svc-upgrade /srv/svc-2.0.1.run"),
+        ),
         (
             "a document that was cut",
             |made| std::fs::write(made.journal().dir().join("document.json"), "{\"ok\":true").unwrap(),
             State::Interrupted,
             "It was interrupted.",
             Some("Nothing was changed."),
+        ),
+        (
+            "killed after the commit",
+            |made| made.notes(&json!({"commit": "To go back:\n  c d"})),
+            State::Interrupted,
+            "It was interrupted.",
+            Some("To continue:\n  svc-upgrade --resume 20261120t020003z-first\nTo go back:\n  c d"),
         ),
         (
             "a rollback that was to stop the service, and whose notes were lost",
@@ -36,6 +58,28 @@ fn run_state_and_next_command_follow_journal() {
             State::Interrupted,
             "It was interrupted.",
             Some("To continue:\n  svc-rollback --resume 20261120t020003z-first"),
+        ),
+        (
+            "killed in a hop",
+            |made| made.started("02-hop-1", "step"),
+            State::Interrupted,
+            "It was interrupted.",
+            Some("To continue with the hops:\n  svc-upgrade --resume 20261120t020003z-first"),
+        ),
+        (
+            "rolled back",
+            |made| {
+                made.step("03-installer", "external", &json!({}));
+                made.ended(&failed("to roll back"));
+                let back = made.another("20261120t030003z-rollback", "svc-rollback", None);
+                back.notes(&json!({"commit": "hint", "facts": {"restore_point": "/moved/20261120t020003z-first"}}));
+                back.ended(&json!({}));
+            },
+            State::Superseded,
+            "It failed.",
+            Some(
+                "It was rolled back by the run 20261120t030003z-rollback: nothing is left to do. To see that run:\n  svc-rollback --status 20261120t030003z-rollback",
+            ),
         ),
         (
             "its rollback is not finished",
@@ -61,6 +105,16 @@ fn run_state_and_next_command_follow_journal() {
             State::Interrupted,
             "It was interrupted, and a command that it had started has ended since.",
             Some("To continue:\n  svc-upgrade --resume 20261120t020003z-first\nTo go back:\n  c d"),
+        ),
+        (
+            "a later upgrade",
+            |made| {
+                made.step("03-installer", "external", &json!({}));
+                made.another("20261120t030003z-upgrade", "svc-upgrade", None).started("03-installer", "external");
+            },
+            State::Superseded,
+            "It was interrupted.",
+            Some("A later run has replaced it:\n  svc-run status 20261120t030003z-upgrade"),
         ),
     ];
     for (name, make, state, message, next) in cases {
