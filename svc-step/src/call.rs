@@ -97,6 +97,12 @@ impl Call {
         vec!["--state-dir".to_owned(), absolute.display().to_string()]
     }
 
+    /// What hints call the repetition of this call. A script has no `--run-id`.
+    pub fn same_command(&self) -> String {
+        let run_id = if settings::is_of_script() { String::new() } else { format!(", with --run-id {}", self.run_id) };
+        format!("the same command again{run_id}")
+    }
+
     /// When the call started.
     pub const fn started_at(&self) -> Timestamp {
         self.started_at

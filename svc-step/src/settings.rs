@@ -17,6 +17,11 @@ pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Whether this call is a step of a script, whose options are not the tool's own.
+pub fn is_of_script() -> bool {
+    std::env::var_os("SVC_RUN_DIR").is_some()
+}
+
 /// The product's name: every other name that is not set is derived from it.
 #[derive(Debug, Clone, Args)]
 pub struct ServiceArg {

@@ -11,6 +11,7 @@ use nix::sys::socket::{Shutdown, SockaddrStorage, getpeername, shutdown};
 
 use crate::deadline::Deadline;
 use crate::failure::Failure;
+use crate::settings::is_of_script;
 use crate::signals::Signals;
 
 /// How long at a time nobody looks at the clock, if there is no time limit.
@@ -18,7 +19,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// What sets the time limit: the scripts have no option for it.
 fn more_time() -> &'static str {
-    if std::env::var_os("SVC_RUN_DIR").is_some() { "SVC_TIMEOUT" } else { "--timeout" }
+    if is_of_script() { "SVC_TIMEOUT" } else { "--timeout" }
 }
 
 /// A call's signals and time limit, to be kept or handed to a thread.

@@ -118,8 +118,6 @@ pub(crate) fn continues_by_itself(call: &Call, failure: Failure, is_begun: bool,
     if failure.signal.is_none() && failure.status != Status::Timeout && !is_away {
         return failure;
     }
-    let run = call.run_id();
-    failure.hint(format!(
-        "The server continues by itself with {what}: the same command again, with --run-id {run}, finds out how things stand."
-    ))
+    let again = call.same_command();
+    failure.hint(format!("The server continues by itself with {what}. Run {again}: it finds out how things stand."))
 }

@@ -1,6 +1,5 @@
 //! `clone`: a copy of the live indices, made of hard links, which a swap makes live again. It takes disk space only as they change.
 
-use svc_step::reporter::shell_quoted;
 use svc_step::{Call, DryRun, Failure, StepResult, Stopped, swaps};
 
 use crate::client::{Connection, Server};
@@ -185,9 +184,7 @@ fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &Theirs, m
         }
         Err(error) => {
             failure.causes.push(format!("What was begun could not be taken back: {error}"));
-            // Without its record, discard would know of no block.
-            let discard = [vec!["svc-snap".into(), "discard".into(), "--run".into(), set.run.clone()], call.state_dir_option()];
-            let discard = shell_quoted(&discard.concat());
+            let discard = copies::discard(call, &set.run);
             failure.hint = Some(format!("{discard} takes the blocks off and removes what is left of it."));
         }
     }

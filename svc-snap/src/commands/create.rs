@@ -355,10 +355,7 @@ impl Taking<'_> {
         } else if is_begun {
             follow::continues(why, self.repository, self.name)
         } else {
-            why.hint(format!(
-                "Run the same command again, with --run-id {}: it finds out whether the snapshot was begun.",
-                self.call.run_id()
-            ))
+            why.hint(format!("Run {}: it finds out whether the snapshot was begun.", self.call.same_command()))
         }
     }
 

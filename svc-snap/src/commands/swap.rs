@@ -117,7 +117,7 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(
         (Begun::Copies(set), None) => {
             let not_swapped = "What was staged or cloned was never swapped, so there is no way back.";
             if !set.is_verified() {
-                return Err(given.failed.unwrap_or_else(|| record::not_verified(given.run.as_str())));
+                return Err(given.failed.unwrap_or_else(|| record::not_verified(call, given.run.as_str())));
             } else if args.back {
                 return Err(Failure::usage("options_invalid", not_swapped)
                     .hint("Leave --back out to make it live; svc-snap discard removes it."));
@@ -130,7 +130,7 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(
             (recorded.unwrap_or_else(here), back, given.failed.is_none() || args.back || !is_recorded)
         }
         (_, Some(recorded)) => (recorded, args.back, args.back),
-        (Begun::InPlace(_), None) => return Err(record::not_verified(given.run.as_str())),
+        (Begun::InPlace(_), None) => return Err(record::not_verified(call, given.run.as_str())),
     };
     if latest.back == back {
         let is_same_command = matches!(given.begun, Begun::Copies(_)) && !args.back;

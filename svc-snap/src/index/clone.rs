@@ -12,7 +12,8 @@ use svc_step::{Call, Failure, Status, Unit};
 
 use crate::client::{MOMENT, Server, path, while_away};
 use crate::index::{
-    Act, Counts, Found, Index, IndexMetadata, counts, get_indices, incomplete, list_of, portions, refuse_any, refuse_unplaced,
+    Act, Counts, Found, Index, IndexMetadata, copies, counts, get_indices, incomplete, list_of, portions, refuse_any,
+    refuse_unplaced,
 };
 
 /// How long clones may take to become complete. They are made of hard links; what is live takes no writes, or is not there, meanwhile.
@@ -240,7 +241,7 @@ pub(crate) fn wait_for_requests(server: &Server) -> Result<(), Failure> {
 
 /// Says of copies that may be the last ones that they stay; gives the command that removes them, as a sentence.
 pub(crate) fn review_last(call: &Call, run: &str, last: &[String]) -> Option<String> {
-    let discard = format!("svc-snap discard --run {run} removes what stays, if it is not needed.");
+    let discard = format!("{} removes what stays, if it is not needed.", copies::discard(call, run));
     let message = "These may be the last copies of what other clients have removed or replaced, and stay";
     (!last.is_empty()).then(|| {
         call.review("not_removed", format!("{message}: {}. {discard}", last.join(", ")));

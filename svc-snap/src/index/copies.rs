@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use svc_step::reporter::shell_quoted;
 use svc_step::run_id::fit;
-use svc_step::{Failure, RunId};
+use svc_step::{Call, Failure, RunId};
 
 use crate::client::{Server, members, path};
 
@@ -12,6 +13,12 @@ const LONGEST: usize = 255;
 
 /// What the names of our own copies start with. Such an index is never part of the scope.
 const OWN: [&str; 4] = ["svc-staged-", "svc-before-", "svc-replaced-", "svc-clone-"];
+
+/// The command that removes the copies of `run`. Without their record it would know of no block.
+pub(crate) fn discard(call: &Call, run: &str) -> String {
+    let command = ["svc-snap", "discard", "--run", run].map(str::to_owned);
+    shell_quoted(&[command.to_vec(), call.state_dir_option()].concat())
+}
 
 pub(crate) fn is_own(name: &str) -> bool {
     OWN.iter().any(|prefix| name.starts_with(prefix))

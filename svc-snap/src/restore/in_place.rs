@@ -185,9 +185,9 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
     }
     record::write_end(call, &restored.run, "restore", restored);
     failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
+    let again = call.same_command();
     failure.hint(format!(
-        "The same command again (--run-id {}) finds out how things stand and restores them; POST /INDEX/_open opens what is only closed.",
-        restored.run
+        "Run {again}: it finds out how things stand and restores them; POST /INDEX/_open opens what is only closed."
     ))
 }
 

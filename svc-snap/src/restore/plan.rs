@@ -35,7 +35,7 @@ pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, set: &CopySet
     let planned = |one: &CopiedIndex| SwapSource { name: one.copy.clone(), uuid: String::new(), docs_count: 0 };
     let mut targets = Vec::new();
     for one in beside {
-        let source = if is_staged { one.source().ok_or_else(|| record::not_verified(&set.run))? } else { planned(one) };
+        let source = if is_staged { one.source().ok_or_else(|| record::not_verified(call, &set.run))? } else { planned(one) };
         targets.push(target(&one.index, source, one.metadata.clone()));
     }
     if how.exact {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use svc_step::{Call, Failure, GivenArgs, Received, RunId, swaps};
 
 use crate::client::Server;
-use crate::index::SkipReason;
+use crate::index::{SkipReason, copies};
 use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
 
 const STAGE: &str = "svc-snap.stage/1";
@@ -96,7 +96,7 @@ impl Given {
             Begun::InPlace(restored) => of_restore(*restored, call)?,
             begun => begun,
         };
-        let refusal = || args.run().map_or_else(|| received.refusal(), |run| not_verified(run.as_str()));
+        let refusal = || args.run().map_or_else(|| received.refusal(), |run| not_verified(call, run.as_str()));
         Ok(Self { run: run_id(begun.of().0)?, begun, failed: (!received.is_ok()).then(refusal) })
     }
 }
@@ -151,9 +151,9 @@ pub(crate) fn in_use(run: &RunId) -> Failure {
     Failure::refused("name_in_use", format!("The run {run} has begun something else already.")).hint("Pass another --run-id.")
 }
 
-pub(crate) fn not_verified(run: &str) -> Failure {
+pub(crate) fn not_verified(call: &Call, run: &str) -> Failure {
     Failure::refused("not_verified", "What was staged or cloned was not verified to the end, so it must not become live.")
-        .hint(format!("Do that again; svc-snap discard --run {run} removes what is left of it."))
+        .hint(format!("Do that again; {} removes what is left of it.", copies::discard(call, run)))
 }
 
 /// The clones of any run that were interrupted before they were verified.

@@ -145,8 +145,8 @@ fn left_by_others(call: &Call, server: &Server) -> Result<String, Failure> {
         let found = get_indices(server, set.indices.iter().filter(|one| !one.is_direct()).map(|one| &one.copy))?;
         let copies = found.into_keys().collect::<Vec<_>>().join(", ");
         if !copies.is_empty() {
-            let left =
-                format!("svc-snap discard --run {} removes the copies of a staging that was interrupted: {copies}.", set.run);
+            let discard = copies::discard(call, &set.run);
+            let left = format!("{discard} removes the copies of a staging that was interrupted: {copies}.");
             call.warn("not_removed", left.as_str());
             hint += &(left + " ");
         }
@@ -252,13 +252,14 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
             // Whatever was undone before this: the copies are there.
             call.effects().happened();
             failure.causes.push(format!("What had been staged could not be removed ({}): {error}", ours.join(", ")));
-            failure.hint = Some(format!("svc-snap discard --run {} removes what is left of it.", set.run));
+            failure.hint = Some(format!("{} removes what is left of it.", copies::discard(call, &set.run)));
         }
         Ok(()) if !is_known => {
             failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
             failure.hint = Some(format!(
-                "The same command again (--run-id {0}) finds out how things stand; svc-snap discard --run {0} removes what is left of it.",
-                set.run
+                "Run {}: it finds out how things stand; {} removes what is left of it.",
+                call.same_command(),
+                copies::discard(call, &set.run)
             ));
         }
         Ok(()) if !stays.is_empty() => {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use svc_step::poll::{SOON, pause_since, poll};
 use svc_step::progress::{Parts, Progress};
+use svc_step::settings::is_of_script;
 use svc_step::{Call, Failure, Status, Unit};
 
 use crate::client::{Server, number, path};
@@ -89,7 +90,7 @@ impl<'a> Follow<'a> {
 pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
     // A script whose snapshot does not end removes it.
     let ended = failure.signal.is_some() || matches!(failure.status, Status::Timeout | Status::Unavailable);
-    if !ended || std::env::var_os("SVC_RUN_DIR").is_some() {
+    if !ended || is_of_script() {
         return failure;
     }
     failure.hint(format!(

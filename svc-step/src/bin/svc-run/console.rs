@@ -208,11 +208,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
             "Repair the index (GET /_cluster/allocation/explain)."
         }
         ("name_in_use", "svc-confsave.save") if names("--force") => "Move the copy to another place, then resume the run.",
-        // A script has no --run-id; its next run is another one.
-        _ => {
-            let of_run = [format!(", with --run-id {}", document.run_id), format!(" (--run-id {})", document.run_id)];
-            return error.hint.as_ref().map(|hint| of_run.iter().fold(hint.clone(), |hint, option| hint.replace(option, "")));
-        }
+        _ => return error.hint.clone(),
     };
     Some(own.to_owned())
 }
@@ -261,6 +257,7 @@ mod tests {
 
     use super::*;
     use crate::fixture;
+    use crate::report::Verdict;
 
     fn document(differs: &Value) -> Document<Value> {
         serde_json::from_value(fixture::document(differs)).unwrap()
@@ -358,6 +355,20 @@ mod tests {
             let hint = hint_of(script, Some(&it)).unwrap();
             assert!(hint.contains(helps) && hint.contains(flag) == helps.contains(flag), "{script} {step} {code}: {hint}");
         }
+    }
+
+    #[test]
+    fn preflight_shows_each_check_and_total() {
+        let check = |check: &str, verdict, says: &str| Check { check: check.to_owned(), verdict, message: says.to_owned() };
+        assert_eq!(preflight(&[], 0), [""; 0]);
+        assert_eq!(
+            preflight(&[check("unit", Verdict::Pass, "active"), check("repository", Verdict::Fail, "It is not there.")], 0),
+            [
+                "preflight  unit        pass  active",
+                "preflight  repository  fail  It is not there.",
+                "preflight: 2 checks: 1 pass, 0 warn, 1 fail"
+            ]
+        );
     }
 
     #[test]
