@@ -284,7 +284,7 @@ fn settings_table_has_every_setting_of_tools_and_scripts() {
     }
     assert!(known.len() > 30, "{known:?}");
     // What the scripts pass to one another and to hooks.
-    let no_settings = ["LOCK_FD", "FOLLOWED", "WATCHED", "VERSION", "RUN_DIR", "SUPERVISOR", "RESUMED", "DRY_RUN"];
+    let no_settings = ["VERSION", "RUN_DIR", "SUPERVISOR", "RESUMED", "DRY_RUN"];
     let is_none = |name: &str| name.strip_prefix("SVC_").is_some_and(|name| no_settings.contains(&name));
     let forgotten: Vec<&String> = known.iter().filter(|name| !recorded.contains(&name.as_str()) && !is_none(name)).collect();
     assert!(forgotten.is_empty(), "in svc_step::settings::table, or in no_settings here, is missing {forgotten:?}");

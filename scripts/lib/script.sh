@@ -22,15 +22,15 @@ dry() { [[ -n ${SVC_DRY_RUN-} ]]; }
 # parse ARGUMENT...: by the script's `options`. A flag (--clone) is `given --clone`, and clone=(--clone); one with a value (--to=) is
 # to=(--to VALUE), the last counts; one that may be repeated (--kind+) is kind=(VALUE...). At most `operands` others go into `named`.
 parse() {
-  local known='' joined word
+  local known='' joined name
   while (($#)); do
     taken=1 joined=false
     [[ -n $1 ]] || usage_error 'An argument is empty.'
     if [[ $1 == --*=* ]]; then joined=true && set -- "${1%%=*}" "${1#*=}" "${@:2}"; fi
     [[ $1 =~ ^(--(resume|rerun-installer|installer|installer-arg|uninstall|attached|verbose|json|dry-run)|-v)$ ]] || known=${known:-$1}
-    word=${1#--}
+    name=${1#--}
     case " ${options[*]} " in
-      *" $1 "* | *" $1= "* | *" $1+ "*) passed+=("$1") && local -n values=${word//-/_} ;;&
+      *" $1 "* | *" $1= "* | *" $1+ "*) passed+=("$1") && local -n values=${name//-/_} ;;&
       *" $1 "*) values=("$1") flags+=("$1") ;;
       *" $1= "*) values=("$1" "${2-}") taken=2 ;;
       *" $1+ "*) values+=("${2-}") taken=2 ;;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
 use sha2::{Digest, Sha256};
-use svc_step::file::{self, Existing, Previous, Rights, WholeFile};
+use svc_step::file::{self, CompleteFile, Existing, Previous, Rights};
 use svc_step::{Call, Failure};
 
 /// No configuration is larger.
@@ -87,7 +87,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 /// Puts `bytes` in the place of `old`, which is kept as `previous`. Nothing is changed on failure.
 pub(crate) fn replace(call: &Call, old: &Content, bytes: &[u8], previous: &Previous) -> Result<(), Failure> {
     call.check()?;
-    let mut file = WholeFile::create(&old.path, 0o600)?;
+    let mut file = CompleteFile::create(&old.path, 0o600)?;
     file.write_all(bytes).map_err(|error| Failure::io("write the configuration", &old.path, &error))?;
     put(call, &old.path, Some(old), Some(previous), || file.publish(Existing::ReplaceInUse))?;
     let now = Content::read_no_link("read the configuration back", &old.path)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 use indexmap::IndexMap;
 use serde_json::Value;
-use svc_step::line_secrets::{is_secret_after, without_secrets};
+use svc_step::redact::{is_secret_after, without_secrets};
 use svc_step::secret::{REDACTED, is_secret_name};
 
 use crate::tree::{Flat, Path, Tree, above, render};

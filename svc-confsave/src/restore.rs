@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::file::{self, Existing, Previous, Rights, WholeFile};
+use svc_step::file::{self, CompleteFile, Existing, Previous, Rights};
 use svc_step::lock::Lock;
 use svc_step::{Call, Failure, StepResult};
 
@@ -190,7 +190,7 @@ impl Plan<'_> {
         if let Some(link) = &self.link {
             put(call, &self.path, old, previous, || make_link(link, &self.path))?;
         } else {
-            let mut file = WholeFile::create(&self.path, 0o600)?;
+            let mut file = CompleteFile::create(&self.path, 0o600)?;
             self.fill(file.file())?;
             put(call, &self.path, old, previous, || file.publish(Existing::Replace))?;
         }

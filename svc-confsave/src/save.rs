@@ -121,7 +121,7 @@ fn write(call: &Call, source: &Content, copy: &Path, old: Option<(&Content, &Pre
         call.effects().happened();
     }
     let existing = if old.is_some() { Existing::Replace } else { Existing::Keep };
-    let written = file::write_whole(copy, &source.bytes, PRIVATE, existing);
+    let written = file::write_complete(copy, &source.bytes, PRIVATE, existing);
     let back = Content::read_no_link("read the copy back", copy);
     // A copy that could not be made durable exists all the same.
     if back.as_ref().is_ok_and(|back| back.bytes == source.bytes) {

@@ -65,7 +65,7 @@ pub struct Dumped {
     pub contents: Contents,
     /// About how large it was expected to be: as the last dump of that name, else as the tables.
     pub expected_bytes: Option<u64>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 

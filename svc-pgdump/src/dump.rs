@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use svc_step::action::Action;
 use svc_step::child::Running;
 use svc_step::common::DryRun;
-use svc_step::file::{self, Existing, WholeFile};
+use svc_step::file::{self, CompleteFile, Existing};
 use svc_step::lock::Lock;
 use svc_step::progress::Unit;
 use svc_step::work::joined;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let _lock = Lock::take(call, "file", &resolved(&path)?)?;
     // Another run may have written it while this one asked for a password or waited for the server.
     let existing = existing(&path, args.force)?;
-    let mut partial = WholeFile::create(&path, 0o600)?;
+    let mut partial = CompleteFile::create(&path, 0o600)?;
     // What is counted is SQL, and of a compressed dump only the size of the file is known.
     let progress_total = if estimate.from_last && args.compress.is_none() { estimate.bytes } else { 0 };
     let dump = write(call, args, &program, &target, &database, &mut partial, &path, progress_total)?;
@@ -158,7 +158,7 @@ fn write(
     program: &PgDump,
     target: &Target,
     database: &str,
-    partial: &mut WholeFile,
+    partial: &mut CompleteFile,
     path: &Path,
     total: u64,
 ) -> Result<Dump, Failure> {
@@ -225,7 +225,7 @@ fn write(
 /// the new properties are published, the old ones do not match its hash and are ignored.
 fn publish(
     call: &Call,
-    mut partial: WholeFile,
+    mut partial: CompleteFile,
     path: &Path,
     existing: Existing,
     properties: &str,
@@ -234,7 +234,7 @@ fn publish(
     // What the disk does not take shows before anything has its name.
     partial.file().sync_all().map_err(|error| Failure::io("write the dump", path, &error))?;
     let properties_path = Properties::path_of(path);
-    let mut own = WholeFile::create(&properties_path, 0o600)?;
+    let mut own = CompleteFile::create(&properties_path, 0o600)?;
     let written = own.write_all(properties.as_bytes()).and_then(|()| own.file().sync_all());
     written.map_err(|error| Failure::io("write the database's properties", &properties_path, &error))?;
     let first = existing == Existing::Keep;
@@ -253,7 +253,7 @@ fn publish(
 }
 
 /// If only the last sync fails, the file has its name all the same.
-fn give_name(call: &Call, file: WholeFile, path: &Path, existing: Existing) -> Result<(), Failure> {
+fn give_name(call: &Call, file: CompleteFile, path: &Path, existing: Existing) -> Result<(), Failure> {
     let inode = || std::fs::symlink_metadata(path).ok().map(|meta| meta.ino());
     let before = inode();
     let published = file.publish(existing);

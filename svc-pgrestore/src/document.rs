@@ -43,7 +43,7 @@ pub struct Verification {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskSpace {
     /// The directory of the server for it.
-    pub folder: String,
+    pub directory: String,
     /// About what the copy takes, by the sizes of the dump and of the live database.
     pub needed_bytes: u64,
     /// What is free in that directory.
@@ -75,7 +75,7 @@ pub struct Staged {
     pub jobs_count: usize,
     /// The disk space; `null` if the disk is not this host's, the copy is there, or with `--in-place` and `--ignore-disk-space`.
     pub disk_space: Option<DiskSpace>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 
@@ -101,7 +101,7 @@ pub struct Cloned {
     pub size_bytes: u64,
     /// How many tables both have.
     pub tables_count: u64,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 
@@ -124,7 +124,7 @@ pub struct Swapped {
     pub swapped: bool,
     /// Whether `previous` has been dropped (`--drop-old`).
     pub previous_dropped: bool,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 
@@ -154,6 +154,6 @@ pub struct Discarded {
     pub dropped: Vec<Named>,
     /// Those that the document names and that are not there any more.
     pub absent: Vec<Named>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }

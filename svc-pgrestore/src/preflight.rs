@@ -119,7 +119,7 @@ pub(crate) fn disk_space(
     let live_size = files(&mut admin.client, database)?.and_then(|(_, size_bytes)| size_bytes);
     let needed_bytes = needed(dump.size_bytes, live_size, u64::try_from(max_wal_size).unwrap_or_default());
     if free_bytes.saturating_add(freed) >= needed_bytes {
-        return Ok((!in_place).then(|| DiskSpace { folder: folder.to_owned(), needed_bytes, free_bytes }));
+        return Ok((!in_place).then(|| DiskSpace { directory: folder.to_owned(), needed_bytes, free_bytes }));
     }
     let frees = if freed > 0 { format!(", and what is dropped first frees {}", bytes(freed)) } else { String::new() };
     let hint = match in_place {

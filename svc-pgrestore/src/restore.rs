@@ -133,7 +133,7 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
             let hint = "Restore that one first, or move the file away if its properties are not needed.";
             return Err(file::exists(&saved).hint(hint).cause(format!("it has those of the dropped {}", other.database)));
         }
-        file::write_whole(&saved, properties.to_text()?.as_bytes(), 0o600, Existing::Replace)?;
+        file::write_complete(&saved, properties.to_text()?.as_bytes(), 0o600, Existing::Replace)?;
     }
     let is_saved = live.is_some();
     let incomplete = |failure: Failure, prepared: &Prepared| {

@@ -80,7 +80,7 @@ pub(crate) fn verify(
     let tables: BTreeSet<String> = dump.contents.tables.iter().map(TableRows::quoted).collect();
     Ok(Verification {
         tables_count: u64::try_from(tables.len()).unwrap_or(u64::MAX),
-        rows_count: dump.contents.row_count,
+        rows_count: dump.contents.rows_count,
         objects_count,
         large_objects_count: objects.large_objects_count,
     })
@@ -100,7 +100,7 @@ fn check_rows(client: &mut Client, dump: &Dump, objects: &Objects) -> Result<(),
 
 /// Counts the rows once more if the dump has statements that may have changed them since their COPY.
 fn count_rows(client: &mut Client, tables: &[TableRows]) -> Result<(), Failure> {
-    let count = |table: &TableRows| (table.quoted(), i64::try_from(table.row_count).unwrap_or(i64::MAX));
+    let count = |table: &TableRows| (table.quoted(), i64::try_from(table.rows_count).unwrap_or(i64::MAX));
     let (names, counts): (Vec<String>, Vec<i64>) = tables.iter().map(count).unzip();
     let mut differences = Vec::new();
     for row in query(client, "count the rows", COPIED, &[&names, &counts])? {

@@ -32,17 +32,17 @@ use self::auth::Settings;
 const ANSWER_LIMIT: u64 = 128 << 20;
 /// This much of an answer shows whether it is JSON at all.
 const BEGINNING: u64 = 512;
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Servers give up by themselves after 30 s of waiting for the cluster and 30 s more for its nodes.
-const ANSWER: Duration = Duration::from_secs(90);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(90);
 /// What may take hours is given up then: its connection may be dead.
-const LONGEST: Duration = Duration::from_secs(6 * 60 * 60);
+const LONG_REQUEST_TIMEOUT: Duration = Duration::from_secs(6 * 60 * 60);
 /// A step that has changed something finishes or undoes it after its time limit, and waits this much longer in all.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Every request is given this much even then: a server that answers is never interrupted between two of them.
-const LEAST: Duration = Duration::from_secs(1);
+const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// For how long a server is asked again that is busy only for a moment.
-pub(crate) const MOMENT: Duration = Duration::from_secs(20);
+pub(crate) const RETRY_BUSY_FOR: Duration = Duration::from_secs(20);
 /// How often signals and the time limit are checked while a request runs.
 const PAUSE: Duration = Duration::from_millis(50);
 /// An answer that takes longer is shown as awaited.
@@ -75,7 +75,7 @@ impl From<RequestError> for Failure {
     }
 }
 
-pub(crate) type Sent = Result<Value, RequestError>;
+pub(crate) type RequestResult = Result<Value, RequestError>;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
@@ -113,8 +113,8 @@ impl Client {
             .proxy(None)
             // An idle connection may have been closed by the other side since, and a request on it would be lost.
             .max_idle_connections(0)
-            .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT))
+            .timeout_resolve(Some(CONNECT_TIMEOUT))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
         let Settings { base, authorization, tls, .. } = settings;
         let agent = config.tls_config(tls).build().new_agent();
@@ -159,7 +159,7 @@ impl Client {
     }
 
     /// A request that is not accounted for. It is given this time, whatever signal or time limit has come; with `None`, these end it.
-    pub(crate) fn attempt(&self, time: Option<Duration>, method: &str, path: &str, body: Option<&Value>) -> Sent {
+    pub(crate) fn attempt(&self, time: Option<Duration>, method: &str, path: &str, body: Option<&Value>) -> RequestResult {
         match time {
             Some(time) => self.fetch(method, path, body, self.at_most(time)),
             None => self.interruptible().send(method, path, body),
@@ -169,10 +169,10 @@ impl Client {
 
     /// A request that changes something, accounted for. A busy server that has surely not begun it is asked again for a moment.
     pub(crate) fn change(&self, call: &Call, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
-        retry_while_busy(call, MOMENT, || {
+        retry_while_busy(call, RETRY_BUSY_FOR, || {
             let attempt = call.effects().attempt();
             self.begin();
-            let sent = self.fetch(method, path, body, self.at_most(ANSWER));
+            let sent = self.fetch(method, path, body, self.at_most(RESPONSE_TIMEOUT));
             account(call, attempt, sent.and_then(|answer| answer.success()))
         })
     }
@@ -180,12 +180,12 @@ impl Client {
     /// Starts a request that changes something and may take hours. Whoever waits for it accounts for its effect.
     pub(crate) fn start(&self, method: &str, path: &str, body: Option<Value>) -> Pending {
         self.begin();
-        self.spawn(method, path, body, self.at_most(LONGEST))
+        self.spawn(method, path, body, self.at_most(LONG_REQUEST_TIMEOUT))
     }
 
     /// A request that changes nothing, in a thread, so that signals and the time limit are heard.
     fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, RequestError> {
-        let limit = self.at_most(ANSWER);
+        let limit = self.at_most(RESPONSE_TIMEOUT);
         if self.acting.load(Ordering::SeqCst) {
             return self.fetch(method, path, body, limit);
         }
@@ -257,7 +257,7 @@ impl Client {
 
 impl Pending {
     /// Waits for its end as long as `time`; `None` while it runs.
-    pub(crate) fn wait(&self, time: Duration) -> Option<Sent> {
+    pub(crate) fn wait(&self, time: Duration) -> Option<RequestResult> {
         self.ended(time).map(|ended| ended.and_then(|answer| answer.success()))
     }
 
@@ -284,23 +284,23 @@ impl Pending {
 
 /// `wanted`, or what is left of the time limit and the shutdown timeout behind it.
 fn at_most(deadline: &Deadline, wanted: Duration) -> Duration {
-    deadline.remaining_with(SHUTDOWN_TIMEOUT).map_or(wanted, |left| left.max(LEAST).min(wanted))
+    deadline.remaining_with(SHUTDOWN_TIMEOUT).map_or(wanted, |left| left.max(MIN_TIMEOUT).min(wanted))
 }
 
 impl Answer {
-    fn json(&self) -> Sent {
+    fn json(&self) -> RequestResult {
         serde_json::from_slice(&self.bytes).map_err(|error| match error.is_eof() && !self.bytes.is_empty() {
             true => errors::incomplete(&self.base, &error),
             false => errors::not_json(&self.base, self.status),
         })
     }
 
-    fn success(&self) -> Sent {
+    fn success(&self) -> RequestResult {
         if matches!(self.status, 200..300) { self.json() } else { Err(errors::refusal(self.status, &self.json()?)) }
     }
 }
 
-fn account(call: &Call, attempt: Attempt<'_>, ended: Sent) -> Result<Value, Failure> {
+fn account(call: &Call, attempt: Attempt<'_>, ended: RequestResult) -> Result<Value, Failure> {
     let answer = match ended {
         Ok(answer) => answer,
         Err(error) => return Err(failed(call, attempt, error)),
@@ -332,10 +332,10 @@ pub(crate) fn is_busy(failure: &Failure) -> bool {
 }
 
 /// For how long a server that is away is waited for if something is half done.
-pub(crate) const PASSES: Duration = Duration::from_secs(120);
+pub(crate) const RETRY_AWAY_FOR: Duration = Duration::from_secs(120);
 
 pub(crate) fn while_away<T>(server: &Server, mut work: impl FnMut(&Server) -> Result<T, Failure>) -> Result<T, Failure> {
-    retry(|failure| passes(failure).then(|| server.at_most(PASSES)), sleep, || work(server))
+    retry(|failure| passes(failure).then(|| server.at_most(RETRY_AWAY_FOR)), sleep, || work(server))
 }
 
 /// Whether it may pass by itself: the server is busy, restarting or not reached.
@@ -382,10 +382,10 @@ mod tests {
 
     #[test]
     fn request_ends_within_time_limit_and_shutdown_timeout() {
-        assert_eq!(at_most(&Deadline::new(None), LONGEST), LONGEST);
-        assert!(at_most(&Deadline::new(Some(ANSWER)), LONGEST) > ANSWER);
-        let over = at_most(&Deadline::new(Some(Duration::ZERO)), LONGEST);
-        assert!(over <= SHUTDOWN_TIMEOUT && over > LEAST);
+        assert_eq!(at_most(&Deadline::new(None), LONG_REQUEST_TIMEOUT), LONG_REQUEST_TIMEOUT);
+        assert!(at_most(&Deadline::new(Some(RESPONSE_TIMEOUT)), LONG_REQUEST_TIMEOUT) > RESPONSE_TIMEOUT);
+        let over = at_most(&Deadline::new(Some(Duration::ZERO)), LONG_REQUEST_TIMEOUT);
+        assert!(over <= SHUTDOWN_TIMEOUT && over > MIN_TIMEOUT);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(crate) use self::select::{Patterns, Scope, ScopeArg, Selected, SkipReason, S
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use svc_step::line_secrets::sentence_without_secrets;
+use svc_step::redact::sentence_without_secrets;
 use svc_step::{Failure, Status};
 
 use crate::client::{Server, list, members, number, path, text};

@@ -1,6 +1,6 @@
 //! Snapshots of Elasticsearch 7.17, 8 and 9 and OpenSearch 1, 2 and 3 (procedure, 2.1 to 2.4, 4 and 4.1).
 //!
-//! From the ground up; each imports only what stands above it: `client/`, `index/`, `guard` (locks, blocks, the scope), `repository`,
+//! From the bottom up, each imports only what stands before it here: `client/`, `index/`, `guard` (locks, blocks, the scope), `repository`,
 //! `temporary` (a setting that is changed for the time of a step), `throttle`, `snapshot/`, `restore/`, and the steps in `commands/`.
 
 mod client;

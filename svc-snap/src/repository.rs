@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 use svc_step::{Call, Failure, Lock, lock};
 
-use crate::client::{Connection, MOMENT, Server, continues_by_itself, members, number, path, retry_while_busy, text};
+use crate::client::{Connection, RETRY_BUSY_FOR, Server, continues_by_itself, members, number, path, retry_while_busy, text};
 
 /// Types of repositories whose settings the server shows completely. Others may have secrets, which a new definition would lose.
 pub(crate) const SHOWN_COMPLETELY: [&str; 4] = ["fs", "gcs", "azure", "hdfs"];
@@ -71,7 +71,7 @@ pub(crate) fn clean_up(call: &Call, server: &Server, repository: &str) -> Result
         let pending = server.start("POST", &cleanup(repository), None);
         pending.finish(call, attempt, |answer| number(answer, "/results/deleted_blobs") != Some(0))
     };
-    retry_while_busy(call, MOMENT, clean)
+    retry_while_busy(call, RETRY_BUSY_FOR, clean)
         .map_err(|failure| continues_by_itself(call, failure, false, "the cleanup of the repository"))
 }
 

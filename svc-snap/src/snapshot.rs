@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::document::Time;
-use svc_step::line_secrets::sentence_without_secrets;
+use svc_step::redact::sentence_without_secrets;
 use svc_step::{Call, Failure};
 
 use self::compatibility::compatibility;

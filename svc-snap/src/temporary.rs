@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use svc_step::line_secrets::json_without_secrets;
 use svc_step::poll::{retry, sleep};
+use svc_step::redact::json_without_secrets;
 use svc_step::{Action, Call, Failure, Lock, Status};
 
 use crate::client::{self, Effect, Server, path};

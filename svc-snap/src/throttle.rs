@@ -14,7 +14,6 @@ const LEAST: u64 = 64 << 10;
 /// `none`, or a size a second as the server writes it (`100mb`); `None` leaves the throttle as the server has it.
 pub(crate) type Rate = Option<String>;
 
-/// How fast.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RateArg {
     #[arg(long = "rate-limit", value_name = "none|SIZE|server", env = "SVC_RATE_LIMIT", default_value = "server",
@@ -47,7 +46,7 @@ pub(crate) fn size(text: &str) -> Option<u64> {
 
 /// What became of a throttle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RateUsed {
+pub struct Throttle {
     /// What was asked for: `none`, or a size a second.
     pub asked: String,
     /// The setting: `max_snapshot_bytes_per_sec` of the repository, or `indices.recovery.max_bytes_per_sec` of the cluster.
@@ -72,7 +71,7 @@ pub(crate) fn without_record(call: &Call, definition: &Value) -> (Map<String, Va
 pub(crate) struct Rates<'a> {
     pub left: Left<'a>,
     target: Target<'a>,
-    pub used: Option<RateUsed>,
+    pub used: Option<Throttle>,
     planned: Option<Change<'a>>,
 }
 
@@ -87,7 +86,7 @@ impl<'a> Rates<'a> {
     ) -> Result<Self, Failure> {
         let left = Left::find(call, server, if let Target::Repository(name) = target { Some(name) } else { None })?;
         let setting = target.keys().0.to_owned();
-        let used = rate.clone().map(|asked| RateUsed { asked, setting, was: None, set: None, put_back: None });
+        let used = rate.clone().map(|asked| Throttle { asked, setting, was: None, set: None, put_back: None });
         let mut rates = Self { left, target, used, planned: None };
         rates.planned = rates.change(call, server, why_not);
         call.check()?;

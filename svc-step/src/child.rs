@@ -103,7 +103,9 @@ impl Running {
         loop {
             match pieces.recv_timeout(POLL) {
                 Ok(piece) => {
-                    take(piece.map_err(|error| Failure::io("read the output of", std::path::Path::new(&self.name), &error))?)?;
+                    take(piece.map_err(|error| {
+                        Failure::io("read the output of the program", std::path::Path::new(&self.name), &error)
+                    })?)?;
                     call.check()?;
                 }
                 Err(RecvTimeoutError::Timeout) => call.check()?,
@@ -120,8 +122,10 @@ impl Running {
         // One that has closed its stdout is about to end.
         let mut poll = Duration::from_millis(1);
         loop {
-            let ended =
-                self.child.try_wait().map_err(|error| Failure::io("wait for", std::path::Path::new(&self.name), &error))?;
+            let ended = self
+                .child
+                .try_wait()
+                .map_err(|error| Failure::io("wait for the program", std::path::Path::new(&self.name), &error))?;
             if let Some(status) = ended {
                 let stderr = self.stderr.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
                 return Ok(Ended { status, stderr: String::from_utf8_lossy(&stderr).into_owned() });

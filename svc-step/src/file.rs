@@ -1,8 +1,8 @@
-//! Files that appear whole or not at all, and files in directories that others can write.
+//! Files that are complete or absent, and files in directories that others can write.
 
+mod complete;
 mod previous;
 mod rights;
-mod whole;
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -15,9 +15,9 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
+pub use self::complete::{CompleteFile, Existing, write_complete};
 pub use self::previous::Previous;
 pub use self::rights::Rights;
-pub use self::whole::{Existing, WholeFile, write_whole};
 use crate::failure::Failure;
 
 /// How much of a file is read at once to be hashed.

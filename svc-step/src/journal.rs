@@ -217,7 +217,7 @@ impl Journal {
         false
     }
 
-    /// How it was called each time, the first first.
+    /// How it was called each time, oldest first.
     pub fn plans(&self) -> Vec<Plan> {
         (1..=self.times()).filter_map(|time| read_json(&self.dir.join(numbered("plan", time)))).collect()
     }
@@ -283,7 +283,7 @@ impl Journal {
         self.started(|_| true).iter().filter_map(|path| Attempt::of(path)).collect()
     }
 
-    /// Every attempt of a step, the first first.
+    /// Every attempt of a step, oldest first.
     pub fn attempts_of(&self, step: &str) -> Vec<Attempt> {
         self.started(|name| name == step).iter().filter_map(|path| Attempt::of(path)).collect()
     }
@@ -308,7 +308,7 @@ impl Journal {
 
     /// Whether it was told that what an earlier run has left is repaired.
     pub fn ignores_unfinished(&self) -> bool {
-        self.plan().arguments.iter().any(|word| word == "--ignore-unfinished")
+        self.plan().arguments.iter().any(|argument| argument == "--ignore-unfinished")
     }
 
     /// Whether it has passed its point of no return. What a run over several hops has changed, its hops have.

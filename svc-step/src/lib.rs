@@ -1,4 +1,4 @@
-//! The contract that the six svc tools keep, and nothing else.
+//! What the six tools, `svc-run` and `svc-point` share: the contract that they keep.
 //!
 //! One call of a tool does one step and prints one JSON document on stdout; people are spoken to on stderr only.
 //! A tool is a type that implements [`tool::Tool`]; its `main.rs` hands over to [`tool::main`], which parses the command
@@ -17,11 +17,11 @@ pub mod failure;
 pub mod file;
 pub mod from;
 pub mod journal;
-pub mod line_secrets;
 pub mod lock;
 pub mod pages;
 pub mod poll;
 pub mod progress;
+pub mod redact;
 pub mod reporter;
 pub mod restic;
 pub mod retention;

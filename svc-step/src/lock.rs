@@ -104,7 +104,7 @@ pub fn holder(path: &Path) -> Option<String> {
 /// Makes a directory of our own (0700) with its parents.
 ///
 /// # Errors
-/// It cannot be made (3), and `setting` names another: the state of running work has one place, never a second one.
+/// It cannot be made (3): the hint is to put that right, or to set `setting`.
 pub fn make_private_folder(folder: &Path, setting: &str) -> Result<(), Failure> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| Failure::directory(folder, setting, &error))
 }

@@ -1,4 +1,4 @@
-//! The only writer to stderr.
+//! Lines on stderr. The progress bar, clap's errors and the output of a followed run are written elsewhere.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 

@@ -1,5 +1,5 @@
-//! The plan of a swap, written before its first effect, so that `--run RUN` finishes or reverses it when its document
-//! was lost.
+//! The record of a staging, clone or swap, written before its first effect, so that `--run RUN` finishes or reverses it when its
+//! document was lost.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::reporter::shell_quoted;
 use crate::run_id::RunId;
 use crate::status::Status;
 
-/// No plan takes this long to write.
+/// No record takes this long to write.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// What a step finishes, reverses or clears away: the document of another call, or what is recorded of its run.
@@ -55,7 +55,7 @@ impl GivenArgs {
     }
 }
 
-/// Where the plan of a tool's swap in a run is: `$SVC_STATE_DIR/swaps/<run>.<tool>.json`. The tool is part of the name,
+/// Where the record of a tool's run is: `$SVC_STATE_DIR/swaps/<run>.<tool>.json`. The tool is part of the name,
 /// since one run swaps both databases.
 pub fn path(call: &Call, run: &RunId) -> PathBuf {
     path_of(call, call.tool(), run)
@@ -70,23 +70,23 @@ fn tool_of(schema: &str) -> &str {
     schema.split('.').next().unwrap_or_default()
 }
 
-/// Writes the plan, durably, as a document of `step` that is not finished.
+/// Writes the record, durably, as a document of `step` that is not finished.
 ///
 /// # Errors
 /// The state directory cannot be used (3), or the disk did not take it (1).
 pub fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, result: &T) -> Result<(), Failure> {
     let path = path(call, run);
     make_private_folder(file::folder_of(&path), lock::SETTING)?;
-    remove_half_written(file::folder_of(&path));
-    let plan = Document::new(call.tool(), step, run.as_str(), call.started_at());
-    let plan = Document { ok: false, changed: None, result: Some(result), ..plan };
-    let text = serde_json::to_string(&plan)
-        .map_err(|error| Failure::fault("The plan cannot be written as JSON.").cause(error.to_string()))?;
-    file::write_whole(&path, text.as_bytes(), 0o600, Existing::Replace)
+    remove_incomplete(file::folder_of(&path));
+    let record = Document::new(call.tool(), step, run.as_str(), call.started_at());
+    let record = Document { ok: false, changed: None, result: Some(result), ..record };
+    let text = serde_json::to_string(&record)
+        .map_err(|error| Failure::fault("The record cannot be written as JSON.").cause(error.to_string()))?;
+    file::write_complete(&path, text.as_bytes(), 0o600, Existing::Replace)
 }
 
-/// Removes what calls have left that were killed while they wrote a plan. A young one may be that of a running call.
-fn remove_half_written(folder: &Path) {
+/// Removes what calls have left that were killed while they wrote a record. A young one may be that of a running call.
+fn remove_incomplete(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_old =
             entry.metadata().and_then(|meta| meta.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED));
@@ -97,7 +97,7 @@ fn remove_half_written(folder: &Path) {
     }
 }
 
-/// Reads the plan of an earlier call, of the first tool among those of `schemas` that has one.
+/// Reads the record of an earlier call, of the first tool among those of `schemas` that has one.
 ///
 /// # Errors
 /// There is none of that run (4), or it is empty or damaged (7): what that run did is not known then.
@@ -125,7 +125,7 @@ pub fn find(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Option<Receive
     }
 }
 
-/// A plan that is empty or damaged: a power cut, a full disk or a copy has lost what it said.
+/// A record that is empty or damaged: a power cut, a full disk or a copy has lost what it said.
 fn unknown(path: &Path, rejected: Rejected) -> Failure {
     let failure = match rejected {
         Rejected::Damaged(failure) => failure,
@@ -142,7 +142,7 @@ fn unknown(path: &Path, rejected: Rejected) -> Failure {
     .cause(failure.message)
 }
 
-/// The plans of this tool whose schema is one of `schemas`, of all runs, oldest run first. One that is incomplete is passed over with
+/// The records of this tool whose schema is one of `schemas`, of all runs, oldest run first. One that is incomplete is passed over with
 /// a warning: it is no ground to act on.
 pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     let suffix = format!(".{}.json", call.tool());
@@ -163,7 +163,7 @@ pub fn all(call: &Call, schemas: &[&str]) -> Vec<Received> {
     paths.iter().filter_map(read).collect()
 }
 
-/// Removes the plan of a run that has left nothing; one that is not there is no failure.
+/// Removes the record of a run that has left nothing; one that is not there is no failure.
 ///
 /// # Errors
 /// The state directory cannot be used (3), or the disk did not take it (1).
@@ -171,7 +171,7 @@ pub fn remove(call: &Call, run: &RunId) -> Result<(), Failure> {
     let path = path(call, run);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::io("remove the plan of a swap", &path, &error)),
+        Err(error) => Err(Failure::io("remove the record of a run", &path, &error)),
         Ok(()) => file::sync_folder_of(&path),
     }
 }

@@ -1,4 +1,4 @@
-//! One entry for all six tools: parse, catch signals, run the step, print the document, end.
+//! One entry for the six tools and `svc-point`: parse, catch signals, run the step, print the document, end.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::signals::{self, Signals};
 use crate::status::Status;
 use crate::table;
 
-/// One of the six tools: its parsed command line, which knows how to run itself.
+/// One of the six tools, or `svc-point`: its parsed command line, which knows how to run itself.
 pub trait Tool: Parser {
     /// The tool's name, as it is typed.
     const NAME: &'static str;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use svc_step::line_secrets::without_secrets;
 use svc_step::progress::Unit::Items;
+use svc_step::redact::without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, deadline, file};
 use ureq::Agent;

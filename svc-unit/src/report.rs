@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::document::Time;
-use svc_step::line_secrets::without_secrets;
+use svc_step::redact::without_secrets;
 use svc_step::{Call, Failure, Status, StepResult, Stopped};
 
 use crate::state::State;

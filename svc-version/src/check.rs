@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use svc_step::from::{Accept, FromArg, Received};
 use svc_step::{Call, Failure, StepResult};
 
-use crate::clear::Cleared;
 use crate::installer::Installer;
 use crate::marker::MarkerArgs;
 use crate::refusal::refusal;
@@ -37,8 +36,6 @@ pub(crate) struct Checked {
     pub(crate) installed: Version,
     /// What it is to become.
     pub(crate) to: Version,
-    /// Always `true` here; an unsupported upgrade is a refusal (3).
-    pub(crate) supported: bool,
     /// By which rule.
     pub(crate) rule: Rule,
 }
@@ -46,7 +43,7 @@ pub(crate) struct Checked {
 pub(crate) fn run(args: &CheckArgs, call: &Call) -> StepResult<Checked> {
     let (installed, to) = versions(args, call)?;
     let rule = supported(installed, to, &args.releases, args.marker.product_name())?;
-    Ok(Checked { installed, to, supported: true, rule })
+    Ok(Checked { installed, to, rule })
 }
 
 /// The rule by which the upgrade is supported.
@@ -60,22 +57,19 @@ pub(crate) fn supported(installed: Version, to: Version, releases: &ReleaseArgs,
     rule_between(installed, to, last_minor).map_err(|why| refusal(installed, to, why, last_minor))
 }
 
-/// The installed version and the one to upgrade to. An installer's document has the latter, that of a cleared marker the former.
+/// The installed version and the one to upgrade to, which an installer's document has too.
 fn versions(args: &CheckArgs, call: &Call) -> Result<(Version, Version), Failure> {
-    let (mut installed, mut to) = (args.installed, args.to);
+    let mut to = args.to;
     if let Some(from) = &args.from.from {
-        let received = Received::read(call, from, &["svc-version.installer/1", "svc-version.clear/1"], Accept::Successful)?;
-        let (side, flag, version) = match received.step() {
-            "installer" => (&mut to, "--to", Some(received.result::<Installer>()?.version)),
-            _ => (&mut installed, "--installed", received.result::<Cleared>()?.version),
-        };
-        if side.is_some() {
-            return Err(Failure::usage("options_invalid", format!("The --from document and {flag} both give a version."))
-                .hint(format!("Leave out {flag}.")));
+        let received = Received::read(call, from, &["svc-version.installer/1"], Accept::Successful)?;
+        if to.is_some() {
+            return Err(
+                Failure::usage("options_invalid", "The --from document and --to both give a version.").hint("Leave out --to.")
+            );
         }
-        *side = version;
+        to = Some(received.result::<Installer>()?.version);
     }
     let missing = || Failure::usage("options_invalid", "The version to upgrade to is missing.").hint("Pass --to X.Y.Z.");
     let to = to.ok_or_else(missing)?;
-    Ok((installed.map_or_else(|| args.marker.version(), Ok)?, to))
+    Ok((args.installed.map_or_else(|| args.marker.version(), Ok)?, to))
 }

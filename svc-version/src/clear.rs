@@ -28,7 +28,7 @@ pub(crate) struct Cleared {
     pub(crate) content: Option<String>,
     /// The version that it named; `null` if it named none.
     pub(crate) version: Option<Version>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub(crate) plan: Vec<Action>,
 }
 

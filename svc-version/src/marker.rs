@@ -23,9 +23,6 @@ const ACTION: &str = "read the version marker";
 pub(crate) struct MarkerArgs {
     #[command(flatten)]
     product: Product,
-    /// The version marker; default: INSTALL_DIR/current-version
-    #[arg(long, value_name = "FILE")]
-    marker: Option<PathBuf>,
 }
 
 impl MarkerArgs {
@@ -34,11 +31,9 @@ impl MarkerArgs {
         self.product.name()
     }
 
-    /// The absolute path of a marker that was cleared: where it was, unless the caller names another one, or, if it was an
-    /// installation's, another installation.
+    /// The absolute path of a marker that was cleared: where it was, unless the caller names another installation.
     pub(crate) fn of_cleared(&self, cleared: &Path) -> Result<PathBuf, Failure> {
-        let has_moved = self.product.install_dir.is_some() && cleared.ends_with(NAME);
-        if self.marker.is_some() || has_moved { self.path() } else { Ok(cleared.to_owned()) }
+        if self.product.install_dir.is_some() { self.path() } else { Ok(cleared.to_owned()) }
     }
 
     /// The marker's absolute path.
@@ -46,8 +41,7 @@ impl MarkerArgs {
     /// # Errors
     /// The current directory is gone, or the path is not UTF-8 (2).
     pub(crate) fn path(&self) -> Result<PathBuf, Failure> {
-        let marker = self.marker.clone().unwrap_or_else(|| self.product.install_dir().join(NAME));
-        file::absolute(&marker)
+        file::absolute(&self.product.install_dir().join(NAME))
     }
 
     /// The installed version.

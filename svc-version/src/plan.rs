@@ -47,7 +47,7 @@ pub(crate) struct Planned {
     /// What it is to become.
     pub(crate) to: Version,
     /// The directory of installers; `null` if they were named.
-    pub(crate) folder: Option<String>,
+    pub(crate) directory: Option<String>,
     /// The upgrades in their order; empty if the directory has nothing higher. After a failure: those up to the first gap, or up to
     /// the first that is not supported.
     pub(crate) hops: Vec<Hop>,
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
         let installer = installers.get(&to).map(|path| path.display().to_string()).unwrap_or_default();
         Hop { from, to, rule, installer }
     });
-    let planned = Planned { installed, to, folder: Some(folder.display().to_string()), hops: hops.collect(), missing };
+    let planned = Planned { installed, to, directory: Some(folder.display().to_string()), hops: hops.collect(), missing };
     let failure = match (planned.missing.is_empty(), blocked) {
         (true, None) => return Ok(planned),
         (false, _) => lacks(&planned, &folder, product),
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &PlanArgs, call: &Call) -> StepResult<Planned> {
 /// The path through the installers that are named; each of them is read, and each upgrade is checked.
 fn through(args: &PlanArgs, call: &Call, installed: Version) -> StepResult<Planned> {
     let product = args.marker.product_name();
-    let mut planned = Planned { installed, to: installed, folder: None, hops: Vec::new(), missing: Vec::new() };
+    let mut planned = Planned { installed, to: installed, directory: None, hops: Vec::new(), missing: Vec::new() };
     for path in &args.through {
         match hop(args, call, planned.to, path, product) {
             Ok(hop) => {

@@ -70,7 +70,7 @@ pub(crate) fn run(args: &RecordArgs, call: &Call) -> StepResult<Recorded> {
     let recorded = Recorded { marker: path.display().to_string(), version, before, plan };
     if !same && !args.dry.dry_run {
         let attempt = call.effects().attempt();
-        if let Err(failure) = file::write_whole(&path, content.as_bytes(), 0o644, Existing::ReplaceInUse) {
+        if let Err(failure) = file::write_complete(&path, content.as_bytes(), 0o644, Existing::ReplaceInUse) {
             // It is complete or absent: reading it back says which, even if only the directory could not be synced.
             match marker::lossy_text(&path).map(|now| now.map(|(text, _)| text)) {
                 Ok(now) if now == recorded.before => attempt.refused(),

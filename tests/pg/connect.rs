@@ -118,7 +118,7 @@ fn tls_server_is_verified_as_sslmode_requires() {
     door.sql("ALTER SYSTEM SET log_connections = on");
     door.sql("SELECT pg_reload_conf()");
     for mode in ["verify-full", "verify-ca", "require", "prefer"] {
-        assert_eq!(door.by(mode).run().ok().result()["row_count"], 7, "{mode}");
+        assert_eq!(door.by(mode).run().ok().result()["rows_count"], 7, "{mode}");
     }
     let (tls, clear) = door.lets_in();
     // Ours and pg_dump's, four times.

@@ -92,7 +92,7 @@ fn complete_dump_is_private_with_row_counts() {
         format!("(SELECT count(*) FROM ONLY {schema}.{name})")
     };
     let counts: Vec<_> = tables.iter().map(count).collect();
-    let said: Vec<_> = tables.iter().map(|table| table["row_count"].to_string()).collect();
+    let said: Vec<_> = tables.iter().map(|table| table["rows_count"].to_string()).collect();
     assert_eq!(case.sql(&format!("SELECT ARRAY[{}]", counts.join(", "))), format!("{{{}}}", said.join(",")));
     let all = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND oid > 16383";
     assert_eq!(case.sql(all), tables.len().to_string());
@@ -218,7 +218,7 @@ fn dump_as_administrator_ignores_caller_credentials() {
         Tool::new("svc-pgdump").env_remove("PATH").env_remove("LANG").args(["--as", "postgres", "--dbname", &case.database]);
     let tool = tool.arg("--host").arg(&case.pg.socket_dir).args(["--port", &case.pg.port.to_string(), "--state-dir"]);
     let ran = tool.arg(case.path("state")).arg("--output").arg(&output).run().ok();
-    assert_eq!((&ran.result()["row_count"], &ran.result()["path"]), (&json!(7), &json!(output.display().to_string())));
+    assert_eq!((&ran.result()["rows_count"], &ran.result()["path"]), (&json!(7), &json!(output.display().to_string())));
     verify(&output).ok();
     let others = [("PGUSER", "x"), ("PGPASSWORD", "x"), ("PGSERVICE", "x"), ("PGREQUIREPEER", "x")];
     let callers = || case.dumper().args(["--as", "postgres", "--force"]).envs(others);

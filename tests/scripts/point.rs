@@ -137,7 +137,7 @@ fn choose_takes_restore_point_of_last_upgrade() {
     let hops = Some("20000101t000000z-hops");
     let run = host.journal(&upgrade, "svc-upgrade", hops, &["new", "stop", "installer"], badly());
     let chosen = choose().ok();
-    let found = ["path", "upgrade_run", "version", "database", "kind"].map(|key| chosen.result()[key].clone());
+    let found = ["path", "upgrade_run_dir", "version", "database", "kind"].map(|key| chosen.result()[key].clone());
     assert_eq!(found, [json!(point), json!(run), json!("1.15.5"), json!("svc_db"), json!("upgrade")]);
     // A plan that a power cut has emptied: the run is known by its directory.
     let plan = fs::read(run.join("plan.json")).unwrap();
@@ -196,8 +196,8 @@ fn choose_takes_restore_point_of_last_upgrade() {
     host.journal(&at(1, "upgrade-2.0.2"), "svc-upgrade", None, &["new", "installer"], None);
     choose().fails(4, "point_not_found");
     let earlier = host.run(&["choose", &upgrade]).ok();
-    assert_eq!(earlier.result()["upgrade_run"], Value::Null);
-    assert!(earlier.result()["last_upgrade_run"].to_string().contains("-upgrade-2.0.2"), "{earlier}");
+    assert_eq!(earlier.result()["upgrade_run_dir"], Value::Null);
+    assert!(earlier.result()["last_upgrade_run_dir"].to_string().contains("-upgrade-2.0.2"), "{earlier}");
     // Of another product.
     host.run(&["choose", &upgrade, "--service", "other"]).refused("settings_invalid");
 }
@@ -565,7 +565,7 @@ fn space_check_warns_of_estimate_and_refuses_at_flood_stage() {
 fn rehearsal_reports_count_comparison_and_timings() {
     let host = Host::new();
     let point = host.point("nightly", 1, false);
-    left(&point, "pgdump.json", &document("svc-pgdump.dump/1", true, &json!({"row_count": 9})));
+    left(&point, "pgdump.json", &document("svc-pgdump.dump/1", true, &json!({"rows_count": 9})));
     let run = "20261120t020003z-rehearse";
     let begun = Timestamp::now() - SignedDuration::from_secs(60);
     // One begins 10 s after the run and takes 20 s, the other begins 1 s later and takes 5 s.

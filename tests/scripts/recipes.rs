@@ -1,4 +1,4 @@
-//! The recipes of `docs/recipes.md` that one host is enough for, run as they stand there. (The others: `snap/lines.rs`.)
+//! The recipes of `docs/recipes.md` that one host is enough for, run as they stand there. (The others: `snap/recipes.rs`.)
 
 use std::collections::BTreeSet;
 use std::fs;

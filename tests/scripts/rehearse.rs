@@ -89,7 +89,7 @@ fn rehearsal_verifies_newest_valid_point_without_trace() {
     assert_eq!(point_of(&ran), point);
     let found = &ran.result()["rehearsal"];
     assert_eq!((&found["kind"], &found["quiesced"], &found["version"]), (&json!("nightly"), &json!(false), &json!("1.15.5")));
-    let rows = json_of(point.join("pgdump.json"))["result"]["row_count"].clone();
+    let rows = json_of(point.join("pgdump.json"))["result"]["rows_count"].clone();
     assert_eq!((&found["counts_verified"], &found["rows_count"]), (&json!(true), &rows), "{ran}");
     assert!(found["docs_count"].as_u64() > Some(0), "{ran}");
     // Nobody has rolled back here: what that takes is not known, and is not made up.

@@ -70,7 +70,7 @@ fn is_complete(product: &Product, ran: &Ran) {
     };
     let (dump, snapshot) = (step(ran, "dump"), step(ran, "snapshot"));
     let items = of(&snapshot["result"]["captured"], "upgood-items-000001");
-    assert_eq!(of(&dump["result"]["tables"], "items")["row_count"], items["docs_count"], "{dump:#}\n{snapshot:#}");
+    assert_eq!(of(&dump["result"]["tables"], "items")["rows_count"], items["docs_count"], "{dump:#}\n{snapshot:#}");
     assert_eq!(items["docs_exact"], true);
     // The warm snapshot has done its work, and only the restore point's own is left.
     assert_eq!(step(ran, "warm-snapshot")["changed"], true);

@@ -94,7 +94,7 @@ fn plan_through_named_installers_keeps_their_order() {
     };
     let ran = through(&[&first, &second]).ok().unchanged();
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major"]);
-    assert_eq!((&ran.result()["to"], &ran.result()["folder"]), (&json!("2.0.1"), &Value::Null));
+    assert_eq!((&ran.result()["to"], &ran.result()["directory"]), (&json!("2.0.1"), &Value::Null));
     assert_eq!(ran.result()["hops"][1]["installer"], json!(second));
     let ran = through(&[&first, &second, &far]).refused("version_unsupported").unchanged();
     assert_eq!(hops(&ran).len(), 2, "what is sure is told");

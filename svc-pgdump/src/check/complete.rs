@@ -23,7 +23,7 @@ pub struct TableRows {
     /// Its name, unquoted.
     pub name: String,
     /// The rows of the block. A table may have several blocks (partitions that are loaded through their root).
-    pub row_count: u64,
+    pub rows_count: u64,
 }
 
 impl TableRows {
@@ -47,7 +47,7 @@ pub struct Contents {
     /// The rows of each COPY block, in the order of the dump; empty in a dry run.
     pub tables: Vec<TableRows>,
     /// All their rows.
-    pub row_count: u64,
+    pub rows_count: u64,
     /// Roles that must be there before it is restored, sorted.
     pub roles: Vec<String>,
     /// Extensions that it creates, which the server must have.
@@ -60,7 +60,7 @@ pub struct Dump {
     pub sha256: String,
     /// Its file, if that is compressed; else it is the text.
     pub compressed: Option<CompressedFile>,
-    /// Why it is incomplete or unfit, as a clause ("it ends inside a COPY block").
+    /// Why it is incomplete or invalid, as a clause ("it ends inside a COPY block").
     pub reason: Option<String>,
     /// The server that it is of, as its header says: `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: Option<String>,
@@ -144,7 +144,7 @@ impl Examiner {
         let Self { units, seen } = self;
         let reason = seen.reason(units.finish());
         let contents = Contents {
-            row_count: seen.dump.contents.tables.iter().map(|table| table.row_count).sum(),
+            rows_count: seen.dump.contents.tables.iter().map(|table| table.rows_count).sum(),
             roles: seen.roles.into_iter().collect(),
             extensions: seen.extensions.into_iter().collect(),
             ..seen.dump.contents
@@ -176,7 +176,7 @@ impl Seen {
         match unit.kind {
             Kind::Rows => {
                 if let Some(table) = self.dump.contents.tables.last_mut() {
-                    table.row_count += unit.lines;
+                    table.rows_count += unit.lines;
                 }
             }
             Kind::Comment => self.comment(text().trim_end()),
@@ -261,7 +261,7 @@ impl Seen {
         self.dump.contents.tables.extend(target(text, &["copy"]));
     }
 
-    /// Why it is incomplete or unfit, and where that begins.
+    /// Why it is incomplete or invalid, and where that begins.
     fn reason(&self, ended: Ended) -> Option<String> {
         let reason = match () {
             _ if self.start.is_empty() => "it is empty",
@@ -279,7 +279,7 @@ impl Seen {
 
 /// The table behind the first words of a statement.
 fn target(text: &str, words: &[&str]) -> Option<TableRows> {
-    tokens::target(text, words).map(|(schema, name)| TableRows { schema, name, row_count: 0 })
+    tokens::target(text, words).map(|(schema, name)| TableRows { schema, name, rows_count: 0 })
 }
 
 /// Whether a statement may change how strings are read, in a way that is not followed here. What a function of the dump does when

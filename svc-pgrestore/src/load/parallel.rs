@@ -279,13 +279,13 @@ fn send(work: &Work<'_>, client: &mut Client, block: &CopyBlock, copy: &str) -> 
     let writer = client.copy_in(copy).map_err(|error| errors::of_statement(&error, copy, block.statement.at))?;
     work.advance(block.statement.size);
     let arrived = write(work, writer, block, &what)?;
-    if arrived == block.row_count {
+    if arrived == block.rows_count {
         return Ok(());
     }
     let line = block.statement.at.line;
     Err(differs(
         ROWS,
-        vec![format!("{name}: {} rows in the dump (line {line}), {arrived} arrived at the server", block.row_count)],
+        vec![format!("{name}: {} rows in the dump (line {line}), {arrived} arrived at the server", block.rows_count)],
     ))
 }
 

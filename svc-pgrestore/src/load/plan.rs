@@ -27,7 +27,7 @@ pub(crate) struct CopyBlock {
     pub(crate) statement: Span,
     /// Its rows, without the line that ends them.
     pub(crate) rows: Span,
-    pub(crate) row_count: u64,
+    pub(crate) rows_count: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Planner {
         match (kind, self.plan.items.last_mut()) {
             (StatementKind::Copy(table), _) => {
                 let table = table.filter(|_| !self.in_transaction);
-                self.block = Some(CopyBlock { table, statement, rows: Span { at: statement.at, size: 0 }, row_count: 0 });
+                self.block = Some(CopyBlock { table, statement, rows: Span { at: statement.at, size: 0 }, rows_count: 0 });
                 return;
             }
             (StatementKind::Build(built), _) if !self.in_transaction => return self.build(statement, built),
@@ -150,7 +150,7 @@ impl Planner {
             block.rows.at = rows.at;
         }
         block.rows.size += rows.size;
-        block.row_count += rows.lines;
+        block.rows_count += rows.lines;
     }
 
     fn block_ended(&mut self) {

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 use percent_encoding::percent_decode_str;
-use svc_step::line_secrets::user_of_url;
+use svc_step::redact::user_of_url;
 use svc_step::{Failure, Secret};
 use ureq::http::Uri;
 use ureq::tls::TlsConfig;

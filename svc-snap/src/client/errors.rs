@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use rustls::{AlertDescription as Alert, Error as Tls};
 use serde_json::Value;
-use svc_step::line_secrets::sentence_without_secrets;
+use svc_step::redact::sentence_without_secrets;
 use svc_step::{Failure, Status};
 use ureq::Timeout;
 
@@ -43,7 +43,7 @@ impl Rule {
         Self { effect: Effect::Unknown, ..self }
     }
 
-    fn fits(&self, status: u16, said: &Said) -> bool {
+    fn fits(&self, status: u16, said: &ServerError) -> bool {
         let is_one_of = |kind: &String| self.types.contains(&kind.as_str());
         let is_in_answer = |words: &&str| said.reasons.iter().chain(&said.types).any(|text| text.contains(words));
         (self.types.is_empty() || said.types.iter().any(is_one_of))
@@ -162,12 +162,12 @@ const RULES: &[Rule] = &[
 
 /// An error of the server, flattened: every `type` and every different `reason`, outermost first.
 #[derive(Debug, Default)]
-struct Said {
+struct ServerError {
     types: Vec<String>,
     reasons: Vec<String>,
 }
 
-impl Said {
+impl ServerError {
     fn read(&mut self, error: &Value) {
         self.types.extend(text(error, "/type").map(str::to_owned));
         let reason = error.as_str().or_else(|| text(error, "/reason")).map(str::to_owned);
@@ -181,7 +181,7 @@ impl Said {
 
 /// The server's refusal of a request. Without an error of its own, a gateway may have said it, which does not know what the server did.
 pub(crate) fn refusal(status: u16, body: &Value) -> RequestError {
-    let mut said = Said::default();
+    let mut said = ServerError::default();
     body.get("error").into_iter().for_each(|error| said.read(error));
     let other = format!("The server refused a request with HTTP {status}.");
     let (mut failure, mut effect) = match RULES.iter().find(|rule| rule.fits(status, &said)) {

@@ -132,7 +132,7 @@ fn write(call: &Call, config: &Path, previous: &Previous, text: &str, edited: &s
     let target = fs::canonicalize(config).map_err(|error| Failure::io("write the server's configuration", config, &error))?;
     previous.keep(&target, text.as_bytes())?;
     call.effects().happened();
-    file::write_whole(&target, edited.as_bytes(), 0o600, Existing::ReplaceInUse)
+    file::write_complete(&target, edited.as_bytes(), 0o600, Existing::ReplaceInUse)
 }
 
 /// What has to be done to the folder: it exists, the server's user owns it and all that is in it, and can reach it.

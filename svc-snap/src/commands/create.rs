@@ -11,7 +11,7 @@ use svc_step::poll::{SOON, poll, sleep};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Effect, MOMENT, Pending, RequestError, Sent, Server, failed, path, retry_while_busy};
+use crate::client::{Effect, Pending, RETRY_BUSY_FOR, RequestError, RequestResult, Server, failed, path, retry_while_busy};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
 use crate::restore::phases;
@@ -20,7 +20,7 @@ use crate::snapshot::follow::Follow;
 use crate::snapshot::mark::MarkArgs;
 use crate::snapshot::{Backup, Snapshot, captured, follow, mark, verdict};
 use crate::temporary::Target;
-use crate::throttle::{RateArg, RateUsed, Rates};
+use crate::throttle::{RateArg, Rates, Throttle};
 use crate::{guard, repository, snapshot};
 
 /// How often `--unique` picks a name, if others take each one meanwhile.
@@ -78,7 +78,7 @@ pub struct Created {
     /// Whether an earlier call of the same run had begun it, and this one only waited for it and verified it.
     pub resumed: bool,
     /// The throttle of the repository, if `--rate-limit` sets it; else `null`.
-    pub throttle: Option<RateUsed>,
+    pub throttle: Option<Throttle>,
     pub plan: Vec<Action>,
 }
 
@@ -248,7 +248,7 @@ struct Taking<'a> {
 impl Taking<'_> {
     /// Begins it, and returns as soon as the server has accepted it or shows it: a signal cancels it, the time limit does not.
     fn begin(&self, request: &str, body: &Value) -> Result<(), Failure> {
-        retry_while_busy(self.call, MOMENT, || self.send(request, body))
+        retry_while_busy(self.call, RETRY_BUSY_FOR, || self.send(request, body))
     }
 
     fn send(&self, request: &str, body: &Value) -> Result<(), Failure> {
@@ -299,7 +299,7 @@ impl Taking<'_> {
     }
 
     /// Waits so long, or until the answer is there.
-    fn listen(&self, pending: Option<&Pending>, time: Duration) -> Result<Option<Sent>, Failure> {
+    fn listen(&self, pending: Option<&Pending>, time: Duration) -> Result<Option<RequestResult>, Failure> {
         let Some(pending) = pending else { return self.call.pause(time).map(|()| None) };
         let until = Instant::now() + time;
         while Instant::now() < until {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use svc_step::line_secrets::json_without_secrets;
+use svc_step::redact::json_without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Action, Call, DryRun, Failure, Secret, Status, StepResult, Stopped};
 

@@ -10,8 +10,8 @@ use crate::index::{Patterns, get_indices, select};
 use crate::restore::in_place::OnConflict;
 use crate::restore::stage::Earlier;
 use crate::restore::{
-    Begun, Chosen, CopySet, CopyState, Ended, HowArgs, RestoreMethod, RestoreState, Restored, Staged, SwapState, Swapped,
-    WhatArgs, in_place, phases, plan, record, refuse_other_plan, stage, swap, verify,
+    Begun, Chosen, CopySet, CopyState, Ended, RestoreMethod, RestoreState, Restored, SelectionArgs, Staged, SwapOptions,
+    SwapState, Swapped, in_place, phases, plan, record, refuse_other_plan, stage, swap, verify,
 };
 
 #[derive(Debug, clap::Args)]
@@ -21,9 +21,9 @@ use crate::restore::{
   svc-snap restore snapshot_svc_20261120 --in-place --on-conflict close")]
 pub struct RestoreArgs {
     #[command(flatten)]
-    what: WhatArgs,
+    what: SelectionArgs,
     #[command(flatten)]
-    how: HowArgs,
+    how: SwapOptions,
     /// Restore over what is live, without verification before and without a way back: for lack of disk space, and for data streams
     #[arg(long, conflicts_with_all = ["exact", "drop_old"])]
     in_place: bool,

@@ -6,13 +6,13 @@ use svc_step::{Call, DryRun, StepResult, Stopped};
 
 use crate::guard;
 use crate::restore::stage::Earlier;
-use crate::restore::{Chosen, Staged, WhatArgs, phases, stage};
+use crate::restore::{Chosen, SelectionArgs, Staged, phases, stage};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  svc-snap stage --from snapshot.json > staged.json && svc-snap swap --from staged.json")]
 pub struct StageArgs {
     #[command(flatten)]
-    what: WhatArgs,
+    what: SelectionArgs,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }

@@ -6,7 +6,7 @@ use crate::client::{Connection, Server};
 use crate::guard;
 use crate::index::{Scope, ScopeArg};
 use crate::restore::phases::Phase;
-use crate::restore::{Begun, Ended, Given, HowArgs, Swapped, phases, plan, record, refuse_other_plan, swap};
+use crate::restore::{Begun, Ended, Given, SwapOptions, Swapped, phases, plan, record, refuse_other_plan, swap};
 use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,7 @@ pub struct SwapArgs {
     #[arg(long, conflicts_with = "back")]
     unused: bool,
     #[command(flatten)]
-    how: HowArgs,
+    how: SwapOptions,
     #[command(flatten)]
     other: OtherServer,
     #[command(flatten)]
@@ -144,7 +144,7 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(
 }
 
 /// What takes back `before`: what was exchanged is exchanged again, and what was not is undone.
-fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: HowArgs) -> Result<(Swapped, Task), Failure> {
+fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: SwapOptions) -> Result<(Swapped, Task), Failure> {
     if !before.finished && phases::phase(server, &before)? == Phase::Before {
         return Ok((phases::undone(server, &before)?, Task::Undo(before)));
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use svc_step::poll::{AT_ONCE, poll, retry, sleep};
 use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::{MOMENT, Server, path, while_away};
+use crate::client::{RETRY_BUSY_FOR, Server, path, while_away};
 use crate::index::{
     Act, Counts, Found, Index, IndexMetadata, copies, counts, get_indices, incomplete, list_of, portions, refuse_any,
     refuse_unplaced,
@@ -267,7 +267,7 @@ pub(crate) fn send_or_each(call: &Call, server: &Server, act: &Act) -> Result<()
 
 /// Does it again if an answer was lost or another client was faster with a name: what is there is asked first.
 pub(crate) fn again<T>(work: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
-    retry(|failure| is_transient(failure).then_some(MOMENT), sleep, work)
+    retry(|failure| is_transient(failure).then_some(RETRY_BUSY_FOR), sleep, work)
 }
 
 /// Whether the outcome of the request is unknown, or an index of the clone's name is there already.

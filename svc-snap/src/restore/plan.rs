@@ -15,7 +15,7 @@ use crate::restore::{
 
 /// How a swap treats what is live.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
-pub(crate) struct HowArgs {
+pub(crate) struct SwapOptions {
     /// Also remove indices in the scope that the backup does not hold
     #[arg(long)]
     pub exact: bool,
@@ -25,7 +25,7 @@ pub(crate) struct HowArgs {
 }
 
 /// The plan by which copies become live; if they are not verified, nothing is staged yet.
-pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, set: &CopySet, how: HowArgs) -> Result<Swapped, Failure> {
+pub(crate) fn forward(call: &Call, server: &Server, scope: &Scope, set: &CopySet, how: SwapOptions) -> Result<Swapped, Failure> {
     let is_staged = set.is_verified();
     let mut swapped = empty(server, scope, &set.run, false, how);
     swapped.snapshot_uuid.clone_from(&set.snapshot_uuid);
@@ -72,7 +72,7 @@ fn taken_away(index: String) -> SwapIndex {
 }
 
 /// Refuses flags that are not the plan's (2). They are passed again only with the command that began the swap (`same`).
-pub(crate) fn refuse_other_plan(planned: &Swapped, how: HowArgs, same: bool) -> Result<(), Failure> {
+pub(crate) fn refuse_other_plan(planned: &Swapped, how: SwapOptions, same: bool) -> Result<(), Failure> {
     let flags = [("--exact", how.exact, planned.exact), ("--drop-old", how.drop_old, planned.drop_old)];
     let differing: Vec<&str> =
         flags.into_iter().filter(|(_, asked, planned)| asked != planned && (same || *asked)).map(|(flag, ..)| flag).collect();
@@ -97,7 +97,13 @@ fn surplus(server: &Server, scope: &Scope, set: &CopySet) -> Result<(Vec<String>
 }
 
 /// The plan of the way back of a swap that has been exchanged. If it is unfinished, its copies are removed.
-pub(crate) fn backward(call: &Call, server: &Server, scope: &Scope, before: &Swapped, how: HowArgs) -> Result<Swapped, Failure> {
+pub(crate) fn backward(
+    call: &Call,
+    server: &Server,
+    scope: &Scope,
+    before: &Swapped,
+    how: SwapOptions,
+) -> Result<Swapped, Failure> {
     if how.exact {
         let message = "--exact has no meaning when a swap is taken back: what it took away comes back.";
         return Err(Failure::usage("options_invalid", message).hint("Leave --exact out."));
@@ -154,7 +160,7 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>)
         .hint("Restore a snapshot of that time instead (svc-snap list, svc-snap restore NAME)."))
 }
 
-fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: HowArgs) -> Swapped {
+fn empty(server: &Server, scope: &Scope, run: &str, back: bool, how: SwapOptions) -> Swapped {
     Swapped {
         cluster_uuid: server.cluster_uuid.clone(),
         run: run.to_owned(),

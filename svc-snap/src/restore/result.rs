@@ -10,7 +10,7 @@ use svc_step::{Action, Failure};
 use crate::client::Server;
 use crate::index::clone::LiveClone;
 use crate::index::{Counts, Found, Index, IndexMetadata, Skipped, copies, get_indices};
-use crate::throttle::RateUsed;
+use crate::throttle::Throttle;
 
 /// Copies that a swap can make live: of a snapshot, or of what is live.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -69,7 +69,7 @@ pub struct Staged {
     /// The disk space for it before it began; `null` if an earlier call has staged it.
     pub disk_space: Option<DiskSpace>,
     /// The cluster's throttle, if `--rate-limit` changes it; else `null`.
-    pub throttle: Option<RateUsed>,
+    pub throttle: Option<Throttle>,
 }
 
 /// The disk space for what is restored, as it was before.

@@ -13,10 +13,10 @@ use crate::restore::Swapped;
 use crate::snapshot::captured::{IndexRecord, StreamRecord};
 use crate::snapshot::{Backup, Snapshot, SourceArgs, verdict};
 use crate::temporary::Target;
-use crate::throttle::{Rate, RateArg, RateUsed, Rates};
+use crate::throttle::{Rate, RateArg, Rates, Throttle};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct WhatArgs {
+pub(crate) struct SelectionArgs {
     #[command(flatten)]
     source: SourceArgs,
     /// Which indices of the snapshot: names, patterns with *, exclusions with a leading -, comma separated
@@ -68,7 +68,7 @@ pub(crate) struct Chosen {
 impl Chosen {
     /// Errors: The document is invalid (2); of another cluster or snapshot, or one that this server cannot restore (3); the snapshot is
     /// not there (4) or invalid (7).
-    pub(crate) fn find(args: &WhatArgs, call: &Call) -> Result<Self, Failure> {
+    pub(crate) fn find(args: &SelectionArgs, call: &Call) -> Result<Self, Failure> {
         let (source, server, snapshot) = args.source.find(call, Accept::Successful)?;
         verdict::check(&source.repository, &snapshot, &[])?;
         verdict::check_restorable(&server, &source.repository, &snapshot)?;
@@ -166,7 +166,7 @@ pub struct Restored {
     /// The swap that made it live, which `swap` takes back; `null` if there was none.
     pub swap: Option<Swapped>,
     /// The cluster's throttle, if `--rate-limit` changes it; else `null`.
-    pub throttle: Option<RateUsed>,
+    pub throttle: Option<Throttle>,
     /// What else the snapshot holds, and why it is not restored.
     pub skipped: Vec<Skipped>,
     pub plan: Vec<Action>,

@@ -17,7 +17,7 @@ use serde_json::Value;
 use svc_step::poll::{retry, sleep};
 use svc_step::{Call, Failure, Status};
 
-use crate::client::{PASSES, Server, passes, while_away};
+use crate::client::{RETRY_AWAY_FOR, Server, passes, while_away};
 use crate::index::act::remove_index;
 use crate::index::clone::{LiveClone, PLACED, Theirs, again, is_refusal, same_count, wait_complete};
 use crate::index::{Act, Found, Index, IndexMetadata, clone, copies, counts, get_indices, policy, refuse_unplaced};
@@ -131,7 +131,7 @@ impl Swap<'_> {
     fn finish(&self, swapped: &mut Swapped) -> Result<(), Failure> {
         let time = |failure: &Failure| match failure.code.as_str() {
             "timeout" | "swap_unfinished" => None,
-            _ if passes(failure) => Some(self.server.at_most(PASSES)),
+            _ if passes(failure) => Some(self.server.at_most(RETRY_AWAY_FOR)),
             _ => Some(REFUSED),
         };
         retry(time, sleep, || self.finish_once(swapped).and_then(|()| self.end(swapped)))

@@ -8,7 +8,7 @@ use svc_step::poll::{AT_ONCE, poll};
 use svc_step::progress::Parts;
 use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::{MOMENT, Server, list, members, number, path, retry_while_busy, text};
+use crate::client::{RETRY_BUSY_FOR, Server, list, members, number, path, retry_while_busy, text};
 use crate::index::{Found, get_indices, incomplete, list_of, no_place, portions, refuse_any, unassigned};
 
 /// For how long no shard of the cluster may be on its way while some of the restore have no place.
@@ -54,7 +54,7 @@ pub(crate) fn until_idle<T: AsRef<str>>(call: &Call, server: &Server, names: &[T
         Err(no_place(&server, Status::Timeout, "timeout", &names))
     };
     // One poll that fails, of thousands, is no reason to begin again.
-    let poll_once = || retry_while_busy(call, MOMENT, &mut poll_once);
+    let poll_once = || retry_while_busy(call, RETRY_BUSY_FOR, &mut poll_once);
     poll(AT_ONCE, Duration::MAX, |time| call.pause(time), poll_once).map(drop)
 }
 

@@ -130,7 +130,7 @@ impl Captured {
     fn write(&self, call: &Call) -> Result<(), Failure> {
         let path = state_file(call, &self.backup.cluster_uuid, &self.backup.repository, &self.backup.name);
         make_private_folder(file::folder_of(&path), lock::SETTING)?;
-        file::write_whole(&path, json!(self).to_string().as_bytes(), 0o600, Existing::Replace)
+        file::write_complete(&path, json!(self).to_string().as_bytes(), 0o600, Existing::Replace)
     }
 
     /// The state file of that very snapshot; one that cannot be read is none.

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::{Existing, beside, exists, open_no_link, sync_folder_of, write_whole};
+use super::{Existing, beside, exists, open_no_link, sync_folder_of, write_complete};
 use crate::failure::Failure;
 
 /// Where the previous file of a replacement is kept.
@@ -57,7 +57,7 @@ impl Previous {
             Ok(()) => sync_folder_of(&self.path).inspect_err(|_| self.undo()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(&self.path)),
             // Some file systems have no second names, and none has them across two.
-            Err(_) => write_whole(&self.path, bytes, 0o600, Existing::Keep),
+            Err(_) => write_complete(&self.path, bytes, 0o600, Existing::Keep),
         }
     }
 

@@ -39,7 +39,7 @@ check_settings() {
     fi
 }
 
-# lay SOURCE DESTINATION MODE: a whole file or none.
+# lay SOURCE DESTINATION MODE: the complete file or none.
 lay() {
     mkdir -p "$(dirname "$2")"
     install -m "$3" "$1" "$2.partial"

@@ -54,7 +54,7 @@ fn complete_dump_reports_contents_version_and_digest() {
         (dump.contents.roles, dump.contents.extensions),
         (vec!["reader".to_owned(), "svc".to_owned()], vec!["pg_trgm".to_owned()])
     );
-    let tables: Vec<_> = dump.contents.tables.iter().map(|table| (table.quoted(), table.row_count)).collect();
+    let tables: Vec<_> = dump.contents.tables.iter().map(|table| (table.quoted(), table.rows_count)).collect();
     assert_eq!(tables, [(r#""public"."order""#.to_owned(), 2), (r#""public"."empty""#.to_owned(), 0)]);
     assert!(dump.commands.is_empty());
 }

@@ -105,7 +105,7 @@ mod tests {
     fn shown(names: &[&str], known: &[(&str, u32, &str, &[u32])]) -> Vec<String> {
         let nowhere = Span { at: Position::START, size: 0 };
         let block =
-            |table: &&str| CopyBlock { table: Some((*table).to_owned()), statement: nowhere, rows: nowhere, row_count: 1 };
+            |table: &&str| CopyBlock { table: Some((*table).to_owned()), statement: nowhere, rows: nowhere, rows_count: 1 };
         let blocks: Vec<CopyBlock> = names.iter().map(block).collect();
         let facts = |(name, oid, what, ancestors): &(&str, u32, &str, &[u32])| {
             let (is_ordinary, is_independent) = (!what.contains("root"), !what.contains("calls"));

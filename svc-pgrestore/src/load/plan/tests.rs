@@ -21,7 +21,7 @@ fn shown(dump: &str) -> Vec<String> {
     let builds = |builds: &[Build]| {
         builds.iter().map(|build| format!("{}@{}", text(dump, build.statement), build.weight)).collect::<Vec<_>>().join(" | ")
     };
-    let copy = |block: &CopyBlock| format!("{} {}", block.table.as_deref().unwrap_or("?"), block.row_count);
+    let copy = |block: &CopyBlock| format!("{} {}", block.table.as_deref().unwrap_or("?"), block.rows_count);
     let mut lines = Vec::new();
     for item in &plan.items {
         match item {

@@ -67,9 +67,9 @@ pub struct Chosen {
     /// RFC 3339, UTC.
     pub made_at: Option<String>,
     /// The run directory of the upgrade that made it, if no later upgrade has started its installer; else `null`.
-    pub upgrade_run: Option<String>,
+    pub upgrade_run_dir: Option<String>,
     /// The run directory of the last upgrade that has started its installer.
-    pub last_upgrade_run: Option<String>,
+    pub last_upgrade_run_dir: Option<String>,
 }
 
 pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
@@ -112,8 +112,8 @@ pub(crate) fn run(args: &ChooseArgs, call: &Call) -> StepResult<Chosen> {
         kind: about.kind,
         quiesced: about.quiesced,
         made_at: about.made_at,
-        upgrade_run: upgrade.as_ref().filter(|run| run.id() == id).map(run_dir),
-        last_upgrade_run: upgrade.as_ref().map(run_dir),
+        upgrade_run_dir: upgrade.as_ref().filter(|run| run.id() == id).map(run_dir),
+        last_upgrade_run_dir: upgrade.as_ref().map(run_dir),
         id,
     })
 }

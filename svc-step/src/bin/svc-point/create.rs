@@ -25,7 +25,7 @@ pub struct CreateArgs {
 pub struct Created {
     /// The directory.
     pub path: String,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 

@@ -51,7 +51,7 @@ pub struct Removal {
     pub removed: Vec<String>,
     /// One whose removal has begun and is not finished: it is incomplete. The next `prune` or `delete` finishes it.
     pub partially_removed: Option<String>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 

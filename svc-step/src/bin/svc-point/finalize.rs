@@ -64,7 +64,7 @@ pub struct Finalized {
     pub quiesced: bool,
     /// RFC 3339, UTC.
     pub made_at: String,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 
@@ -177,7 +177,7 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
     write(&dir.join(ABOUT), format!("{text}\n").as_bytes())?;
     let sums = sums(call, dir, &dump)?;
     call.check()?;
-    file::write_whole(&dir.join(SUMS), sums.as_bytes(), 0o600, Existing::Replace)?;
+    file::write_complete(&dir.join(SUMS), sums.as_bytes(), 0o600, Existing::Replace)?;
     Ok(of(about, args, dir, plan(dir)))
 }
 

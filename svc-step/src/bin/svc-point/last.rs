@@ -23,7 +23,7 @@ pub struct LastRehearsal {
     /// The ID of its run.
     pub run_id: String,
     /// When it began; RFC 3339, UTC.
-    pub begun_at: Time,
+    pub started_at: Time,
     /// How long ago that was.
     pub age_ms: u64,
     /// How long it took; `null` if it was interrupted.
@@ -107,7 +107,7 @@ fn of_rehearsal(run: &Journal) -> Option<LastRehearsal> {
     };
     Some(LastRehearsal {
         run_id: run.id().to_owned(),
-        begun_at: begun.into(),
+        started_at: begun.into(),
         age_ms: millis(begun),
         duration_ms: document.map(|document| document.duration_ms),
         verdict,

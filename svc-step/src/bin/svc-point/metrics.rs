@@ -66,7 +66,7 @@ pub(crate) fn print(args: &MetricsArgs, call: &Call) -> Finished {
 /// A report, as the document is: it counts as no change of anything.
 fn write_file(path: &Path, text: &str, samples_count: usize) -> StepResult<Metrics> {
     let path = file::absolute(path)?;
-    file::write_whole(&path, text.as_bytes(), MODE, Existing::Replace)?;
+    file::write_complete(&path, text.as_bytes(), MODE, Existing::Replace)?;
     Ok(Metrics { output: Some(path.display().to_string()), samples_count })
 }
 

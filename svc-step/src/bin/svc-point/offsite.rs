@@ -15,9 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::child::Running;
 use svc_step::document::Time;
-use svc_step::line_secrets::sentence_without_secrets;
 use svc_step::poll::retry;
 use svc_step::progress::Unit;
+use svc_step::redact::sentence_without_secrets;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, Status, restic};
 

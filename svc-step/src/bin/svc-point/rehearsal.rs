@@ -85,7 +85,7 @@ struct Verification {
 
 #[derive(Debug, Deserialize)]
 struct Dump {
-    row_count: u64,
+    rows_count: u64,
 }
 
 pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &RehearsalArgs, call: &Call) -> StepResult<Rehearsal> {
         docs_count: indices.iter().filter_map(|one| one.docs_count).sum(),
         indices,
         rows_count: database.verification.map(|verification| verification.rows_count),
-        rows_expected: dump.row_count,
+        rows_expected: dump.rows_count,
         counts_verified: are_same && !staged.has_warning("not_verified"),
         before_stop_ms,
         staging_ms,

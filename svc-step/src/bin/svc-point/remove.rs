@@ -42,7 +42,7 @@ pub struct Removed {
     pub incomplete_point: Option<String>,
     /// What is kept, as a sentence for the message of the run.
     pub message: Option<String>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 
@@ -124,7 +124,7 @@ fn keep(call: &Call, journal: &Journal, dir: &Path, kept: [(bool, &str, &str); 2
         let Some(attempt) = journal.attempt(step) else { continue };
         let path = attempt.document_path();
         let text = fs::read(&path).map_err(|error| Failure::io("read the document", &path, &error))?;
-        file::write_whole(&dir.join(name), &text, 0o600, Existing::Replace)?;
+        file::write_complete(&dir.join(name), &text, 0o600, Existing::Replace)?;
         call.effects().happened();
     }
     Ok(())

@@ -37,7 +37,7 @@ pub struct SpaceArgs {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Space {
     /// The directory that was measured: that of the restore points, or its first parent that exists.
-    pub folder: String,
+    pub directory: String,
     /// What is free on its disk.
     pub free_bytes: u64,
     /// What a dump takes, as an estimate.
@@ -113,7 +113,7 @@ fn measure(args: &SpaceArgs, folder: &Path) -> Space {
     let repository = health.repository.location.filter(|location| location.is_dir());
     let device = |folder: &Path| fs::metadata(folder).ok().map(|data| data.dev());
     let mut space = Space {
-        folder: folder.display().to_string(),
+        directory: folder.display().to_string(),
         free_bytes: file::free_bytes(folder).unwrap_or(u64::MAX),
         dump_bytes: result::<Dump>(args.database.as_ref()).and_then(|dump| dump.expected_bytes),
         repository_free_bytes: repository.as_deref().and_then(file::free_bytes),
@@ -142,7 +142,7 @@ impl Space {
 
     fn sentence(&self) -> String {
         let dump = self.dump_bytes.map_or(String::new(), |size| format!(", a dump takes about {}", bytes(size)));
-        let mut parts = vec![format!("{} free in {}{dump}", bytes(self.free_bytes), self.folder)];
+        let mut parts = vec![format!("{} free in {}{dump}", bytes(self.free_bytes), self.directory)];
         if let Some((free, repository)) = self.repository_free_bytes.zip(self.repository.as_ref()) {
             let takes = match (self.snapshot_bytes, self.indices_bytes) {
                 (Some(first), _) => format!(", a first snapshot takes {}", bytes(first)),

@@ -308,13 +308,13 @@ fn plan(args: &SuperviseArgs, run: &Run, parent: Option<&String>, started: Times
             .unwrap_or_default(),
         tools: env!("CARGO_PKG_VERSION").to_owned(),
         arguments: recorded(&texts(args.script.get(1..).unwrap_or_default()), &args.private),
-        settings: all.map(|(name, value)| (name, svc_step::line_secrets::without_secrets(&value))).collect(),
+        settings: all.map(|(name, value)| (name, svc_step::redact::without_secrets(&value))).collect(),
     }
 }
 
 fn write_plan(run: &Run, plan: &Plan, time: u32) -> Result<(), Failure> {
     let text = serde_json::to_vec_pretty(plan).unwrap_or_default();
-    file::write_whole(&run.dir().join(numbered("plan", time)), &text, 0o600, Existing::Replace)
+    file::write_complete(&run.dir().join(numbered("plan", time)), &text, 0o600, Existing::Replace)
         .and_then(|()| file::sync_folder_of(run.dir()))
         .map_err(|failure| run.journal_full(&failure))
 }
@@ -326,7 +326,7 @@ fn make_run_dir(run: &Run, plan: &Plan) -> Result<(), Failure> {
     let _ = fs::remove_dir_all(&new);
     make_dir(&new)?;
     let text = serde_json::to_vec_pretty(plan).unwrap_or_default();
-    let made = file::write_whole(&new.join("plan.json"), &text, 0o600, Existing::Replace)
+    let made = file::write_complete(&new.join("plan.json"), &text, 0o600, Existing::Replace)
         .and_then(|()| fs::rename(&new, run.dir()).map_err(|error| Failure::io("make the run directory", run.dir(), &error)))
         .and_then(|()| file::sync_folder_of(run.dir()));
     made.map_err(|failure| {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use svc_step::journal::Plan;
-use svc_step::line_secrets::arguments_without_secrets;
+use svc_step::redact::arguments_without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 

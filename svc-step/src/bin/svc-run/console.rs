@@ -1,5 +1,4 @@
-//! What people see on stderr: each step as it begins and ends, the checks, and how the run ended. Only texts are made here, save for
-//! the two functions that write them.
+//! What people and scripts read: the texts of steps, of checks and of the end of a run, and the functions that print them.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -162,7 +161,8 @@ fn says(schema: &str, result: &Value) -> String {
         }
         "svc-pgrestore.stage" => {
             let needed = size("/disk_space/needed_bytes").zip(size("/disk_space/free_bytes"));
-            let needed = needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text("/disk_space/folder")));
+            let needed =
+                needed.map(|(needed, free)| format!(": about {needed}, {free} free in {}", text("/disk_space/directory")));
             format!("{}{}", text("/dump/path"), needed.unwrap_or_default())
         }
         "svc-point.create" => format!("{} can be made", text("/path")),
@@ -192,7 +192,7 @@ pub fn hint_of(script: &str, document: Option<&Document<Value>>) -> Option<Strin
         }
         ("out_of_space", "svc-pgrestore.stage") if names("--ignore-disk-space") => "Free space on the disk of PostgreSQL.",
         ("out_of_space", "svc-snap.stage" | "svc-snap.restore") if names("--in-place") => {
-            "Free disk space on the nodes of the search database."
+            "Free disk space on the nodes of the cluster."
         }
         ("file_not_found", "svc-version.find") if script == "svc-upgrade" => {
             "Set SVC_INSTALLER_DIR to its directory, or pass --no-previous-installer: no rollback is possible then."
@@ -317,7 +317,7 @@ mod tests {
             ("svc-snap.restore", json!({"swap": {"indices": [1, 2, 3]}, "indices": []}), "3 indices can be swapped"),
             (
                 "svc-pgrestore.stage",
-                json!({"dump": {"path": "/d.sql"}, "disk_space": {"needed_bytes": 1024, "free_bytes": 2048, "folder": "/pg"}}),
+                json!({"dump": {"path": "/d.sql"}, "disk_space": {"needed_bytes": 1024, "free_bytes": 2048, "directory": "/pg"}}),
                 "/d.sql: about 1.00 KiB, 2.00 KiB free in /pg",
             ),
             ("svc-pgrestore.stage", json!({"dump": {"path": "/d.sql"}, "disk_space": null}), "/d.sql"),

@@ -69,7 +69,7 @@ pub fn finish(
         signal = Some(late);
         failed = Some(interrupted(late, failed));
     }
-    // A full disk that takes no notes takes their removal: what was undone must not be resumed.
+    // A full disk may refuse new notes and still allow their removal: a run that was undone must not be resumed.
     if left.is_empty() && run.committed().is_none() && run.journal().notes().commit.is_some() {
         let _ = std::fs::remove_file(run.dir().join("notes.json"));
     }
@@ -260,7 +260,7 @@ fn publish(
     if !run.dry_run {
         let path = run.journal().document_path();
         let text = serde_json::to_vec(&document).unwrap_or_default();
-        if file::write_whole(&path, &text, 0o600, Existing::Replace).is_err() && outcome.is_ok() {
+        if file::write_complete(&path, &text, 0o600, Existing::Replace).is_err() && outcome.is_ok() {
             // A run whose end nobody can read has not ended well.
             outcome.status = 1;
             let message = format!("All was done, but the last document could not be written to {}.", run.dir().display());

@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 use svc_step::document::{Document, ErrorPart};
 use svc_step::file::{self, Existing};
 use svc_step::journal::{Attempt, Journal, Kind, with_ending};
-use svc_step::line_secrets::without_secrets;
 use svc_step::lock;
+use svc_step::redact::without_secrets;
 use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::steps;
 use svc_step::work::{Lost, Work};
 use svc_step::{Failure, Status};
 
+use super::private_arguments;
 use super::protocol::Step;
-use super::redact;
 use super::run::Run;
 
 /// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
@@ -214,7 +214,7 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
         ..Document::new("svc-run", "command", &run.id, began)
     };
     let text = serde_json::to_vec(&document).unwrap_or_default();
-    let _ = file::write_whole(&with_ending(files, "json"), &text, 0o600, Existing::Replace);
+    let _ = file::write_complete(&with_ending(files, "json"), &text, 0o600, Existing::Replace);
     document
 }
 
@@ -230,8 +230,8 @@ pub fn complete(run: &Run, step: &Step) {
 pub fn remove_unredacted(run: &Journal) {
     let lost = run.attempt(steps::INSTALLER).filter(|one| one.kind == Kind::External && one.exit_status.is_none());
     let Some(output) = lost.map(|one| with_ending(&one.files, "out")).filter(|output| output.exists()) else { return };
-    if run.plans().iter().any(|plan| plan.arguments.iter().any(|word| word.contains(REDACTED))) {
-        let _ = fs::write(output, redact::REMOVED);
+    if run.plans().iter().any(|plan| plan.arguments.iter().any(|argument| argument.contains(REDACTED))) {
+        let _ = fs::write(output, private_arguments::REMOVED);
     }
 }
 

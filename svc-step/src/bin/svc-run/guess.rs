@@ -47,7 +47,7 @@ pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(|error| Failure::io("make the directory of the settings", folder, &error))?;
         }
-        file::write_whole(&path, text.as_bytes(), 0o644, Existing::ReplaceInUse)?;
+        file::write_complete(&path, text.as_bytes(), 0o644, Existing::ReplaceInUse)?;
     }
     Ok(lines)
 }

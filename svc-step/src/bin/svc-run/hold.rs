@@ -19,7 +19,7 @@ use svc_step::file;
 use svc_step::journal::with_ending;
 
 use super::external::{NOT_BEGUN, started_at};
-use super::redact;
+use super::private_arguments;
 
 /// The disk space that is taken beforehand for what the command prints: the disk may be full later, and a command that cannot print may
 /// fail of that.
@@ -92,9 +92,9 @@ fn hold(args: &HoldArgs) -> io::Result<i32> {
     if args.private > 0 {
         let private: Vec<Vec<u8>> =
             args.command.iter().rev().take(args.private).map(|word| word.as_encoded_bytes().to_vec()).collect();
-        if redact::hide(&path("out"), &private).is_err() {
+        if private_arguments::hide(&path("out"), &private).is_err() {
             output.set_len(0)?;
-            output.write_all(redact::REMOVED.as_bytes())?;
+            output.write_all(private_arguments::REMOVED.as_bytes())?;
         }
     }
     // Installers sync nothing: what this one has laid, wherever that is, must not be lost with the power once it counts as done.

@@ -11,11 +11,11 @@ mod fixture;
 mod guess;
 mod hold;
 mod hooks;
+mod own_steps;
+mod private_arguments;
 mod protocol;
 mod query;
 mod recover;
-mod redact;
-mod refuse;
 mod report;
 mod resume;
 mod run;
@@ -164,10 +164,10 @@ fn main() -> ExitCode {
             }
             hooks => tell(hooks),
         },
-        Verb::RefuseUnfinished { scripts } => refuse::unfinished(&scripts),
-        Verb::Previous { run } => refuse::previous(run.as_deref()),
+        Verb::RefuseUnfinished { scripts } => own_steps::unfinished(&scripts),
+        Verb::Previous { run } => own_steps::previous(run.as_deref()),
         Verb::Status(args) => show_status(&args),
-        Verb::Recover { silent } => refuse::recover(&caller, silent),
+        Verb::Recover { silent } => own_steps::recover(&caller, silent),
         Verb::Restic { arguments } => match svc_step::restic::command() {
             Ok(mut restic) => become_program(restic.args(arguments)),
             Err(failure) => console::failed("svc-run", &failure),
@@ -240,7 +240,7 @@ fn schemas() -> Schemas {
         .named::<report::RunResult>("run", of_a_script)
         .step::<external::CommandResult>("command")
         .step::<status::StatusResult>("status")
-        .step::<refuse::Found>("refuse-unfinished")
-        .step::<refuse::Found>("previous")
-        .step::<refuse::Found>("recover")
+        .step::<own_steps::Found>("refuse-unfinished")
+        .step::<own_steps::Found>("previous")
+        .step::<own_steps::Recovered>("recover")
 }

@@ -134,7 +134,7 @@ fn one(
     let hint = as_before(&document).into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n");
     document.error = document.error.map(|error| ErrorPart { hint: Some(hint), ..error });
     let text = serde_json::to_vec(&document).unwrap_or_default();
-    file::write_whole(&run.journal().document_path(), &text, 0o600, Existing::Replace)
+    file::write_complete(&run.journal().document_path(), &text, 0o600, Existing::Replace)
         .map_err(|failure| run.journal_full(&failure))?;
     Ok((Vec::new(), Some(document)))
 }

@@ -123,7 +123,7 @@ fn settings(plan: &Plan) -> Vec<(String, String)> {
 /// else, of an address, the rest is used.
 pub fn recorded(plan: &Plan) -> Vec<(String, String)> {
     let is_now = |name: &str, value: &str| {
-        svc_step::settings::variable(name).is_some_and(|now| svc_step::line_secrets::without_secrets(&now) == value)
+        svc_step::settings::variable(name).is_some_and(|now| svc_step::redact::without_secrets(&now) == value)
     };
     let settings = plan.settings.iter().filter(|(name, value)| *name != "SVC_STATE_DIR" && !is_now(name, value));
     let values = settings.map(|(name, value)| (name.clone(), value.replace(&format!("{REDACTED}@"), "")));

@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use svc_step::Failure;
 use svc_step::journal::{Journal, Notes, Undo};
-use svc_step::line_secrets::arguments_without_secrets;
+use svc_step::redact::arguments_without_secrets;
 use svc_step::reporter::WATCHED;
 use svc_step::secret::REDACTED;
 

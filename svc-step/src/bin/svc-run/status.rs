@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::Failure;
 use svc_step::document::Time;
 use svc_step::journal::{self, Attempt, Journal};
-use svc_step::line_secrets::arguments_without_secrets;
+use svc_step::redact::arguments_without_secrets;
 use svc_step::reporter::shell_quoted;
 
 pub use show::text;
@@ -97,7 +97,7 @@ pub struct StepStatus {
     /// From 1.
     pub attempt: u32,
     /// RFC 3339, UTC.
-    pub begun_at: Time,
+    pub started_at: Time,
     /// `ok`, `not there` (which was no failure), the code of its error, `failed`, `running`, `ended with N`, or `outcome unknown`.
     pub state: String,
     /// How long it took, or has been running; null if it is unknown.
@@ -152,7 +152,7 @@ fn steps(attempts: &[Attempt], is_running: bool, is_ok: bool, external: Option<&
             number: one.number,
             step: one.step.clone(),
             attempt: one.attempt,
-            begun_at: i64::try_from(one.begun_ms)
+            started_at: i64::try_from(one.begun_ms)
                 .ok()
                 .and_then(|ms| Timestamp::from_millisecond(ms).ok())
                 .unwrap_or_default()

@@ -171,19 +171,19 @@ pub fn with_documents<T: Clone + AsRef<OsStr> + From<String>>(run: &Run, command
 /// needs comes first of all.
 fn plan(run: &Run, step: &Step) -> Result<(), Failure> {
     let mut command = if step.options.external { step.command.clone() } else { with_documents(run, &step.command)? };
-    for word in &mut command {
-        let Some(name) = Path::new(word).strip_prefix(run.dir()).ok().map(Path::to_owned) else { continue };
+    for argument in &mut command {
+        let Some(name) = Path::new(argument).strip_prefix(run.dir()).ok().map(Path::to_owned) else { continue };
         let checked = run.state().checked.get(&name).cloned();
         if let Some((file, line)) = checked {
-            *word = file.into();
+            *argument = file.into();
             let mut state = run.state();
             if !state.plan.contains(&line) {
                 state.plan.insert(0, line);
             }
         } else if name.as_os_str().is_empty() {
-            *word = ".".into();
+            *argument = ".".into();
         } else {
-            *word = name.into();
+            *argument = name.into();
         }
     }
     let line = command_line(run, step, &command);
@@ -294,7 +294,7 @@ fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32, printed: &Pr
         document = usage_error::document(run, step, &printed.text());
         if let Some(document) = &document {
             let text = serde_json::to_vec(document).unwrap_or_default();
-            let _ = file::write_whole(&path, &text, 0o600, Existing::Replace);
+            let _ = file::write_complete(&path, &text, 0o600, Existing::Replace);
         }
     }
     let outcome = match &document {
@@ -370,7 +370,7 @@ fn resumed(run: &Run, step: &Step, nested: &Journal) -> Vec<OsString> {
     if run.rerun_installer {
         command.push("--rerun-installer".into());
     }
-    command.extend(step.command.iter().filter(|word| word.to_string_lossy().starts_with("--installer-arg=")).cloned());
+    command.extend(step.command.iter().filter(|argument| argument.to_string_lossy().starts_with("--installer-arg=")).cloned());
     command
 }
 

@@ -122,7 +122,7 @@ fn follow(script: &str, mut child: Child, folder: &Path, json: bool) -> ExitCode
     let caught = Signals::catch();
     console::line(
         script,
-        &format!("continues in a session of its own (process {process}): ^C and the end of this terminal only end the watching."),
+        &format!("continues in a session of its own (process {process}): ^C and the end of this terminal do not end the run."),
     );
     let mut shown = File::open(folder.join("err")).ok();
     let status = loop {

@@ -56,7 +56,7 @@ pub fn run_all(run: &Run, environment: &Environment, now: Option<&Environment>, 
         });
         match ended {
             Ok(()) => run.remove_undo(&undo.name),
-            // The disk is full: that keeps no service down.
+            // A full disk must not keep the service stopped: the undo runs unrecorded.
             Err(failure) if failure.code == "journal_full" && super::step::undo_unrecorded(run, &step) => {
                 run.remove_undo(&undo.name);
             }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde_json::Value;
 use svc_step::document::{Document, ErrorPart};
-use svc_step::line_secrets::without_secrets;
+use svc_step::redact::without_secrets;
 use svc_step::settings::{self, table, variable};
 use svc_step::tool::OF_SETTING;
 

@@ -76,7 +76,7 @@ pub struct PruneCopiesArgs {
 pub struct PrunedCopies {
     /// Those that are left, the oldest first.
     pub copies: Vec<Copy>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 

@@ -50,7 +50,7 @@ pub struct Fetched {
     pub host: String,
     /// The directory of the snapshot repository; `null` if the copy holds none.
     pub repository: Option<String>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 

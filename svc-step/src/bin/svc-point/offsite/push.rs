@@ -57,7 +57,7 @@ pub struct Pushed {
     pub copied_at: Option<Time>,
     /// The directory of the snapshot repository that was copied too; `null` if it is none.
     pub repository: Option<String>,
-    /// What is done.
+    /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
 
@@ -220,7 +220,7 @@ fn push(
         return Ok(());
     }
     let text = serde_json::to_vec(&record).map_err(anyhow::Error::from)?;
-    file::write_whole(&call.state_dir().join(last::OFFSITE), &text, 0o600, Existing::Replace)
+    file::write_complete(&call.state_dir().join(last::OFFSITE), &text, 0o600, Existing::Replace)
 }
 
 fn made_at(pushed: &Pushed) -> Timestamp {

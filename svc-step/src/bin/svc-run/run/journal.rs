@@ -138,7 +138,7 @@ impl Run {
         // What is not run after a kill need not be kept, and may hold what is written nowhere.
         notes.undo = undo.iter().filter(|undo| !undo.unless_interrupted).cloned().collect();
         let text = serde_json::to_vec(&notes).unwrap_or_default();
-        file::write_whole(&self.dir().join("notes.json"), &text, 0o600, Existing::Replace)
+        file::write_complete(&self.dir().join("notes.json"), &text, 0o600, Existing::Replace)
             .map_err(|failure| self.journal_full(&failure))
     }
 

@@ -34,7 +34,7 @@ fn table(steps: &[StepStatus]) -> String {
     let mut table = Table::default();
     for step in steps {
         let again = if step.attempt > 1 { format!(" ({})", step.attempt) } else { String::new() };
-        let begun: Option<Timestamp> = step.begun_at.as_str().parse().ok();
+        let begun: Option<Timestamp> = step.started_at.as_str().parse().ok();
         let at = begun.and_then(|begun| local(begun).get(11..).map(ToOwned::to_owned)).unwrap_or_default();
         let cells = [format!("{:02}", step.number), format!("{}{again}", step.step), at, step.state.clone()];
         let mut cells: Vec<Cell> = cells.iter().map(|text| Cell::new(text)).collect();

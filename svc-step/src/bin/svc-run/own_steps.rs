@@ -20,6 +20,11 @@ use super::{console, hooks, recover, undo};
 pub struct Found {
     /// The run that it is about; null if there is none.
     pub run: Option<String>,
+}
+
+/// What was undone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Recovered {
     /// The runs whose effects were undone.
     pub undone: Vec<String>,
 }
@@ -41,7 +46,7 @@ pub fn unfinished(scripts: &[String]) -> ExitCode {
             Err(Failure::refused("run_unfinished", format!("The run {id} has changed the service and did not end well."))
                 .hint(format!("How to resume it or to go back:\n  svc-run status {id}\nIf you have repaired it by hand, make a restore point, after which the run counts as finished:\n  svc-backup --ignore-unfinished")))
         }
-        newest => Ok(Found { run: newest.map(|run| run.id().to_owned()), undone: Vec::new() }),
+        newest => Ok(Found { run: newest.map(|run| run.id().to_owned()) }),
     };
     answer("refuse-unfinished", found)
 }
@@ -71,7 +76,7 @@ fn find_previous(asked: Option<&str>) -> Result<Found, Failure> {
         .hint(format!("Resume it:\n  svc-rollback --resume {}", rollback.id())));
     }
     match rollback.previous_run() {
-        Some(run) => Ok(Found { run: Some(run), undone: Vec::new() }),
+        Some(run) => Ok(Found { run: Some(run) }),
         None => Err(Failure::not_found("swap_not_found", format!("The rollback {} has left nothing in place.", rollback.id()))
             .hint("There is nothing to discard.")),
     }
@@ -105,18 +110,18 @@ pub fn recover(caller: &Caller, silent: bool) -> ExitCode {
             Failure::failed("run_unfinished", "What an earlier run has left could not be undone.").hint(undo::by_hand(&left))
         })
     });
-    let found = (failure.is_none() || changed || !left.is_empty()).then_some(Found { run: None, undone });
+    let found = (failure.is_none() || changed || !left.is_empty()).then_some(Recovered { undone });
     print("recover", found, failure, changed)
 }
 
 fn answer(step: &str, found: Result<Found, Failure>) -> ExitCode {
     match found {
         Ok(found) => print(step, Some(found), None, false),
-        Err(failure) => print(step, None, Some(failure), false),
+        Err(failure) => print::<Found>(step, None, Some(failure), false),
     }
 }
 
-fn print(step: &str, result: Option<Found>, failure: Option<Failure>, changed: bool) -> ExitCode {
+fn print<T: Serialize>(step: &str, result: Option<T>, failure: Option<Failure>, changed: bool) -> ExitCode {
     let now = Timestamp::now();
     let run_id = std::env::var("SVC_RUN_ID").unwrap_or_else(|_| svc_step::run_id::RunId::by_hand(now).to_string());
     let error = failure.as_ref().map(ErrorPart::from);

@@ -1,4 +1,4 @@
-//! Files that are whole or not there.
+//! Files that are complete or absent.
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};
@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use super::{Rights, beside, create_new, exists, not_regular, open_no_link, sync_folder_of};
 use crate::failure::Failure;
 
-/// An unfinished file: it is beside its destination as `<name>.partial`, private to its owner and locked, until it is whole.
+/// An unfinished file: it is beside its destination as `<name>.partial`, private to its owner and locked, until it is complete.
 ///
-/// Dropped without [`WholeFile::publish`], it is removed.
+/// Dropped without [`CompleteFile::publish`], it is removed.
 #[derive(Debug)]
-pub struct WholeFile {
+pub struct CompleteFile {
     file: File,
     partial: PathBuf,
     path: PathBuf,
@@ -34,7 +34,7 @@ pub enum Existing {
     ReplaceInUse,
 }
 
-impl WholeFile {
+impl CompleteFile {
     /// Starts a file that is to appear at `path` with `mode`.
     ///
     /// A `.partial` that a killed run left is removed; a planted link of that name is removed too, never followed.
@@ -122,7 +122,7 @@ impl WholeFile {
     }
 }
 
-impl Write for WholeFile {
+impl Write for CompleteFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -132,7 +132,7 @@ impl Write for WholeFile {
     }
 }
 
-impl Drop for WholeFile {
+impl Drop for CompleteFile {
     fn drop(&mut self) {
         if !self.published && self.is_own() {
             let _ = fs::remove_file(&self.partial);
@@ -150,12 +150,12 @@ fn in_use(path: &Path) -> Failure {
         .hint("Wait until it has ended, then run the same command again.")
 }
 
-/// Writes a small file whole, with `mode`.
+/// Writes a small file completely, with `mode`.
 ///
 /// # Errors
-/// As [`WholeFile`].
-pub fn write_whole(path: &Path, content: &[u8], mode: u32, existing: Existing) -> Result<(), Failure> {
-    let mut file = WholeFile::create(path, mode)?;
+/// As [`CompleteFile`].
+pub fn write_complete(path: &Path, content: &[u8], mode: u32, existing: Existing) -> Result<(), Failure> {
+    let mut file = CompleteFile::create(path, mode)?;
     file.write_all(content).map_err(|error| Failure::io("write the file", path, &error))?;
     file.publish(existing)
 }
@@ -170,7 +170,7 @@ mod tests {
     fn unpublished_file_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a file");
-        let mut file = WholeFile::create(&path, 0o600).unwrap();
+        let mut file = CompleteFile::create(&path, 0o600).unwrap();
         file.write_all(b"half").unwrap();
         drop(file);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -181,11 +181,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, partial) = (dir.path().join("f"), dir.path().join("f.partial"));
         fs::write(&partial, "left by a killed run").unwrap();
-        let mut first = WholeFile::create(&path, 0o600).unwrap();
+        let mut first = CompleteFile::create(&path, 0o600).unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
         for name in [&path, &link.join("f")] {
-            assert_eq!(WholeFile::create(name, 0o600).unwrap_err().exit_code(), 8);
+            assert_eq!(CompleteFile::create(name, 0o600).unwrap_err().exit_code(), 8);
         }
         first.write_all(b"first").unwrap();
         fs::remove_file(&partial).unwrap();
@@ -198,17 +198,17 @@ mod tests {
     fn existing_file_is_replaced_only_when_requested() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
-        write_whole(&path, b"one", 0o640, Existing::Keep).unwrap();
+        write_complete(&path, b"one", 0o640, Existing::Keep).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(write_whole(&path, b"two", 0o600, Existing::Keep).unwrap_err().code, "name_in_use");
+        assert_eq!(write_complete(&path, b"two", 0o600, Existing::Keep).unwrap_err().code, "name_in_use");
         assert_eq!(fs::read(&path).unwrap(), b"one");
-        write_whole(&path, b"two", 0o600, Existing::Replace).unwrap();
+        write_complete(&path, b"two", 0o600, Existing::Replace).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         let pipe = dir.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         for existing in [Existing::Replace, Existing::ReplaceInUse] {
-            assert_eq!(write_whole(&pipe, b"x", 0o600, existing).unwrap_err().code, "file_invalid");
+            assert_eq!(write_complete(&pipe, b"x", 0o600, existing).unwrap_err().code, "file_invalid");
         }
         assert!(!fs::symlink_metadata(&pipe).unwrap().is_file());
     }
