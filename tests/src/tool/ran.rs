@@ -120,7 +120,8 @@ impl Ran {
         self.doc()["error"]["hint"].as_str().unwrap_or_else(|| panic!("no hint\n{self}"))
     }
 
-    fn texts(&self, list: &str, field: &str) -> Vec<String> {
+    /// A field of each member of a list of its result.
+    pub fn texts(&self, list: &str, field: &str) -> Vec<String> {
         let all = self.result()[list].as_array().into_iter().flatten();
         all.map(|one| one[field].as_str().unwrap_or_default().to_owned()).collect()
     }
@@ -142,6 +143,15 @@ impl Ran {
     pub fn ok(self) -> Self {
         assert!(self.status == 0, "expected success\n{self}");
         self.doc();
+        self
+    }
+
+    /// Asserts parts of its result, each by its path, such as `database/state`.
+    #[track_caller]
+    pub fn has(self, parts: &Value) -> Self {
+        for (path, value) in parts.as_object().expect("paths and values") {
+            assert!(self.result().pointer(&format!("/{path}")) == Some(value), "expected {path}: {value}\n{self}");
+        }
         self
     }
 
