@@ -243,6 +243,47 @@ fn alias_named_like_existing_index_is_refused() {
 }
 
 #[test]
+fn index_named_like_data_stream_is_refused() {
+    let sandbox = Sandbox::new("index-stream");
+    let name = sandbox.simple("docs", 3);
+    sandbox.simple("more", 3);
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    sandbox.delete(&name);
+    let template = json!({"index_patterns": [&name], "data_stream": {}, "priority": 500});
+    sandbox.ask("PUT", &format!("/_index_template/{name}"), Some(template));
+    sandbox.fill_stream(&name, 0, 2);
+    let names = sandbox.names();
+    for args in [&["swap", "--exact", "--dry-run"][..], &["swap", "--exact"], &["swap"]] {
+        sandbox.from(args, &staged).refused("name_in_use").error_has(&[&name]);
+    }
+    assert_eq!(sandbox.names(), names);
+    sandbox.from(&["discard"], &staged).ok();
+    sandbox.from(&["restore"], &created).refused("name_in_use").error_has(&[&name]);
+}
+
+/// As a new version migrates: into an index of another name, which gets the old name as its alias.
+#[test]
+fn alias_of_index_that_is_taken_away_is_no_obstacle() {
+    let sandbox = Sandbox::new("migrated");
+    let docs = sandbox.simple("docs", 3);
+    let created = sandbox.create("s1");
+    let saved = sandbox.content();
+    sandbox.delete(&docs);
+    let newer = sandbox.index("docs-v2", json!({"settings": {"number_of_replicas": 0}, "aliases": {&docs: {}}}));
+    sandbox.fill(&newer, 0, 5);
+    let migrated = sandbox.content();
+    let staged = sandbox.from(&["stage"], &created).ok();
+    sandbox.from(&["swap"], &staged).refused("name_in_use").error_has(&[&docs, "--exact"]);
+    let swapped = sandbox.from(&["swap", "--exact"], &staged).ok();
+    assert_eq!(sandbox.content(), saved);
+    sandbox.from(&["swap", "--back"], &swapped).ok();
+    assert_eq!(sandbox.content(), migrated);
+    sandbox.from(&["restore", "--exact"], &created).ok();
+    assert_eq!(sandbox.content(), saved);
+}
+
+#[test]
 fn swap_of_many_indices_is_undone_if_one_fails() {
     let sandbox = Sandbox::new("many");
     let body = || json!({"settings": {"number_of_replicas": 0}, "aliases": {sandbox.name("all"): {}}});

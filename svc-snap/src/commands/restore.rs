@@ -157,14 +157,15 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
     Stopped::ended(ended, restored)
 }
 
-/// What is restored directly: what is not live, unless another index has one of its aliases, which would count double until the swap.
+/// What is restored directly: what is not live, unless its name is an alias, or another index has one of its aliases, which would count
+/// double until the swap.
 fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failure> {
     let mut live = get_indices(&chosen.server, chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));
     let aliases = select::names(&chosen.server)?.aliases;
-    let has_live_alias =
-        |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(|alias| aliases.contains(alias)));
-    let direct = chosen.indices.iter().filter(|index| !live.contains_key(*index) && !has_live_alias(index));
+    let is_alias = |name: &String| aliases.contains_key(name);
+    let has_live_alias = |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(is_alias));
+    let direct = chosen.indices.iter().filter(|index| !live.contains_key(*index) && !is_alias(index) && !has_live_alias(index));
     Ok(direct.cloned().collect())
 }
 

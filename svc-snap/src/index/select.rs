@@ -252,8 +252,8 @@ pub(crate) struct Names {
     pub streams: Vec<String>,
     /// The backing indices of each data stream, oldest first.
     pub backing: BTreeMap<String, Vec<String>>,
-    /// Aliases of indices and of data streams.
-    pub aliases: BTreeSet<String>,
+    /// Aliases, each with the indices or backing indices that have it.
+    pub aliases: BTreeMap<String, Vec<String>>,
     /// Indices that the server keeps for one of its own features.
     features: BTreeSet<String>,
     /// Those of the data streams that are hidden; only of [`with_hidden`].
@@ -272,7 +272,7 @@ impl Names {
         let backing = list(answer, "/data_streams").filter(|one| one.get("backing_indices").is_some_and(Value::is_array));
         Self {
             backing: backing.filter_map(|stream| Some((name(stream)?, texts(stream, "/backing_indices")))).collect(),
-            aliases: list(answer, "/aliases").filter_map(name).collect(),
+            aliases: list(answer, "/aliases").filter_map(|one| Some((name(one)?, texts(one, "/indices")))).collect(),
             features: list(answer, "/indices").filter(is_system).filter_map(name).collect(),
             indices,
             streams,

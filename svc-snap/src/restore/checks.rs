@@ -69,18 +69,23 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     refuse_any("name_in_use", message, &conflicts, hint)
 }
 
-/// Refuses names of indices that are aliases by now, and aliases that are names of indices: nothing would be live under them (3).
+/// Refuses names of indices that are aliases or data streams by now, and aliases that are names of indices: nothing would be live under
+/// them (3). What the exchange removes, as the server does first, is in nobody's way.
 pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     let Swapped { indices, direct, .. } = swapped;
     let live = select::names(server)?;
     let new = indices.iter().filter(|item| item.live_uuid.is_none() && item.source.is_some()).map(|item| &item.index);
-    let new = new.chain(direct.iter().map(|one| &one.index)).filter(|name| live.aliases.contains(*name));
+    let removed: BTreeSet<&String> = indices.iter().map(|item| &item.index).collect();
+    let stays =
+        |name: &String| live.aliases.get(name).is_some_and(|indices| indices.iter().any(|index| !removed.contains(index)));
+    let new = new.chain(direct.iter().map(|one| &one.index)).filter(|name| stays(name) || live.streams.contains(*name));
     let own = indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
-    let names: BTreeSet<&String> = live.indices.iter().chain(&live.streams).chain(own).collect();
+    let names: BTreeSet<&String> =
+        live.indices.iter().filter(|name| !removed.contains(name)).chain(&live.streams).chain(own).collect();
     let become_live = indices.iter().map(|item| &item.becomes).chain(direct.iter().map(|one| &one.metadata)).flatten();
     let aliases = become_live.flat_map(|metadata| metadata.aliases.keys()).filter(|alias| names.contains(alias));
     let clashes: Vec<&String> = new.chain(aliases).collect::<BTreeSet<_>>().into_iter().collect();
-    let hint = "GET /_cat/aliases and GET /_cat/indices show them: remove the alias, or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
+    let hint = "GET /_cat/aliases and GET /_cat/indices show them. With --exact, indices of the scope that have such an alias or name are taken away; else remove the alias, or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
     let message = "Names of indices of the backup are aliases now, or its aliases are names of indices or data streams";
     refuse_any("name_in_use", message, &clashes, hint)
 }
