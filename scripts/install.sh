@@ -74,7 +74,7 @@ trap 'rm -rf "$pages"' EXIT
 for program in "${programs[@]}"; do env -i "$to/bin/$program" generate-pages "$pages"; done
 mkdir -p "$share"/man/man{1,8} "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
 for page in "$pages"/man1/*; do gzip -9n <"$page" >"$share/man/man1/${page##*/}.gz"; done
-for script in "${scripts[@]}"; do page_of "$root/scripts/$script" | gzip -9n >"$share/man/man8/$script.8.gz"; done
+for script in "${scripts[@]}"; do page_of "$to/lib/svc-tools/$script" | gzip -9n >"$share/man/man8/$script.8.gz"; done
 cp "$pages"/bash/* "$share/bash-completion/completions/"
 cp "$pages"/zsh/* "$share/zsh/site-functions/"
 cp "$pages"/fish/* "$share/fish/vendor_completions.d/"

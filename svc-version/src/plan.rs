@@ -19,7 +19,7 @@ use crate::version::Version;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  svc-version plan --to 2.1.0 --last-minor 1.15 | jq -r '.result.hops[].installer'
+  svc-version plan /srv/installers --to 2.1.0 --last-minor 1.15 | jq -r '.result.hops[].installer'
   svc-version plan --through svc-1.15.5.run --through svc-2.0.1.run --last-minor 1.15")]
 pub(crate) struct PlanArgs {
     #[arg(value_name = "DIR", env = "SVC_INSTALLER_DIR", required_unless_present = "through")]

@@ -55,7 +55,7 @@ pub struct RunResult {
     pub rehearsal: Option<Value>,
     /// In a dry run: the commands, as they are typed.
     pub plan: Vec<String>,
-    /// The restore points as they were found (`svc-backup --list`, `--prune`, `--delete`), the oldest first; else null.
+    /// The restore points as they were found (`svc-backup --prune`, `--delete`), the oldest first; else null.
     pub points: Option<Vec<Value>>,
     /// The restore points that this run has removed; null if it was not to remove any.
     pub removed: Option<Vec<String>>,
