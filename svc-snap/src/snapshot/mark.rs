@@ -36,17 +36,22 @@ pub struct MarkArgs {
     /// What it is for; svc-snap prune selects by it
     #[arg(long, value_enum, default_value = "manual")]
     kind: Kind,
+    /// Further metadata of the snapshot; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = member)]
+    metadata: Vec<(String, String)>,
 }
 
 impl MarkArgs {
     /// The metadata, with this run's mark.
     pub(crate) fn metadata(&self, call: &Call) -> Value {
         let kind = self.kind.name();
-        json!({
-            "taken_by": self.taken_by.clone().unwrap_or_else(caller),
-            "taken_because": self.taken_because.as_ref().unwrap_or(&kind),
-            "svc_tools": {"run_id": call.run_id().as_str(), "kind": kind},
-        })
+        let own = [
+            ("taken_by", json!(self.taken_by.clone().unwrap_or_else(caller))),
+            ("taken_because", json!(self.taken_because.as_ref().unwrap_or(&kind))),
+            ("svc_tools", json!({"run_id": call.run_id().as_str(), "kind": kind})),
+        ];
+        let given = self.metadata.iter().map(|(key, value)| (key.clone(), json!(value)));
+        given.chain(own.map(|(key, value)| (key.to_owned(), value))).collect()
     }
 }
 
@@ -54,6 +59,17 @@ impl MarkArgs {
 fn caller() -> String {
     let sudo = std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty());
     sudo.or_else(|| OsUser::current().map(|user| user.name)).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// A key of the metadata that is not one of ours, and its value.
+fn member(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some(("taken_by" | "taken_because" | "svc_tools", _)) => {
+            Err("this key has an option of its own, or is svc-snap's".to_owned())
+        }
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE".to_owned()),
+    }
 }
 
 /// Checks a snapshot's name; date mathematics (`<snap-{now/d}>`) is not taken, since its name is not known before.
