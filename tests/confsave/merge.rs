@@ -26,7 +26,7 @@ impl Case {
         let ran = site.carry(layout, base, Some(base), new).run().ok().unchanged();
         assert_eq!(outcomes(&ran), [""; 0], "{name}");
         assert_text(&text(&place), new, name);
-        // The same release again: the operator's file, to the value. One that is not understood is carried as a whole, for review.
+        // The same release again: the operator's file, to the value. One that is not understood is carried whole, for review.
         let ran = site.carry(layout, saved, Some(base), base).run().changed();
         let is_whole = outcomes(&ran) == ["(the whole file): carried"];
         drop(if is_whole { ran.review("not_restored") } else { ran.ok() });

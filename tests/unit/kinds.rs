@@ -112,8 +112,8 @@ fn non_service_units_are_started_and_stopped() {
         let name = format!("unit_test_kind_{kind}{}", std::process::id());
         let _service = Own::named(format!("{name}.service"), "", SIMPLE);
         let unit = Own::named(format!("{name}.{kind}"), &sections, "");
-        let ran = unit.start().run().ok().changed().has(&json!({"after/active_state": "active", "after/sub_state": running}));
-        ran.has(&json!({"after/service_type": null, "after/main_pid": null}));
+        let started = unit.start().run().ok().changed().has(&json!({"after/service_type": null, "after/main_pid": null}));
+        started.has(&json!({"after/active_state": "active", "after/sub_state": running}));
         unit.start().run().ok().unchanged();
         unit.tool("stop").run().ok().changed();
         assert_eq!(unit.status()["active_state"], "inactive");

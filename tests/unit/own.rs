@@ -124,8 +124,8 @@ pub fn after<'a>(ran: &'a Ran, key: &str) -> &'a Value {
     &ran.result()["after"][key]
 }
 
-/// Starts a tool, waits for what is to be `seen`, and then until the tool knows it: the poll that begins next asks for the state, and the
-/// one behind that shows that the tool has taken the answer in. The folder has the record of the polls.
+/// Starts a tool, waits for what is to be `seen`, and then until the tool knows it: the poll that begins next asks for the state,
+/// and the one behind that shows that the tool has taken the answer in. The folder has the record of the polls.
 pub fn polled<T>(tool: Tool, seen: impl FnOnce() -> T) -> (Spawned, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let polls = folder.path().join("polls");
