@@ -135,20 +135,17 @@ fn environment_wins_over_settings_file_in_every_tool() {
         assert_eq!(run_id(call().env("SVC_RUN_ID", "20261120t020003z-own")), "20261120t020003z-own");
         // What does not fit is named, with its place.
         with("SVC_TIMEOUT=soon\n", 0o644);
-        let ran = call().run();
-        assert!(ran.status == 2 && ran.stderr.contains(&format!("SVC_TIMEOUT in {}", file.display())), "{ran}");
+        call().run().exits(2, &[&format!("SVC_TIMEOUT in {}", file.display())]);
         assert_eq!(call().env("SVC_TIMEOUT", "5s").run().status, status);
         with("SVC_TIMEOUT = 5s\n", 0o644);
-        let ran = call().run();
-        assert!(ran.status == 2 && ran.stderr.contains("Line 1") && ran.stderr.contains(&*file.to_string_lossy()), "{ran}");
+        call().run().exits(2, &["Line 1", &file.to_string_lossy()]);
         // Nobody may read it but root; the help is for everybody.
         with("SVC_TIMEOUT=5s\n", 0o600);
         let by_daemon = || Tool::new(tool).env("SVC_ENVIRONMENT_FILE", &file).as_user("daemon");
         let ran = by_daemon().args(args.iter().copied()).run();
         assert!(ran.status == 3 && ran.stderr.contains("hint: ") && ran.stdout.is_empty(), "{ran}");
         for (arg, status) in [("--help", 0), ("--version", 0), ("--no-such-flag", 3)] {
-            let ran = by_daemon().arg(arg).run();
-            assert_eq!(ran.status, status, "{ran}");
+            by_daemon().arg(arg).run().exits(status, &[]);
         }
     }
 }
@@ -173,11 +170,7 @@ fn failing(tool: &str, args: &[&str]) -> Tool {
 #[test]
 fn failure_is_told_on_stderr_and_in_a_document_or_table() {
     for (tool, args, status) in FAILING {
-        let run = |more: &[&str]| {
-            let ran = failing(tool, args).args(more.iter().copied()).run();
-            assert_eq!(ran.status, status, "{ran}");
-            ran
-        };
+        let run = |more: &[&str]| failing(tool, args).args(more.iter().copied()).run().exits(status, &[]);
         let ran = run(&[]);
         let lines: Vec<&str> = ran.stderr.lines().collect();
         assert!(lines.len() == 2 && lines[0].starts_with(&format!("{tool}: ")) && lines[1].starts_with("hint: "), "{ran}");
@@ -239,8 +232,7 @@ fn invalid_from_document_exits_2_without_change() {
         (dry.as_str(), "from_invalid", "of a dry run"),
         (later.as_str(), "from_invalid", "cannot resume from"),
     ] {
-        let ran = Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(input).run();
-        ran.fails(2, code).unchanged().error_has(&[says]);
+        Tool::new("svc-pgdump").args(["verify", "--from", "-"]).stdin(input).run().fails(2, code).unchanged().error_has(&[says]);
     }
 }
 

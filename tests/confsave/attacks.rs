@@ -1,15 +1,8 @@
 //! What others may have planted in a folder that anybody can write.
 
-use std::fs;
-use std::os::unix::fs::{chown, symlink};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use svc_tests::os;
-use svc_tests::tool::Tool;
-
-use crate::site::{SHIPPED, Site, text};
+use crate::site::*;
 
 /// A site with a configuration, and the place of its copy in a folder that anybody can write.
 fn site() -> (Site, PathBuf) {

@@ -1,14 +1,6 @@
 //! `carry`: which keys, what the document says, and whose the file is. (What comes of the text is in `merge`.)
 
-use std::fs;
-use std::os::unix::fs::{chown, symlink};
-use std::path::PathBuf;
-use std::process::Command;
-
-use serde_json::Value;
-use svc_tests::{os, rights};
-
-use crate::site::{SECRET, SHIPPED, Site, outcomes, text};
+use crate::site::*;
 
 #[test]
 fn carry_does_what_its_dry_run_says_and_keeps_the_previous_file() {
@@ -18,16 +10,14 @@ fn carry_does_what_its_dry_run_says_and_keeps_the_previous_file() {
     let before = site.files();
     let dry = carry.clone().arg("--dry-run").run().ok().unchanged();
     assert_eq!(site.files(), before);
-    let plan = dry.result()["plan"].as_array().unwrap();
-    let changes: Vec<&str> = plan.iter().map(|action| action["change"].as_str().unwrap()).collect();
+    let changes = dry.texts("plan", "change");
     assert!(changes[0].starts_with("previous file: "), "{changes:?}");
     let wanted = ["set database.pool.size to \"32\"", "set session.secret to \"<redacted>\"", "remove session.lifetime_minutes"];
     assert_eq!(changes[1..], wanted);
     let real = carry.run().ok().changed();
     assert_eq!(dry.result(), real.result());
     let previous = site.path("inst dir/config/svc/svc.yaml.before-20261120t020003z-test");
-    assert_eq!(real.result()["previous"], previous.to_str().unwrap());
-    assert_eq!(real.result()["base"]["path"], site.path("base.yaml").to_str().unwrap());
+    let real = real.has(&json!({"previous": previous, "base/path": site.path("base.yaml")}));
     let sum = os::run(Command::new("sha256sum").arg(site.yaml())).unwrap();
     assert!(sum.contains(real.result()["sha256"].as_str().unwrap()));
     assert_eq!(text(&previous), SHIPPED);
@@ -69,24 +59,19 @@ fn without_a_base_nothing_is_carried_but_what_is_named() {
     let mine = SHIPPED.replace("size: 16", "size: 32").replace("240", "100").replace("level: info", "level: debug");
     let carry = |args: &[&str], new: &str| site.carry("yaml", &mine, None, new).args(args.iter().copied()).run();
     let ran = carry(&[], SHIPPED).review("not_restored").unchanged();
-    let why = "not_carried: no_base";
-    assert_eq!(
-        outcomes(&ran),
-        ["database.pool.size", "session.lifetime_minutes", "log.level"].map(|key| format!("{key}: {why}"))
-    );
+    let all = ["database.pool.size", "session.lifetime_minutes", "log.level"];
+    assert_eq!(outcomes(&ran), all.map(|key| format!("{key}: not_carried: no_base")));
     assert_eq!(text(site.yaml()), SHIPPED);
 
     let ran = carry(&["--key", "database", "--key", "log.level"], SHIPPED).ok().changed().warns("not_restored");
-    assert_eq!(
-        outcomes(&ran),
-        [
-            "database.pool.size: carried",
-            "database.pool.idle_timeout_ms: same",
-            "database.url: same",
-            "session.lifetime_minutes: not_carried: not_named",
-            "log.level: carried",
-        ]
-    );
+    let wanted = [
+        "database.pool.size: carried",
+        "database.pool.idle_timeout_ms: same",
+        "database.url: same",
+        "session.lifetime_minutes: not_carried: not_named",
+        "log.level: carried",
+    ];
+    assert_eq!(outcomes(&ran), wanted);
     assert_eq!(text(site.yaml()), SHIPPED.replace("size: 16", "size: 32").replace("level: info", "level: debug"));
     carry(&["--all"], SHIPPED).ok().changed();
     assert_eq!(text(site.yaml()), mine);
@@ -120,7 +105,7 @@ fn carry_keeps_owner_mode_and_acl() {
         let site = Site::new();
         let call = site.carry("yaml", SHIPPED.replace("16", "32"), Some(SHIPPED), SHIPPED);
         chown(site.yaml(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).unwrap();
-        os::run(Command::new("chmod").arg("0640").arg(site.yaml())).unwrap();
+        os::chmod(site.yaml(), 0o640);
         if own_group {
             rights::plant(&site.yaml()).unwrap();
         }

@@ -1,10 +1,6 @@
 //! `diff`: by key and not by line, and which copy is compared.
 
-use std::fs;
-
-use serde_json::json;
-
-use crate::site::{SHIPPED, Site, outcomes, paths, text};
+use crate::site::*;
 
 #[test]
 fn diff_compares_keys_not_lines() {
@@ -13,13 +9,11 @@ fn diff_compares_keys_not_lines() {
     let saved =
         site.write("saved.yaml", SHIPPED.replace("    - en\n", "    - en\n    - de\n").replace("240", "240\n  cluster.name: x"));
     let ran = site.tool("diff").arg(&saved).run().ok().unchanged();
-    let result = ran.result();
-    assert_eq!((&result["same"], &result["only_new"], &result["text_diff"]), (&json!(false), &json!([]), &json!(null)));
     let languages =
         json!({"path": "service.languages", "key": ["service", "languages"], "saved": ["en", "de", "fr"], "new": ["en", "fr"]});
     let size = json!({"path": "database.pool.size", "key": ["database", "pool", "size"], "saved": "16", "new": "32"});
-    assert_eq!(result["changed"], json!([languages, size]));
-    assert_eq!(paths(&result["only_saved"]), ["session.lifetime_minutes", "session.\"cluster.name\""]);
+    let ran = ran.has(&json!({"same": false, "changed": [languages, size], "only_new": [], "text_diff": null}));
+    assert_eq!(ran.texts("only_saved", "path"), ["session.lifetime_minutes", "session.\"cluster.name\""]);
 }
 
 #[test]
@@ -27,8 +21,7 @@ fn diff_ignores_formatting_but_not_scalar_type() {
     let site = Site::new();
     let differing = |saved: &str, new: &str| {
         fs::write(site.yaml(), new).unwrap();
-        let ran = site.tool("diff").arg(site.write("saved.yaml", saved)).run().ok();
-        paths(&ran.result()["changed"]).join(" ")
+        site.tool("diff").arg(site.write("saved.yaml", saved)).run().ok().texts("changed", "path").join(" ")
     };
     assert_eq!(differing("a: 'x'\r\nb:\r\n    d: y z\r\n    c: 1\r\n", "b: {c: 1, d: \"y z\"} # note\n\n\na: x\n"), "");
     assert_eq!(differing("b: 8\n", "b: 010\n"), "b");
@@ -44,14 +37,14 @@ fn save_document_locates_its_copy_after_both_moved() {
     let custom = SHIPPED.replace("size: 16", "size: 32");
     let saved = site.saved(&custom);
     fs::write(site.yaml(), SHIPPED).unwrap();
-    assert_eq!(paths(&site.from("diff", &*saved).run().ok().result()["changed"]), ["database.pool.size"]);
+    assert_eq!(site.from("diff", &*saved).run().ok().texts("changed", "path"), ["database.pool.size"]);
 
     fs::create_dir(site.path("moved")).unwrap();
     fs::rename(site.path("svc.yaml"), site.path("moved/svc.yaml")).unwrap();
     site.from("diff", &*saved).run().fails(4, "file_not_found");
     let document = site.write("moved/confsave.json", saved);
     let diff = || site.tool("diff").arg("--from").arg(&document).run();
-    assert_eq!(paths(&diff().ok().result()["changed"]), ["database.pool.size"]);
+    assert_eq!(diff().ok().texts("changed", "path"), ["database.pool.size"]);
 
     fs::write(site.path("moved/svc.yaml"), format!("{custom}x: 1\n")).unwrap();
     diff().fails(7, "content_differs").unchanged();

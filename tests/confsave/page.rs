@@ -1,11 +1,8 @@
 //! The commands that the page of `svc-confsave` shows, and what it says that they print.
 
-use std::fs;
-
-use svc_tests::os;
 use svc_tests::page::Example;
 
-use crate::site::{SHIPPED_CONF, Site};
+use crate::site::*;
 
 #[test]
 fn every_step_has_working_example_on_page() {

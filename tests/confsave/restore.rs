@@ -1,16 +1,8 @@
 //! `restore`: the saved bytes in their place again, whatever they are, with owner, group and mode.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::{MetadataExt, chown, symlink};
-use std::path::Path;
-use std::process::Command;
-
 use svc_tests::disk::while_mounted;
-use svc_tests::os::mode;
-use svc_tests::{os, rights};
 
-use crate::site::{SHIPPED, SHIPPED_CONF, Site, text};
+use crate::site::*;
 
 #[test]
 fn restore_is_byte_exact_with_owner_group_and_mode() {
@@ -42,7 +34,7 @@ fn restore_is_byte_exact_with_owner_group_and_mode() {
         let meta = fs::metadata(&place).unwrap();
         assert_eq!((meta.uid(), meta.gid(), mode(&place)), (user.uid.as_raw(), 1, 0o604), "{what}");
         assert_eq!(text(ran.result()["previous"].as_str().unwrap()), shipped, "{what}");
-        assert_eq!(restore.run().ok().unchanged().result()["plan"], serde_json::json!([]), "{what}");
+        assert_eq!(restore.run().ok().unchanged().result()["plan"], json!([]), "{what}");
     }
 }
 
@@ -205,8 +197,7 @@ fn restore_without_right_to_set_owner_is_refused() {
     os::run(Command::new("chmod").args(["-R", "a+rwX"]).arg(site.dir.path())).unwrap();
     fs::write(site.yaml(), "other: 1\n").unwrap();
     for options in [vec!["--dry-run"], vec![]] {
-        let call = site.from("restore", &*saved).args(options).as_user(&user.name);
-        call.run().refused("permission_denied").unchanged();
+        site.from("restore", &*saved).args(options).as_user(&user.name).run().refused("permission_denied").unchanged();
         assert_eq!(text(site.yaml()), "other: 1\n");
     }
 }

@@ -1,16 +1,8 @@
 //! `save`: the copy, where it goes, and what it never replaces.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-use std::process::Command;
 
-use serde_json::json;
-use svc_tests::os::{self, mode};
-
-use crate::site::{SHIPPED, SHIPPED_CONF, Site, text};
+use crate::site::*;
 
 #[test]
 fn save_writes_private_copy_to_backup_folder() {
@@ -18,27 +10,16 @@ fn save_writes_private_copy_to_backup_folder() {
     fs::write(site.yaml(), SHIPPED).unwrap();
     os::chmod(site.yaml(), 0o640);
     let save = || site.tool("save").env("SVC_BACKUP_DIR", site.path("backup dir"));
-    let ran = save().run().fails(4, "file_not_found").unchanged();
-    let hint = ran.doc()["error"]["hint"].as_str().unwrap().to_owned();
-    os::run(Command::new("sh").args(["-c", &hint])).unwrap();
+    let missing = save().run().fails(4, "file_not_found").unchanged();
+    os::run(Command::new("sh").args(["-c", missing.hint()])).unwrap();
     let ran = save().run().ok().changed();
     let copy = site.path("backup dir/svc.yaml");
     assert_eq!((text(&copy), mode(&copy)), (SHIPPED.to_owned(), 0o600));
-    let result = ran.result();
-    for (key, wanted) in [
-        ("layout", json!("yaml")),
-        ("source", json!(site.yaml())),
-        ("path", json!(copy)),
-        ("size_bytes", json!(SHIPPED.len())),
-        ("owner", json!("root")),
-        ("group", json!("root")),
-        ("mode", json!("0640")),
-    ] {
-        assert_eq!(result[key], wanted, "{key}");
-    }
-    assert!(result["modified_at"].as_str().unwrap().ends_with('Z'));
+    let ran = ran.has(&json!({"layout": "yaml", "source": site.yaml(), "path": copy, "size_bytes": SHIPPED.len()}));
+    let ran = ran.has(&json!({"owner": "root", "group": "root", "mode": "0640"}));
+    assert!(ran.result()["modified_at"].as_str().unwrap().ends_with('Z'));
     let sum = os::run(Command::new("sha256sum").arg(&copy)).unwrap();
-    assert!(sum.contains(result["sha256"].as_str().unwrap()));
+    assert!(sum.contains(ran.result()["sha256"].as_str().unwrap()));
     assert_eq!(save().run().ok().unchanged().result()["plan"], json!([]));
     // One that others could read is private again.
     os::chmod(&copy, 0o644);
@@ -58,8 +39,7 @@ fn save_after_reinstall_never_loses_customised_copy() {
     assert_eq!(save(custom).run().ok().changed().result()["layout"], "conf");
     save(SHIPPED_CONF).run().refused("name_in_use");
     assert_eq!(copies(), [custom, "", ""]);
-    let forced = save(SHIPPED_CONF).arg("--force").run().ok().changed();
-    assert_eq!(forced.result()["previous"], site.path("svc.conf.1").to_str().unwrap());
+    save(SHIPPED_CONF).arg("--force").run().ok().changed().has(&json!({"previous": site.path("svc.conf.1")}));
     assert_eq!(copies(), [SHIPPED_CONF, custom, ""]);
     // The next one finds .1 taken, and loses nothing either.
     save(third).arg("--force").run().ok();

@@ -1,12 +1,15 @@
-//! An installation with a configuration, and what a carry says of its keys.
+//! An installation with a configuration, and what a carry says of its keys; and what nearly every test uses.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+pub use std::ffi::OsStr;
+pub use std::fs;
+pub use std::os::unix::fs::{MetadataExt, chown, symlink};
+pub use std::path::{Path, PathBuf};
+pub use std::process::Command;
 
-use serde_json::Value;
-use svc_tests::os;
-use svc_tests::tool::{Ran, Tool};
+pub use serde_json::{Value, json};
+pub use svc_tests::os::{self, mode};
+pub use svc_tests::rights;
+pub use svc_tests::tool::{Ran, Tool};
 use tempfile::TempDir;
 
 pub const SECRET: &str = "hunter2-Very:secret";
@@ -87,11 +90,8 @@ impl Site {
     }
 
     pub fn tool(&self, step: &str) -> Tool {
-        Tool::new("svc-confsave")
-            .arg(step)
-            .env("SVC_INSTALL_DIR", self.path("inst dir"))
-            .env("SVC_STATE_DIR", self.path("state"))
-            .env("SVC_RUN_ID", "20261120t020003z-test")
+        let tool = Tool::new("svc-confsave").arg(step).env("SVC_INSTALL_DIR", self.path("inst dir"));
+        tool.env("SVC_STATE_DIR", self.path("state")).env("SVC_RUN_ID", "20261120t020003z-test")
     }
 
     /// Every file but for the locks, with what it holds.
@@ -148,10 +148,6 @@ pub fn outcomes(ran: &Ran) -> Vec<String> {
         format!("{}: {}{reason}", key["path"].as_str().unwrap(), key["outcome"].as_str().unwrap())
     };
     ran.result()["keys"].as_array().unwrap().iter().map(of).collect()
-}
-
-pub fn paths(list: &Value) -> Vec<&str> {
-    list.as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect()
 }
 
 /// Holds a file against what it should be, and shows the lines that differ.

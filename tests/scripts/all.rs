@@ -1,18 +1,8 @@
 //! What all scripts keep alike (`scripts/lib/script.sh` and svc-run), whatever they are for: run directories, locks, signals, statuses.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
-
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::bare::{Bare, document, undo};
-use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{count_in, json_of, once_free, point_of, running};
-use svc_tests::product::Product;
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::{os, wait};
+use svc_tests::bare::{document, undo};
+use svc_tests::host::search_env;
+use svc_tests::journey::prelude::*;
 
 const SCRIPTS: [&str; 7] =
     ["svc-setup-snapshots", "svc-backup", "svc-nightly", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
@@ -29,15 +19,11 @@ fn help_for_any_user_and_status_2_for_unknown_option() {
     os::file(&settings, "", 0o600, None).unwrap();
     os::chmod(folder.path(), 0o755);
     for script in SCRIPTS {
-        let help = Tool::new(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings).run();
-        assert_eq!(help.status, 0, "{help}");
-        assert!(help.stdout.contains("usage:"), "{help}");
-        let wrong = Tool::new(script).args(["--no-such-word=secret"]).run();
-        assert_eq!(wrong.status, 2, "{wrong}");
-        assert!(wrong.stderr.contains("hint: ") && !wrong.stderr.contains("secret"), "{wrong}");
+        let help = Tool::new(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings);
+        help.run().exits(0, &["usage:"]);
+        Tool::new(script).arg("--no-such-word=secret").run().exits(2, &["hint: "]).without(&["secret"]);
         // `=no` would be taken for yes.
-        let wrong = Tool::new(script).args(["--dry-run=no"]).run();
-        assert!(wrong.status == 2 && wrong.stderr.contains("takes no value"), "{wrong}");
+        Tool::new(script).arg("--dry-run=no").run().exits(2, &["takes no value"]);
     }
 }
 
@@ -60,8 +46,7 @@ fn wrong_options_exit_2_and_begin_no_run() {
         ("svc-upgrade", "--resume --dry-run", "--resume has no dry run."),
         ("svc-rollback", "--resume 20260101t000000z-upgrade-2.0.1 20260101t000000z-upgrade-2.0.1", "--resume takes no `"),
     ] {
-        let ran = bare.tool(script, &words.split(' ').collect::<Vec<_>>()).run();
-        assert!(ran.status == 2 && ran.stderr.contains(says), "{words}: {ran}");
+        bare.tool(script, &words.split(' ').collect::<Vec<_>>()).run().exits(2, &[says]);
         assert!(!bare.path("state").exists(), "{script} {words} has begun a run");
     }
 }
@@ -199,7 +184,7 @@ fn own_script_refers_to_step_documents_by_step_name() {
 fn hook_whose_path_has_line_break_or_equals_sign_is_refused_before_commit() {
     for name in ["a\nb", "a=b"] {
         let bare = Bare::default();
-        svc_tests::os::write_program(bare.path("hooks/post-install").join(name), "#!/bin/sh\n").unwrap();
+        os::write_program(bare.path("hooks/post-install").join(name), "#!/bin/sh\n").unwrap();
         let script = bare.own_script("hooks=$(svc-run hooks)\nsvc-run commit\nrun_hooks 2.0.1\n");
         let ran = script.env("SVC_HOOKS_DIR", bare.path("hooks")).run();
         ran.refused("file_invalid").unchanged().error_has(&["a line break or `=`"]);
@@ -395,8 +380,7 @@ fn partly_failed_recover_removes_printed_secret() {
         ("01-installer.out", json!("licence t0psecret\n")),
     ];
     let run = bare.run_left("20260101t000000z-upgrade", &files);
-    let ran = bare.tool("svc-run", &["recover"]).run().fails(1, "run_unfinished").changed();
-    assert_eq!(ran.result()["undone"], json!([]), "{ran}");
+    bare.tool("svc-run", &["recover"]).run().fails(1, "run_unfinished").changed().has(&json!({"undone": []}));
     assert!(!holds(&bare.path("state"), "t0psecret") && holds(&run, "What it printed was removed"));
 }
 
@@ -439,14 +423,13 @@ fn undo_of_run_with_invalid_setting_uses_current_settings() {
     let plan = json!({"script": "svc-backup", "settings": {"SVC_TIMEOUT": "soon"}});
     let id = "20260101t000000z-backup-manual";
     bare.run_left(id, &[("plan.json", plan), ("notes.json", undo("a", &["svc-version", "current"]))]);
-    let ran = bare.tool("svc-run", &["recover"]).run().ok();
-    assert_eq!(ran.result()["undone"], json!([id]), "{ran}");
+    bare.tool("svc-run", &["recover"]).run().ok().has(&json!({"undone": [id]}));
     // Whatever the wrong one has led to.
     let (plan, id) = (json!({"script": "svc-backup", "settings": {"SVC_REPOSITORY": "a b"}}), "20260101t000001z-backup-manual");
     let works = format!("[[ ${{SVC_REPOSITORY-}} != 'a b' ]] && echo '{}'", changed());
     let fails = undo("a", &["bash", "-c", &works]);
     bare.run_left(id, &[("plan.json", plan), ("notes.json", fails)]);
-    assert_eq!(bare.tool("svc-run", &["recover"]).run().ok().result()["undone"], json!([id]));
+    bare.tool("svc-run", &["recover"]).run().ok().has(&json!({"undone": [id]}));
 
     // Whoever is refused right behind that is told that something was changed.
     let changes = format!("echo '{}'", changed());
@@ -538,8 +521,7 @@ fn unreadable_folder_is_not_reported_as_empty() {
     for (script, words) in
         [("svc-upgrade", &["--status"][..]), ("svc-backup", &["--list"]), ("svc-nightly", &["--max-age", "26h"])]
     {
-        let ran = bare.tool(script, words).as_user("daemon").run();
-        assert!(ran.status == 3 && ran.stderr.contains("cannot be read"), "{ran}");
+        bare.tool(script, words).as_user("daemon").run().exits(3, &["cannot be read"]);
     }
     // The restore points alone may be closed.
     let point = bare.path("backups/20260101t020000z-backup-manual");
@@ -547,26 +529,21 @@ fn unreadable_folder_is_not_reported_as_empty() {
     for (folder, mode) in [(bare.path("backups"), 0o755), (point, 0o700)] {
         os::chmod(folder, mode);
     }
-    let age = bare.tool("svc-nightly", &["--max-age", "26h"]).as_user("daemon").run();
-    assert!(age.status == 3 && age.stderr.contains("cannot be read"), "{age}");
+    bare.tool("svc-nightly", &["--max-age", "26h"]).as_user("daemon").run().exits(3, &["cannot be read"]);
     // Nor is a disk that is read-only a fault of the machine's.
-    let state = bare.path("state");
-    let _disk = SmallDisk::at(&state, 1).unwrap();
-    fs::create_dir(state.join("runs")).unwrap();
-    fs::write(state.join("lock"), "").unwrap();
-    os::run(Command::new("mount").args(["-o", "remount,ro"]).arg(state)).unwrap();
-    let prune = bare.tool("svc-backup", &["--prune"]).run().refused("permission_denied");
-    assert!(prune.stderr.contains("is read-only"), "{prune}");
+    fs::write(bare.path("state/lock"), "").unwrap();
+    let prune = while_mounted(&bare.path("state"), "ro", || bare.tool("svc-backup", &["--prune"]).run());
+    prune.refused("permission_denied").error_has(&["is read-only"]);
 }
 
 #[test]
 fn backup_with_closed_stdout_succeeds_and_full_stdout_exits_1() {
     let product = running("scshown");
-    let script = svc_tests::tool::root().join("scripts/svc-backup");
+    let script = root().join("scripts/svc-backup");
     let piped = |line: &str| {
         let mut bash = Command::new("bash");
         bash.args(["-c", line]).arg(&script).arg(product.path("document"));
-        bash.envs(product.env()).env("PATH", svc_tests::tool::search_path([])).stdin(Stdio::null()).status().unwrap()
+        bash.envs(product.env()).env("PATH", search_path([])).stdin(Stdio::null()).status().unwrap()
     };
     // Nobody reads the document: its reader has ended before it comes.
     assert!(piped("\"$0\" | true; exit \"${PIPESTATUS[0]}\"").success());
@@ -664,8 +641,7 @@ fn signal_to_process_group_keeps_step_documents() {
             (dump && !product.snapshots().is_empty()).then_some(())
         });
         script.signal_group(signal);
-        let ran = script.wait();
-        assert_eq!(ran.status, 128 + signal as i32, "{ran}");
+        let ran = script.wait().exits(128 + signal as i32, &[]);
         for step in ran.result()["steps"].as_array().unwrap() {
             assert!(!step["schema"].is_null(), "{} left no document\n{ran}", step["step"]);
         }
@@ -682,11 +658,10 @@ fn signal_to_process_group_keeps_step_documents() {
 
 #[test]
 fn snapshot_setup_restarts_server_only_if_told() {
-    use svc_tests::host::search_env;
-    use svc_tests::search::Settings;
     let product = Product::new("scsetup").unwrap();
     let host = &product.host;
-    let server = host.search_server(&host.search.key, &Settings { no_path_repo: true, ..Settings::default() }).unwrap();
+    let server =
+        host.search_server(&host.search.key, &search::Settings { no_path_repo: true, ..search::Settings::default() }).unwrap();
     // Parents that are not there yet, as in README's own example: the search database must be able to pass them.
     let location = server.repo_root.join("not/there yet/backup_repo");
     let setup = || product.tool("svc-setup-snapshots").envs(search_env(&server)).env("SVC_BACKUP_REPO", &location);

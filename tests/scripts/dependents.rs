@@ -1,9 +1,6 @@
 //! Units that stop along with the service: an upgrade and a rollback start them again, however they end.
 
-use std::fs;
-
-use svc_tests::journey::{assert_back, id_of, point_of, still};
-use svc_tests::product::Product;
+use svc_tests::journey::prelude::*;
 
 /// A unit that requires the service. It is gone when this is dropped.
 struct Worker<'a> {

@@ -1,11 +1,6 @@
 //! `svc-upgrade` over several versions: hop by hop, each with a restore point of its own.
 
-use std::fs;
-use std::path::PathBuf;
-
-use nix::sys::signal::Signal;
-use svc_tests::journey::{id_of, journal, once_free, point_of, runs, signal_at};
-use svc_tests::product::Product;
+use svc_tests::journey::prelude::*;
 
 #[test]
 fn failed_second_hop_leaves_first_hop_in_place() {
@@ -22,10 +17,7 @@ fn failed_second_hop_leaves_first_hop_in_place() {
     hops().stub(&product.path("stub"), "svc-pgdump", fails).run().fails(1, "no_document");
     assert!(product.is_active() && product.marker() == "1.14.2");
     let told = hops().args(["-v", "--installer-arg", "odd"]).run().fails(1, "command_failed");
-    assert!(
-        ["--rerun-installer", "svc-rollback"].iter().all(|one| told.hint().contains(&format!("{one} --installer-arg ARG"))),
-        "{told}"
-    );
+    let told = told.error_has(&["--rerun-installer --installer-arg ARG", "svc-rollback --installer-arg ARG"]);
     // A hop gives its own account if that is asked for.
     let account = |line: &str| line.starts_with("svc-upgrade: run ") && line.contains("-upgrade-1.15.5 in ");
     assert!(told.stderr.lines().any(account), "{told}");
@@ -36,8 +28,7 @@ fn failed_second_hop_leaves_first_hop_in_place() {
     let first = product.path("first");
     fs::create_dir(&first).unwrap();
     fs::rename(product.installer("1.14.2"), first.join(product.installer("1.14.2").file_name().unwrap())).unwrap();
-    let ran = hops().env("SVC_INSTALLER_DIR", &first).arg("--ignore-unfinished").run();
-    let ran = ran.fails(1, "command_failed").changed();
+    let ran = hops().env("SVC_INSTALLER_DIR", &first).arg("--ignore-unfinished").run().fails(1, "command_failed").changed();
     let hops = ran.result()["hops"].as_array().unwrap();
     let of = |key: &str| hops.iter().map(|hop| hop[key].clone()).collect::<Vec<_>>();
     assert_eq!(of("ok"), [true, false], "{ran}");
@@ -76,8 +67,7 @@ fn upgrade_to_version_runs_every_hop_and_each_is_rolled_back() {
     once_free(|| product.tool("svc-run").arg("recover")).ok();
     let outer = runs(&product).iter().map(|run| id_of(run)).rfind(|id| id.ends_with("-upgrade-hops")).unwrap();
     let resume = || product.tool("svc-upgrade").args(["--resume", &outer]);
-    let status = product.tool("svc-upgrade").arg("--status").run();
-    assert!(status.stdout.contains(&format!("svc-upgrade --resume {outer}")), "{status}");
+    product.tool("svc-upgrade").arg("--status").run().exits(0, &[&format!("svc-upgrade --resume {outer}")]);
     signal_at(&product, resume(), (Signal::SIGKILL, true), "installer.started");
     let ran = once_free(resume).ok();
     assert_eq!(ran.result()["version"], "2.0.1");
@@ -86,7 +76,7 @@ fn upgrade_to_version_runs_every_hop_and_each_is_rolled_back() {
 
     // As if it were killed between the end of the last hop, and the moment at which it keeps what that hop has said.
     let run = ran.run_dir();
-    journal(&run).iter().filter(|name| name.ends_with("hop-2.json") || name.starts_with("document.")).for_each(|name| {
+    names_in(&run).iter().filter(|name| name.ends_with("hop-2.json") || name.starts_with("document.")).for_each(|name| {
         fs::remove_file(run.join(name)).unwrap();
     });
     let ran = resume().run().ok();

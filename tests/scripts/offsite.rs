@@ -1,25 +1,11 @@
 //! Backups that outlive the host and are of one moment: `svc-backup --quiesce`, `svc-nightly` with all of it on, and `svc-offsite`.
 
-use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use serde_json::{Value, json};
 use svc_tests::children::grouped;
-use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{
-    DOWN, assert_back, count_in, document_of, id_of, installed, json_of, once_free, point_of, running, signal_at, still,
-};
-use svc_tests::product::Product;
-use svc_tests::search::Settings;
-use svc_tests::terminal::Terminal;
-use svc_tests::tool::{Ran, Tool, search_path};
-use svc_tests::{os, page, wait};
+use svc_tests::journey::prelude::*;
 
 fn quiesced_backup(product: &Product) -> Tool {
     product.tool("svc-backup").arg("--quiesce")
@@ -65,9 +51,8 @@ fn service_runs_again_after_quiesced_night() {
     assert_eq!(copies(&script("svc-offsite").arg("list").run()), [points[2]["id"].as_str().unwrap()]);
     let written = fs::read_to_string(&metrics).unwrap();
     assert!(written.contains("svc_offsite_copy_timestamp_seconds{") && written.contains("quiesced=\"true\""), "{written}");
-    let ages = script("svc-nightly").args(["--max-age", "26h"]).talks().run();
     let of_each = ["The newest valid restore point, ", "The restore point of the last off-site copy, "];
-    assert!(ages.status == 0 && of_each.iter().all(|one| ages.stdout.contains(one)), "{ages}");
+    script("svc-nightly").args(["--max-age", "26h"]).talks().run().exits(0, &of_each);
     assert_eq!(script("svc-nightly").args(["--max-age", "1ms"]).talks().run().status, 7);
     // Every check and the warm snapshot come before the stop, the rest of the verification after the start; in between nothing may take
     // for ever.
@@ -80,8 +65,7 @@ fn service_runs_again_after_quiesced_night() {
     let log = fs::read_to_string(PathBuf::from(backup["result"]["run_dir"].as_str().unwrap()).join("log")).unwrap();
     assert_eq!(log.lines().filter(|line| line.ends_with(" --timeout 2h")).count(), 2, "{log}");
 
-    let wrong = product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "true").run();
-    assert!(wrong.status == 2 && wrong.stderr.contains("SVC_NIGHTLY_QUIESCE is `true`"), "{wrong}");
+    product.tool("svc-nightly").env("SVC_NIGHTLY_QUIESCE", "true").run().exits(2, &["SVC_NIGHTLY_QUIESCE is `true`"]);
 
     // As good as an upgrade's: a rollback takes it, compressed as it is, without being asked twice.
     product.tool("svc-rollback").arg(points[2]["id"].as_str().unwrap()).run().ok().changed();
@@ -182,7 +166,7 @@ fn typed(env: &[(String, String)], has: &str, dir: &Path, id: &str) -> String {
 /// The restore points whose copies a list shows.
 fn copies(list: &Ran) -> Vec<String> {
     assert_eq!(list.status, 0, "{list}");
-    list.result()["copies"].as_array().unwrap().iter().map(|copy| copy["point_id"].as_str().unwrap().to_owned()).collect()
+    list.texts("copies", "point_id")
 }
 
 /// How many snapshots restic has, verified or not.
@@ -219,7 +203,7 @@ fn deleted_point_and_lost_host_are_restored_from_copy() {
     // Another host: other servers, and nothing of the first but the package, the restic repository and its password.
     product.run(&product.install_dir().join("bin/svc-uninstall")).unwrap();
     let here = product.host.clone();
-    let search = here.search_server(&here.search.key, &Settings::default()).unwrap();
+    let search = here.search_server(&here.search.key, &search::Settings::default()).unwrap();
     let postgres = here.postgres_server().unwrap();
     for lost in [product.backup_dir(), product.state_dir(), product.install_dir(), product.repository_dir(), dir.clone()] {
         fs::remove_dir_all(lost).unwrap();
@@ -283,7 +267,7 @@ fn failed_push_leaves_restore_point_unchanged() {
     fs::create_dir(&none).unwrap();
     for push in [push(), push().arg("--dry-run")] {
         let ran = push.env("SVC_BACKUP_REPO", &none).run().fails(4, "snapshot_not_found").unchanged();
-        assert!(ran.stderr.contains("is not in the directory"), "{ran}");
+        ran.error_has(&["is not in the directory"]);
     }
     let link = product.path("link");
     symlink(product.repository_dir(), &link).unwrap();
@@ -300,8 +284,7 @@ fn failed_push_leaves_restore_point_unchanged() {
     push().stub(&product.path("stub s3"), "svc-snap", s3).run().ok().warns("not_restored");
     let held = script("svc-offsite").args(["restic", "ls", "latest"]).talks().run().stdout;
     assert!(held.contains("/SHA256SUMS\n") && !held.contains("/index.latest\n"), "{held}");
-    let wrong = Tool::new("svc-offsite").arg("push").envs(product.env()).run();
-    assert!(wrong.status == 2 && wrong.stderr.contains("SVC_OFFSITE"), "{wrong}");
+    Tool::new("svc-offsite").arg("push").envs(product.env()).run().exits(2, &["SVC_OFFSITE"]);
     let id = points[0]["id"].as_str().unwrap();
     fs::rename(points[0]["path"].as_str().unwrap(), product.path("point")).unwrap();
     // The newest copy is one without a repository, so it is nothing to it that the directory of that is in use.
@@ -348,8 +331,7 @@ fn unverified_copy_is_neither_listed_nor_fetched() {
     fs::rename(product.path("far away"), product.path("away")).unwrap();
     offsite(&["check"]).run().fails(5, "offsite_failed");
     // The hint to make one is not for a host that has copies.
-    let lost = offsite(&["push"]).run().fails(5, "offsite_failed");
-    assert!(!lost.stderr.contains("restic init"), "{lost}");
+    offsite(&["push"]).run().fails(5, "offsite_failed").without(&["restic init"]);
 }
 
 fn what_is_not_verified(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point: &Path) {
@@ -424,18 +406,16 @@ fn what_is_fetched(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point:
     assert!(stopped.hint().contains("Move it away"), "{stopped}");
     fs::remove_file(held.join("index.latest")).unwrap();
     once_free(fetch).ok().changed();
-    let names = |dir: &Path| fs::read_dir(dir).unwrap().map(|one| id_of(&one.unwrap().path())).collect::<Vec<_>>();
-    let fetched = names(&empty);
+    let fetched = names_in(&empty);
     assert!(fetched.contains(&"index.latest".to_owned()) && !fetched.iter().any(|name| name.starts_with('.')), "{fetched:?}");
-    assert_eq!(names(&product.backup_dir()), [id.as_str()]);
+    assert_eq!(names_in(&product.backup_dir()), [id.as_str()]);
     // A full disk is not kept full, and what is there is not written over.
     fetch().run().refused("name_in_use").error_has(&["exists already"]);
     fs::remove_dir_all(point).unwrap();
     fetch().run().refused("name_in_use").error_has(&["is not empty"]);
     fs::remove_dir_all(&empty).unwrap();
-    let full = fetch().stub(&stub, "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac");
-    full.run().fails(5, "offsite_failed");
-    assert!(names(&empty).is_empty(), "{:?}", names(&empty));
+    fetch().stub(&stub, "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac").run().fails(5, "offsite_failed");
+    assert_eq!(names_in(&empty), [""; 0]);
     // A copy that is damaged.
     let does = "case $* in restore*backups/.fetch*) restic.real \"$@\"; find \"$SVC_BACKUP_DIR\" -name version.json -delete; exit 0 ;; esac";
     let damaged = fetch().stub(&stub, "restic", does).run().fails(7, "point_invalid");

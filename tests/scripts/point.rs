@@ -1,17 +1,8 @@
 //! `svc-point` as a script calls it, with restore points and journals made by hand, and a `svc-snap` that says what a test wants.
 
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
-use svc_tests::bare::{self, Bare, left};
-use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{copy_folder, count_in, finalize, id_of};
-use svc_tests::os;
-use svc_tests::tool::{Ran, Tool};
+use svc_tests::bare::left;
+use svc_tests::journey::prelude::*;
 
 /// A document of a tool; one that failed says that it did not find a snapshot.
 fn document(schema: &str, ok: bool, result: &Value) -> Value {
@@ -49,10 +40,6 @@ fn ago(days: i64) -> Timestamp {
 /// The ID of a run, or of its restore point, of so many days ago.
 fn at(days: i64, name: &str) -> String {
     format!("{}-{name}", ago(days).strftime("%Y%m%dt%H%M%Sz"))
-}
-
-fn each(ran: &Ran, key: &str) -> Vec<String> {
-    ran.result()["points"].as_array().unwrap().iter().map(|one| one[key].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 struct Host(Bare);
@@ -136,9 +123,8 @@ fn choose_takes_restore_point_of_last_upgrade() {
     let (well, badly) = (|| Some((true, json!({}))), || Some((false, json!({}))));
     let hops = Some("20000101t000000z-hops");
     let run = host.journal(&upgrade, "svc-upgrade", hops, &["new", "stop", "installer"], badly());
-    let chosen = choose().ok();
-    let found = ["path", "upgrade_run_dir", "version", "database", "kind"].map(|key| chosen.result()[key].clone());
-    assert_eq!(found, [json!(point), json!(run), json!("1.15.5"), json!("svc_db"), json!("upgrade")]);
+    let chosen = json!({"path": point, "upgrade_run_dir": run, "version": "1.15.5", "database": "svc_db", "kind": "upgrade"});
+    choose().ok().has(&chosen);
     // A plan that a power cut has emptied: the run is known by its directory.
     let plan = fs::read(run.join("plan.json")).unwrap();
     fs::write(run.join("plan.json"), "").unwrap();
@@ -195,8 +181,7 @@ fn choose_takes_restore_point_of_last_upgrade() {
     // A later upgrade's installer makes it another one's turn; the earlier one is no more the upgrade that is rolled back.
     host.journal(&at(1, "upgrade-2.0.2"), "svc-upgrade", None, &["new", "installer"], None);
     choose().fails(4, "point_not_found");
-    let earlier = host.run(&["choose", &upgrade]).ok();
-    assert_eq!(earlier.result()["upgrade_run_dir"], Value::Null);
+    let earlier = host.run(&["choose", &upgrade]).ok().has(&json!({"upgrade_run_dir": null}));
     assert!(earlier.result()["last_upgrade_run_dir"].to_string().contains("-upgrade-2.0.2"), "{earlier}");
     // Of another product.
     host.run(&["choose", &upgrade, "--service", "other"]).refused("settings_invalid");
@@ -260,13 +245,13 @@ fn list_and_age_report_state_of_restore_points() {
     lock.lock().unwrap();
 
     let ran = list();
-    assert_eq!(each(&ran, "state"), ["valid", "valid", "incomplete", "damaged", "damaged", "running"]);
-    assert_eq!(each(&ran, "kind"), ["manual", "nightly", "nightly", "nightly", "upgrade", "nightly"]);
+    assert_eq!(ran.texts("points", "state"), ["valid", "valid", "incomplete", "damaged", "damaged", "running"]);
+    assert_eq!(ran.texts("points", "kind"), ["manual", "nightly", "nightly", "nightly", "upgrade", "nightly"]);
     let damaged = [3, 4].map(|number: usize| ran.result()["points"][number]["damaged_files"].clone());
     assert_eq!(damaged, [json!(["svc_db.backup.sql"]), json!(["SHA256SUMS"])]);
-    assert_eq!(each(&host.run(&["list", "--read-all"]), "state")[0], "damaged");
+    assert_eq!(host.run(&["list", "--read-all"]).texts("points", "state")[0], "damaged");
     lock.unlock().unwrap();
-    assert_eq!(each(&list(), "state")[5], "incomplete");
+    assert_eq!(list().texts("points", "state")[5], "incomplete");
     let table = host.run(&["list", "--table"]).stdout;
     let of_point = |line: &&str| line.contains("-2.0.1 ") || line.contains("-backup-nightly ");
     assert!(table.lines().filter(of_point).count() == 6 && table.contains("QUIESCED"), "{table}");
@@ -288,24 +273,24 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     let delete = |point: &Path| host.run(&["delete", &id_of(point)]);
     // The newest one's snapshot does not exist.
     host.snap(4, &document("svc-snap.show/1", false, &Value::Null));
-    assert_eq!(each(&prune(&[]).ok().unchanged(), "reason"), ["other_kind", "none_verified", "none_verified"]);
+    assert_eq!(prune(&[]).ok().unchanged().texts("points", "reason"), ["other_kind", "none_verified", "none_verified"]);
     host.snap(0, &document("svc-snap.show/1", true, &json!({})));
     // A copy that somebody has made beside it has the same snapshot.
     let copy = host.path("backups").join(at(45, "backup-nightly"));
     copy_folder(&old, &copy);
     delete(&copy).refused("not_removed");
-    assert_eq!(each(&prune(&["--dry-run"]), "reason"), ["other_kind", "damaged", "max_age", "newest"]);
+    assert_eq!(prune(&["--dry-run"]).texts("points", "reason"), ["other_kind", "damaged", "max_age", "newest"]);
     fs::remove_dir_all(copy).unwrap();
     // A rollback that is to be resumed needs it.
     let run = host.journal(&at(0, "rollback"), "svc-rollback", None, &["commit"], None);
     left(&run, "notes.json", &json!({"commit": "", "facts": {"restore_point": old}}));
-    assert_eq!(each(&prune(&[]), "reason"), ["other_kind", "needed", "newest"]);
+    assert_eq!(prune(&[]).texts("points", "reason"), ["other_kind", "needed", "newest"]);
     delete(&old).refused("not_removed");
     fs::remove_dir_all(run).unwrap();
     assert_eq!(prune(&["--dry-run"]).ok().result()["plan"].as_array().unwrap().len(), 3);
     assert!(old.join("SHA256SUMS").exists() && !host.calls().contains("delete"));
     let ran = prune(&[]).ok().changed();
-    assert_eq!(each(&ran, "reason"), ["other_kind", "max_age", "newest"]);
+    assert_eq!(ran.texts("points", "reason"), ["other_kind", "max_age", "newest"]);
     assert_eq!(ran.lines("removed"), [id_of(&old)]);
     assert!(!old.exists() && host.calls().contains(&format!("delete --from {}/snapshot.json --cancel", old.display())));
     prune(&[]).ok().unchanged();
@@ -347,7 +332,7 @@ fn restore_points_of_another_service_are_left_alone() {
     let unknown = host.path("backups").join(at(45, "backup-nightly"));
     fs::create_dir(&unknown).unwrap();
 
-    assert_eq!(each(&host.run(&["list"]).ok(), "id"), [id_of(&unknown), id_of(&old), id_of(&newest)]);
+    assert_eq!(host.run(&["list"]).ok().texts("points", "id"), [id_of(&unknown), id_of(&old), id_of(&newest)]);
     host.run(&["age", "--max-age", "30h"]).fails(7, "point_too_old");
     assert_eq!(host.run(&["choose", "--rehearse"]).ok().result()["path"], json!(newest));
     assert_eq!(host.run(&["choose", "--rehearse", "--service", "other"]).ok().result()["path"], json!(others[1]));
@@ -356,7 +341,7 @@ fn restore_points_of_another_service_are_left_alone() {
     let made = samples(&metrics).into_iter().find(|(name, ..)| name == "svc_restore_point_timestamp_seconds").unwrap().2;
     assert!(Timestamp::from_second(made as i64).unwrap() < ago(1) - SignedDuration::from_hours(12), "{metrics}");
     let ran = host.run(&["prune", "--min-count", "1"]).ok();
-    assert_eq!(each(&ran, "reason"), ["unknown", "max_age", "newest"]);
+    assert_eq!(ran.texts("points", "reason"), ["unknown", "max_age", "newest"]);
     assert_eq!(ran.lines("removed"), [id_of(&old)]);
     assert!(unknown.exists() && others.iter().all(|point| point.join("SHA256SUMS").exists()));
     // What its own run has left can be told apart.
@@ -373,7 +358,7 @@ fn moved_or_renamed_restore_point_is_one_everywhere() {
     let (id, there) = (id_of(&moved), host.path("disk").join(id_of(&moved)));
     fs::rename(&moved, &there).unwrap();
     symlink(&there, &moved).unwrap();
-    let list = || each(&host.run(&["list"]).ok(), "state");
+    let list = || host.run(&["list"]).ok().texts("points", "state");
     assert_eq!(list(), ["valid", "valid", "valid"]);
     assert_eq!(host.run(&["choose", &id]).ok().result()["path"], json!(there));
     host.run(&["delete", &id]).ok().changed();
@@ -478,12 +463,9 @@ fn finalize_and_remove_restore_point_of_run() {
     fs::copy(file("stop"), file("05-unit-after")).unwrap();
     finalize("manual", "active").review("not_quiesced");
     again();
-    let done = finalize("upgrade", "05-unit-after").ok();
-    let found = ["quiesced", "version", "id"].map(|key| done.result()[key].clone());
-    assert_eq!(found, [json!(true), json!("1.15.5"), json!(run)]);
-    assert_eq!(each(&host.run(&["list"]), "state"), ["valid"]);
-    let once_more = finalize("upgrade", "05-unit-after").ok().unchanged();
-    assert_eq!(once_more.result()["made_at"], done.result()["made_at"]);
+    let done = finalize("upgrade", "05-unit-after").ok().has(&json!({"quiesced": true, "version": "1.15.5", "id": run}));
+    assert_eq!(host.run(&["list"]).texts("points", "state"), ["valid"]);
+    finalize("upgrade", "05-unit-after").ok().unchanged().has(&json!({"made_at": done.result()["made_at"]}));
     // The undo list of a run that was killed just then removes neither it nor its snapshot.
     let remove = || host.tool(&["remove", "--kind", "upgrade"]).arg(&point).env("SVC_RUN_ID", run).run();
     remove().ok().unchanged();
@@ -525,7 +507,7 @@ fn remove_after_failed_dump_or_snapshot_keeps_other() {
         assert!(ran.result()["message"].as_str().unwrap().starts_with(sentence), "{ran}");
         assert_eq!((&ran.result()["incomplete_point"], host.calls().as_str()), (&json!(point), calls));
         assert_eq!(point.join("pgdump.json").exists(), fails != "04-dump");
-        assert_eq!(each(&host.run(&["list"]), "state"), ["incomplete"]);
+        assert_eq!(host.run(&["list"]).texts("points", "state"), ["incomplete"]);
     }
 }
 
@@ -599,14 +581,11 @@ fn rehearsal_reports_count_comparison_and_timings() {
         (index(2, Some(2)), not_counted, false),
     ] {
         stage(search, warnings);
-        let ran = rehearsal(&["--run-id", run, "-v"]).ok();
-        let found = ran.result();
-        assert_eq!(found["counts_verified"], json!(verified), "{ran}");
-        assert_eq!(found["docs_count"], json!(7));
-        assert_eq!((&found["rows_count"], &found["rows_expected"], &found["kind"]), (&json!(9), &json!(9), &json!("nightly")));
-        let before = found["before_stop_ms"].as_u64().unwrap();
-        assert_eq!((&found["staging_ms"], (60_000..600_000).contains(&before)), (&json!(20_000), true), "{before}");
-        assert_eq!(found["downtime_ms"], Value::Null);
+        let ran = rehearsal(&["--run-id", run, "-v"]).ok().has(&json!({"kind": "nightly", "counts_verified": verified}));
+        let counts = json!({"docs_count": 7, "rows_count": 9, "rows_expected": 9, "staging_ms": 20_000, "downtime_ms": null});
+        let ran = ran.has(&counts);
+        let before = ran.result()["before_stop_ms"].as_u64().unwrap();
+        assert!((60_000..600_000).contains(&before), "{before}");
         let (how, rest) = if verified { ("verified", ". ") } else { ("staged", "; not all counts could be compared. ") };
         let says = format!("svc-point: {how}: 7 documents in 2 indices, 9 rows{rest}");
         assert!(ran.stderr.starts_with(&says), "{ran}");
@@ -662,7 +641,7 @@ fn metrics_report_points_rehearsals_copies_and_runs() {
     // An upgrade that was killed behind its point of no return, and a backup that has left something to be undone.
     host.journal(&at(1, "upgrade-2.0.2"), "svc-upgrade", None, &["commit", "installer"], None);
     let killed = host.journal(&at(0, "backup-manual"), "svc-backup", None, &["point"], None);
-    left(&killed, "notes.json", &svc_tests::bare::undo("u", &["true"]));
+    left(&killed, "notes.json", &bare::undo("u", &["true"]));
     assert!(metrics().contains("svc_unfinished_runs{service=\"svc\"} 2\n"));
 
     // What a restore point says of itself may be anything.
@@ -722,8 +701,7 @@ fn push_without_offsite_setting_or_restic_is_refused() {
 fn offsite_age_and_last_rehearsal_are_reported() {
     let host = Host::new();
     let age = |max: &str| host.run(&["age", "--offsite", "--max-age", max]);
-    let none = age("26h").fails(7, "point_too_old").error_has(&["No off-site copy is recorded in "]);
-    assert_eq!(none.result()["age_ms"], Value::Null);
+    age("26h").fails(7, "point_too_old").error_has(&["No off-site copy is recorded in "]).has(&json!({"age_ms": null}));
     // Of what age the data is counts, and not when it was copied.
     let id = "20261120t020003z-backup-nightly";
     let copy = json!({"point_id": id, "made_at": ago(2).to_string(), "copied_at": ago(0).to_string()});

@@ -1,12 +1,6 @@
 //! Restore points as one thing: `svc-backup --list`, `--prune` and `--delete`, and `svc-nightly`, which makes and prunes them.
 
-use std::fs;
-use std::path::PathBuf;
-
-use serde_json::json;
-use svc_tests::journey::{DOWN, count_in, document_of, id_of, installed, journal, json_of, newest_run, still};
-use svc_tests::product::Product;
-use svc_tests::tool::Tool;
+use svc_tests::journey::prelude::*;
 
 fn backup(product: &Product, args: &[&str]) -> Tool {
     product.tool("svc-backup").args(args.iter().copied())
@@ -18,10 +12,9 @@ fn backup_that_is_told_to_end_at_its_last_step_leaves_nothing() {
     // The last look at the unit, when all else is done: the run is told to end, tells it to end too, and it ends well all the same.
     let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
                 trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
-    let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).run();
-    let ran = ran.fails(143, "interrupted");
+    let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).run().fails(143, "interrupted");
     assert!(ran.stderr.contains("TERM"), "{ran}");
-    let after = journal(&ran.run_dir()).into_iter().find(|name| name.ends_with("-unit-after.json")).unwrap();
+    let after = names_in(&ran.run_dir()).into_iter().find(|name| name.ends_with("-unit-after.json")).unwrap();
     assert_eq!(json_of(ran.run_dir().join(after))["ok"], true, "{ran}");
     assert_eq!((count_in(&product.backup_dir()), product.snapshots().len()), (0, 0));
 }

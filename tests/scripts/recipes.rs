@@ -1,21 +1,12 @@
 //! The recipes of `docs/recipes.md` that one host is enough for, run as they stand there. (The others: `snap/recipes.rs`.)
 
-use std::collections::BTreeSet;
-use std::fs;
-
-use nix::sys::signal::Signal;
-use svc_tests::journey::{assert_back, id_of, once_free, point_of, signal_at, still};
-use svc_tests::page;
-use svc_tests::product::Product;
-use svc_tests::tool::{Tool, root};
-use svc_tests::wait;
+use svc_tests::journey::prelude::*;
 
 /// Runs a recipe in the product's own folder `documents`; what it printed.
 fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
     let dir = product.path("documents");
     fs::create_dir_all(&dir).unwrap();
-    let more = more.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-    let env: Vec<(String, String)> = product.env().into_iter().chain(more).collect();
+    let env = [product.env(), svc_tests::host::texts(more)].concat();
     let commands = page::recipe("docs/recipes.md", name).unwrap();
     page::bash(&commands, &env, &dir).unwrap_or_else(|error| panic!("{name}: {error:#}"))
 }
@@ -23,7 +14,7 @@ fn recipe(product: &Product, name: &str, more: &[(&str, String)]) -> String {
 #[test]
 fn recipes_page_commands_upgrade_roll_back_and_inspect() {
     let (product, before) = still("rchand");
-    let text = |path: std::path::PathBuf| path.display().to_string();
+    let text = |path: PathBuf| path.display().to_string();
     recipe(&product, "upgrade-by-hand", &[("INSTALLER", text(product.installer("2.0.1")))]);
     assert!(product.marker() == "2.0.1" && product.is_active());
     recipe(&product, "back-by-hand", &[("PREVIOUS_INSTALLER", text(product.installer("1.15.5")))]);

@@ -1,25 +1,17 @@
 //! `svc-rehearse`, and `svc-upgrade --rehearse`, with the sample service on real servers: a restore point is restored beside
 //! the live data, verified, and removed again, whatever happens meanwhile.
 
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use nix::sys::signal::Signal;
-use serde_json::json;
-use svc_tests::journey::{assert_back, copy_folder, id_of, json_of, once_free, point_of, signal_at, still};
-use svc_tests::product::Product;
-use svc_tests::terminal::Terminal;
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::{damage, wait};
+use svc_tests::journey::prelude::*;
 
 /// Every copy that lies staged beside the live data, and every note of one.
 fn traces(product: &Product) -> Vec<String> {
     let staged = product.copies().into_iter().filter(|name| name.contains("staged"));
-    let notes = fs::read_dir(product.state_dir().join("swaps")).into_iter().flatten().flatten();
-    let notes = notes.map(|note| note.file_name().to_string_lossy().into_owned()).filter(|name| name.contains("-rehearse."));
-    staged.chain(notes).collect()
+    let notes = names_in(&product.state_dir().join("swaps"));
+    staged.chain(notes.into_iter().filter(|name| name.contains("-rehearse."))).collect()
 }
 
 fn assert_no_trace(product: &Product) {
@@ -28,10 +20,6 @@ fn assert_no_trace(product: &Product) {
 
 fn rehearse(product: &Product) -> Tool {
     product.tool("svc-rehearse")
-}
-
-fn has_step(ran: &Ran, name: &str) -> bool {
-    ran.steps().contains(&name)
 }
 
 /// Rehearses while a client writes through an alias of the live data; gives how many of its writes there were, none of them
@@ -87,13 +75,12 @@ fn rehearsal_verifies_newest_valid_point_without_trace() {
     assert_eq!(now, before, "the live data is not as before");
 
     assert_eq!(point_of(&ran), point);
-    let found = &ran.result()["rehearsal"];
-    assert_eq!((&found["kind"], &found["quiesced"], &found["version"]), (&json!("nightly"), &json!(false), &json!("1.15.5")));
-    let rows = json_of(point.join("pgdump.json"))["result"]["rows_count"].clone();
-    assert_eq!((&found["counts_verified"], &found["rows_count"]), (&json!(true), &rows), "{ran}");
-    assert!(found["docs_count"].as_u64() > Some(0), "{ran}");
+    let ran = ran.has(&json!({"rehearsal/kind": "nightly", "rehearsal/quiesced": false, "rehearsal/version": "1.15.5"}));
+    let rows = &json_of(point.join("pgdump.json"))["result"]["rows_count"];
+    let ran = ran.has(&json!({"rehearsal/counts_verified": true, "rehearsal/rows_count": rows}));
+    assert!(ran.result()["rehearsal"]["docs_count"].as_u64() > Some(0), "{ran}");
     // Nobody has rolled back here: what that takes is not known, and is not made up.
-    assert_eq!(found["downtime_ms"], json!(null), "{ran}");
+    ran.has(&json!({"rehearsal/downtime_ms": null}));
 
     // Whoever sits at a terminal reads it.
     let mut terminal = Terminal::open(&product, "svc-rehearse", &[]);
@@ -145,14 +132,11 @@ fn failed_rehearsal_ends_upgrade_before_stop() {
     let dry = once_free(|| rehearse(&product).arg("--dry-run").talks()).ok().unchanged();
     let discards = dry.result()["plan"].to_string().matches("svc-snap discard --run").count();
     assert_eq!(discards, 2, "what the killed one has left is discarded first\n{dry}");
-    let status = rehearse(&product).arg("--status").run();
-    for said in ["first undoes what the run has left:", "  svc-run recover\n"] {
-        assert!(status.stdout.contains(said), "{status}");
-    }
-    let ran = once_free(upgrade).ok();
-    let ran = ran.warns("run_recovered");
+    let said = ["first undoes what the run has left:", "  svc-run recover\n"];
+    rehearse(&product).arg("--status").run().exits(0, &said);
+    let ran = once_free(upgrade).ok().warns("run_recovered");
     assert!(ran.stdout.contains(&format!("The unfinished run {} was undone first.", id_of(&cut))), "{ran}");
-    assert!(!has_step(&ran, "rehearsal-backup"), "the one that was made is young\n{ran}");
+    assert!(!ran.steps().contains(&"rehearsal-backup"), "the one that was made is young\n{ran}");
     assert_eq!(ran.result()["rehearsal"]["version"], "1.15.5", "{ran}");
     assert!(!ran.doc()["warnings"].to_string().contains("file_not_found"), "{ran}");
     assert_no_trace(&product);
@@ -171,7 +155,7 @@ fn failed_rehearsal_ends_upgrade_before_stop() {
     let process = product.process();
     let ran = upgrade().run().fails(7, "snapshot_invalid").unchanged();
     assert!(ran.hint().starts_with("Nothing was changed."), "{ran}");
-    assert!(!has_step(&ran, "stop") && !has_step(&ran, "warm-snapshot"), "{ran}");
+    assert!(!ran.steps().contains(&"stop") && !ran.steps().contains(&"warm-snapshot"), "{ran}");
     assert_eq!(product.process(), process);
     assert_no_trace(&product);
     assert_back(&product, &before);

@@ -1,22 +1,8 @@
 //! `svc-rollback` (procedure, 9.3) with the sample service on real servers: everything is as before, and what was replaced is kept.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use serde_json::json;
-use svc_tests::journey::{
-    assert_back, assert_content_back, copy_folder, finalize, id_of, installed, journal, json_of, once_free, point_of, signal_at,
-    upgraded,
-};
-use svc_tests::product::{Content, Product};
+use svc_tests::journey::prelude::*;
+use svc_tests::kills;
 use svc_tests::proxy::{Gate, http};
-use svc_tests::sandbox::unallocatable;
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::{kills, os, wait};
 
 #[test]
 fn failed_installer_is_rerun_by_option_or_rolled_back() {
@@ -33,11 +19,11 @@ fn failed_installer_is_rerun_by_option_or_rolled_back() {
     let again = || product.tool("svc-upgrade").args(["--resume", "--rerun-installer"]);
     // As one that leaves no unit at all.
     fs::remove_file(product.host.systemd.unit_dir.join(product.unit())).unwrap();
-    product.host.systemd.systemctl().arg("daemon-reload").output().unwrap();
+    product.host.systemd.control(&["daemon-reload"]).unwrap();
     again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
     // What was said then holds from then on: the installer is not run without it.
     again().run().fails(2, "options_invalid");
-    let run = journal(&upgrade.run_dir());
+    let run = names_in(&upgrade.run_dir());
     let installers = run.iter().filter(|name| name[3..].starts_with("installer.") && name.ends_with(".json")).count();
     assert_eq!(installers, 2, "{run:?}");
     // A restore point of what it has left would be none to go back to.
@@ -61,14 +47,14 @@ fn failed_installer_is_rerun_by_option_or_rolled_back() {
     // Hooks that are run alone finish nothing of it.
     product.tool("svc-upgrade").arg("--hooks-only").run().ok();
     let status = || product.tool("svc-upgrade").arg("--status").run();
-    assert!(status().stdout.contains(&format!("svc-upgrade --resume {} --rerun-installer", upgrade.id())), "{}", status());
+    status().exits(0, &[&format!("svc-upgrade --resume {} --rerun-installer", upgrade.id())]);
     // Behind the swaps neither the installer nor its checks are asked for again, wherever that is typed.
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);
     signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
     once_free(|| rollback(Path::new("/")).arg("--resume")).ok();
     assert_back(&product, &before);
-    assert!(status().stdout.contains("next: It was rolled back by the run "), "{}", status());
+    status().exits(0, &["next: It was rolled back by the run "]);
 }
 
 #[test]
@@ -102,9 +88,9 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     sql("ALTER ROLE rbsecret PASSWORD 'S3CR-in-a-file'; DROP ROLE IF EXISTS rbsecret_admin");
     sql("CREATE ROLE rbsecret_admin SUPERUSER LOGIN PASSWORD 'S3CR-in-a-file'");
     product.host.postgres.pgpass(&product.path("pgpass"), "rbsecret", "S3CR-in-a-file").unwrap();
-    let settings = serde_json::json!({"location": product.repository_dir(), "compress": "true", "secret_key": "S3CR-in-a-file"});
+    let settings = json!({"location": product.repository_dir(), "compress": "true", "secret_key": "S3CR-in-a-file"});
     let repository = format!("/_snapshot/{}_backup", product.name);
-    product.host.search.ask("PUT", &repository, Some(&serde_json::json!({"type": "fs", "settings": settings}))).unwrap();
+    product.host.search.ask("PUT", &repository, Some(&json!({"type": "fs", "settings": settings}))).unwrap();
     let script = |name: &str| {
         let script = product.tool(name).arg("-v").args(["--installer-arg=--licence=S3CR-arg", "--installer-arg", "S3CR-bare"]);
         let script = script.talks().env("SVC_ENVIRONMENT_FILE", &environment).env("SVC_HOOKS_DIR", product.path("hooks"));
@@ -119,14 +105,13 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let by_token = as_administrator(script("svc-rollback").env("SVC_SEARCH_BEARER_FILE", &secret));
     let (trace, is_traced) = (product.path("trace"), kills::possible("command lines without secrets"));
     let run = |tool: Tool| if is_traced { traced(tool, &trace).run() } else { tool.run() };
-    let ended = [
+    for ran in [
         run(by_password.arg(&new)).fails(1, "command_failed"),
         run(by_files.args(["--resume", "--rerun-installer"])).ok(),
         run(by_key.arg("--installer").arg(&old)).ok(),
         run(by_token.arg("--discard-previous")).ok().changed(),
-    ];
-    for ran in &ended {
-        assert!(!ran.stdout.contains("S3CR") && !ran.stderr.contains("S3CR"), "{ran}");
+    ] {
+        ran.without(&["S3CR"]);
     }
     // The configuration and the dump are what a restore point is for.
     let content = |path: &Path| path.extension().is_some_and(|end| ["conf", "yaml", "sql"].iter().any(|one| end == *one));
@@ -237,12 +222,8 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let (product, before, upgrade) = upgraded("rbused");
     let point = point_of(&upgrade);
     let rollback = |words: &[&str]| product.tool("svc-rollback").args(words.iter().copied());
-    let cut = |words: &[&str]| {
-        rollback(words)
-            .stub(&product.path("stub"), "svc-version", "case $* in clear*) exit 1 ;; esac")
-            .run()
-            .fails(1, "no_document")
-    };
+    let fails = "case $* in clear*) exit 1 ;; esac";
+    let cut = |words: &[&str]| rollback(words).stub(&product.path("stub"), "svc-version", fails).run().fails(1, "no_document");
     // The lines of swap_back were typed in part: the old version must not be installed on the new data.
     let ran = cut(&["--no-uninstall"]);
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
@@ -286,7 +267,7 @@ fn rollback_with_clones_needs_no_restore_point() {
     let pids = wait::so("the hook to be running", || fs::read_to_string(&pid).ok());
     // As if the host had stopped: the script, the hook, and what waits for it.
     script.signal_group(Signal::SIGKILL);
-    assert_eq!(script.wait().status, 137);
+    script.wait().exits(137, &[]);
     for pid in pids.split_whitespace() {
         kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
@@ -309,18 +290,15 @@ fn rollback_with_clones_needs_no_restore_point() {
     fs::write(&marker, "1.15.5\n").unwrap();
     // Whoever mends it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
-    let ran = rollback().arg("--resume").run().ok();
+    // What it replaced is kept under the name of the upgrade, whose copies these were.
+    let ran = rollback().arg("--resume").run().ok().has(&json!({"clones": true, "previous/run": upgrade.id()}));
     assert!(product.is_active(), "it has ended well, and the service is down");
-    assert_eq!(ran.result()["clones"], true, "{ran}");
     assert!(!ran.steps().iter().any(|step| step.starts_with("stage-")), "{ran}");
     assert_back(&product, &before);
-    // What it replaced is kept under the name of the upgrade, whose copies these were.
-    assert_eq!(ran.result()["previous"]["run"], upgrade.doc()["run_id"], "{ran}");
 
     // The copies are live now, and were written to: once more, the restore point restores everything.
     product.host.postgres.sql(&product.database(), "DELETE FROM items").unwrap();
-    let again = rollback().arg(point_of(&upgrade).join("")).run().ok().changed();
-    assert_eq!(again.result()["clones"], false, "{again}");
+    let again = rollback().arg(point_of(&upgrade).join("")).run().ok().changed().has(&json!({"clones": false}));
     // Which upgrade that takes back is known, however the point is named.
     assert!(again.result()["swap_back"].to_string().contains("svc-version clear"), "{again}");
     assert_back(&product, &before);
@@ -354,11 +332,8 @@ fn discard_current_is_asked_before_staging() {
     fs::write(product.yaml(), text.replace("Sample service", "Our service")).unwrap();
     // Whoever tried another upgrade since, which ended before its installer, may have that one in mind.
     let attempt = product.tool("svc-upgrade").arg("/not/there.run").run().unchanged();
-    let refused = product.tool("svc-rollback").run().refused("not_resumable");
-    assert!(
-        refused.hint().contains(attempt.id()) && refused.hint().ends_with(&format!("svc-rollback {}", upgrade.id())),
-        "{refused}"
-    );
+    let refused = product.tool("svc-rollback").run().refused("not_resumable").error_has(&[attempt.id()]);
+    assert!(refused.hint().ends_with(&format!("svc-rollback {}", upgrade.id())), "{refused}");
     let rollback = || product.tool("svc-rollback").arg(upgrade.id());
     // The question comes before the staging.
     let refused = rollback().run().refused("indices_red");

@@ -1,15 +1,7 @@
 //! The terminal from which an upgrade or a rollback was started: whatever becomes of it, the run continues.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use nix::sys::signal::Signal;
-use nix::unistd::Pid;
-use svc_tests::journey::{assert_back, installed, journal, running};
-use svc_tests::product::Product;
-use svc_tests::terminal::{Terminal, ended, player};
-use svc_tests::{os, wait};
+use svc_tests::journey::prelude::*;
+use svc_tests::terminal::{ended, player};
 
 /// The sentence of a script that continues by itself.
 const OF_ITS_OWN: &str = "continues in a session of its own";
@@ -83,7 +75,7 @@ fn attached_installer_reads_answer_from_terminal() {
     product.tool("svc-backup").run().fails(8, "external_running").unchanged();
     fs::write(&go, "").unwrap();
     let run = PathBuf::from(document["result"]["run_dir"].as_str().unwrap());
-    let file = |ending: &str| journal(&run).into_iter().find(|name| name.ends_with(ending)).map(|name| run.join(name));
+    let file = |ending: &str| names_in(&run).into_iter().find(|name| name.ends_with(ending)).map(|name| run.join(name));
     let status = wait::so("the installer's own end", || file("-installer.rc"));
     assert_eq!(fs::read_to_string(status).unwrap(), "1\n");
     let printed = || fs::read_to_string(file("-installer.out").unwrap()).unwrap();
@@ -100,7 +92,7 @@ fn attached_installer_reads_answer_from_terminal() {
     let daemons = fs::read_to_string(&daemon).unwrap();
     assert_eq!(daemons.lines().count(), 2);
     for daemon in daemons.lines() {
-        nix::sys::signal::kill(Pid::from_raw(daemon.parse().unwrap()), Signal::SIGKILL).unwrap();
+        kill(Pid::from_raw(daemon.parse().unwrap()), Signal::SIGKILL).unwrap();
     }
 }
 

@@ -1,17 +1,11 @@
 //! A whole Debian with a process 1 of its own, as an operator has it: PostgreSQL and its cluster from Debian's package, OpenSearch
 //! as a system unit under a user of its own, and svc-tools from its own package, for products of different names.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::OnceLock;
 
-use serde_json::Value;
 use svc_tests::debian::Debian;
-use svc_tests::disk::SmallDisk;
-use svc_tests::tool::{bin_dir, root};
-use svc_tests::{os, page, search, wait};
+use svc_tests::journey::prelude::*;
 
 /// What such a host has installed.
 const PACKAGES: [&str; 9] = ["postgresql", "cron", "curl", "jq", "locales", "procps", "python3-psycopg2", "restic", "sudo"];
@@ -85,7 +79,7 @@ impl Machine {
         let skip = |error: anyhow::Error| svc_tests::skip(&format!("a whole host: {error:#}"));
         let files = Debian::files_with(&PACKAGES).map_err(skip).ok()?;
         let given = tempfile::tempdir_in("/var/tmp").unwrap();
-        os::run(Command::new("chmod").arg("755").arg(given.path())).unwrap();
+        os::chmod(given.path(), 0o755);
         package(given.path());
         let installers = given.path().join("installers");
         let mut build = Command::new(root().join("tests/service/build-installers"));

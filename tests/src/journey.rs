@@ -11,6 +11,28 @@ use crate::product::{Content, Product};
 use crate::tool::{Ran, Tool};
 use crate::{os, wait};
 
+/// What nearly every test of the scripts uses.
+pub mod prelude {
+    pub use std::collections::BTreeSet;
+    pub use std::fs;
+    pub use std::os::unix::fs::symlink;
+    pub use std::path::{Path, PathBuf};
+    pub use std::process::{Command, Stdio};
+
+    pub use nix::sys::signal::{Signal, kill};
+    pub use nix::unistd::Pid;
+    pub use serde_json::{Value, json};
+
+    pub use super::*;
+    pub use crate::bare::{self, Bare};
+    pub use crate::disk::{SmallDisk, while_mounted};
+    pub use crate::product::{Content, Product};
+    pub use crate::sandbox::unallocatable;
+    pub use crate::terminal::Terminal;
+    pub use crate::tool::{Ran, Tool, bin_dir, root, search_path};
+    pub use crate::{damage, os, page, search, wait};
+}
+
 /// What nothing answers at.
 pub const DOWN: (&str, &str) = ("SVC_SEARCH_URL", "http://127.0.0.1:9");
 
@@ -64,8 +86,9 @@ pub fn newest_run(product: &Product) -> PathBuf {
     runs(product).pop().expect("there is a run")
 }
 
-pub fn journal(run: &Path) -> Vec<String> {
-    fs::read_dir(run).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+/// What lies in a folder, such as the journal in a run directory; the folder need not be there.
+pub fn names_in(folder: &Path) -> Vec<String> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 #[track_caller]
@@ -93,7 +116,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
 #[track_caller]
 pub fn signal_at(product: &Product, tool: Tool, signal: (Signal, bool), point: &str) -> (PathBuf, Ran) {
     let known = runs(product);
-    let is_there = |run: &PathBuf| !known.contains(run) && journal(run).iter().any(|name| name.get(3..) == Some(point));
+    let is_there = |run: &PathBuf| !known.contains(run) && names_in(run).iter().any(|name| name.get(3..) == Some(point));
     let mut found = None;
     let ran = tool.spawn().interrupted(point, signal, |_| {
         found = runs(product).into_iter().find(is_there);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
@@ -154,9 +154,7 @@ impl Product {
     }
 
     pub fn snapshots(&self) -> Vec<String> {
-        let list = self.tool("svc-snap").arg("list").run().ok();
-        let all = list.result()["snapshots"].as_array().expect("a list").iter();
-        all.map(|one| one["name"].as_str().expect("a snapshot has a name").to_owned()).collect()
+        self.tool("svc-snap").arg("list").run().ok().texts("snapshots", "name")
     }
 
     /// What is kept and staged of it beside the live data, in both databases.
@@ -229,8 +227,10 @@ impl Product {
     /// last byte; customised, seeded, the repository set up, and the unit stopped after a first run.
     pub fn install_still(&self, version: &str, items: u32) -> Result<Content> {
         self.run(&self.installer(version))?;
-        self.customise("interval_ms", "0")?;
-        self.customise("bulk_size", "750")?;
+        // As an operator would with an editor.
+        let conf = self.install_dir().join("conf").join(format!("{}.conf", self.name));
+        let customise = "s/^interval_ms = .*/interval_ms = 0/; s/^bulk_size = .*/bulk_size = 750/";
+        os::run(Command::new("sed").args(["-i", customise]).arg(conf))?;
         self.begin(items)?;
         self.tool("svc-unit").arg("stop").run().ok();
         self.content()
@@ -239,17 +239,6 @@ impl Product {
     pub fn seed(&self, items: u32) -> Result<()> {
         let mut sample = Command::new(root().join("tests/service/svc-sample"));
         os::run(sample.args(["seed", "--items", &items.to_string()]).envs(self.env())).map(drop)
-    }
-
-    /// Changes a setting of the 1.x configuration, as an operator would with an editor.
-    fn customise(&self, key: &str, value: &str) -> Result<()> {
-        let path = self.install_dir().join("conf").join(format!("{}.conf", self.name));
-        let text = fs::read_to_string(&path)?;
-        let setting = format!("{key} = {value}");
-        let line = |line: &str| if line.starts_with(&format!("{key} = ")) { setting.clone() } else { line.to_owned() };
-        let lines: Vec<String> = text.lines().map(line).collect();
-        ensure!(lines.contains(&setting), "{} has no {key}", path.display());
-        Ok(fs::write(path, lines.join("\n") + "\n")?)
     }
 
     pub fn marker(&self) -> String {

@@ -1,22 +1,17 @@
 //! Which unit is meant, by which document, and what a dry run says.
 
-use serde_json::json;
-use svc_tests::tool::{Ran, Tool};
-
-use crate::own::{Own, SIMPLE, manager, tool};
+use crate::own::*;
 
 #[test]
 fn start_from_document_skips_unit_not_running_then() {
     let unit = Own::new("from", SIMPLE);
     let asleep = unit.tool("status").run().ok().text();
-    let ran = unit.start_from(asleep).run().ok().unchanged();
-    assert_eq!(ran.result()["skipped"], "was_not_running");
+    unit.start_from(asleep).run().ok().unchanged().has(&json!({"skipped": "was_not_running"}));
     assert!(!unit.is_active());
 
     unit.start().run().ok();
     let stopped = unit.tool("stop").run().ok().text();
-    let ran = unit.start_from(&*stopped).run().ok().changed();
-    assert_eq!((&ran.result()["unit"], &ran.result()["manager"]), (&json!(unit.name), &json!("user")));
+    unit.start_from(&*stopped).run().ok().changed().has(&json!({"unit": unit.name, "manager": "user"}));
     // The unit of the document comes before that of the environment, and beside one of the command line there is no document.
     unit.tool("stop").run().ok();
     unit.start_from(&*stopped).env("SVC_UNIT", "user:unit-test-nobody.service").run().ok().changed();

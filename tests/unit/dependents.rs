@@ -1,13 +1,6 @@
 //! Units that others need, and that need others.
 
-use std::fs;
-use std::path::Path;
-
-use nix::sys::signal::Signal;
-use serde_json::{Value, json};
-use svc_tests::wait;
-
-use crate::own::{DEAF, Own, Polls, SIMPLE, after};
+use crate::own::*;
 
 /// A unit whose start is never over.
 const STARTING: &str = "Type=notify\nExecStart=/bin/sleep 600\nTimeoutStartSec=120";
@@ -27,14 +20,11 @@ fn interrupted_queued_start_is_pending_until_stop_cancels_it() {
     let other = Own::new("ahead", STARTING);
     let unit = Own::with("behind", &format!("After={}", other.name), SIMPLE);
     other.systemctl(&["start", "--no-block"]);
-    let polls = Polls::new();
-    let spawned = polls.of(unit.start()).spawn();
     let queued = || unit.systemd.property(&unit.name, "Job").ok().filter(|job| !job.is_empty());
-    wait::until("the start to be queued", wait::HANG, queued).unwrap();
-    polls.wait();
+    let (spawned, _polls) = polled(unit.start(), || wait::so("the start to be queued", queued));
     // The unit is as it was, and will start by itself as soon as the other is up.
     let ran = spawned.ended_by(Signal::SIGTERM).fails(143, "interrupted").changed();
-    assert_eq!((after(&ran, "active_state"), after(&ran, "job_pending")), (&json!("inactive"), &json!(true)));
+    ran.has(&json!({"after/active_state": "inactive", "after/job_pending": true}));
     unit.tool("wait").args(["--for", "inactive", "--timeout", "500ms"]).run().fails(6, "timeout");
     unit.tool("stop").run().ok().changed();
     assert_eq!(unit.status()["job_pending"], false);
@@ -57,10 +47,10 @@ fn stopped_dependents_are_restarted_from_document() {
     let active = || along.iter().filter(|one| one.is_active()).count();
     let names = along.map(|one| one.name.clone());
     for call in [unit.tool("status"), unit.tool("stop").arg("--dry-run")] {
-        assert_eq!(call.run().ok().unchanged().result()["dependents"], json!(names));
+        call.run().ok().unchanged().has(&json!({"dependents": names}));
     }
-    let stopped = unit.tool("stop").run().ok().changed().warns("dependents_stopped");
-    assert_eq!((&stopped.result()["dependents"], active()), (&json!(names), 0));
+    let stopped = unit.tool("stop").run().ok().changed().warns("dependents_stopped").has(&json!({"dependents": names}));
+    assert_eq!(active(), 0);
     assert!(apart.is_active(), "a unit that only wants it continues without it");
     assert!(!target.is_active(), "a target goes down with it, and is nothing to start again");
 
@@ -69,10 +59,10 @@ fn stopped_dependents_are_restarted_from_document() {
     assert_eq!(active(), 0);
     let from = || unit.start_from(stopped.text());
     assert_eq!(from().arg("--dry-run").run().ok().unchanged().result()["plan"].as_array().unwrap().len(), 3);
-    assert_eq!(from().run().ok().changed().result()["dependents"], json!(names));
+    from().run().ok().changed().has(&json!({"dependents": names}));
     assert_eq!(active(), 3);
     assert!(!asleep.is_active(), "it was not running then");
-    assert_eq!(from().run().ok().unchanged().result()["dependents"], json!([]));
+    from().run().ok().unchanged().has(&json!({"dependents": []}));
 
     // If others have started the unit, only what ran along with it is left to be started.
     let only = || from().arg("--dependents");
@@ -80,7 +70,7 @@ fn stopped_dependents_are_restarted_from_document() {
     unit.tool("stop").run().ok();
     only().run().refused("service_state").unchanged();
     unit.start().run().ok();
-    assert_eq!(only().run().ok().changed().result()["dependents"], json!(names));
+    only().run().ok().changed().has(&json!({"dependents": names}));
     assert!(active() == 3 && !asleep.is_active());
 }
 
@@ -97,11 +87,8 @@ fn stop_ends_when_all_is_down_that_stops_along() {
         let expected = unit.tool("status").args(["--expect", "inactive"]).run().refused("service_state");
         expected.error_has(&[&format!("{} is active", part.name)]);
         let stopped = unit.tool("stop").run().review("unit_failed").changed();
-        assert_eq!(
-            (&stopped.result()["before"]["active_state"], &part.status()["active_state"]),
-            (&json!(state), &json!("failed"))
-        );
-        assert_eq!(stopped.result()["dependents"], json!([part.name]));
+        stopped.has(&json!({"before/active_state": state, "dependents": [part.name]}));
+        assert_eq!(part.status()["active_state"], "failed");
         part.start().run().ok();
     }
     fs::remove_file(unit.file()).unwrap();
@@ -127,8 +114,7 @@ fn dependent_that_fails_to_start_needs_review() {
     let file = folder.path().join("file");
     let (unit, _frail, stopped) = with_dependent("whole", "test ! -e FILE", &file);
     fs::write(file, "").unwrap();
-    let ran = unit.start_from(stopped).run().review("dependents_stopped").changed();
-    assert_eq!(ran.result()["dependents"], json!([]));
+    unit.start_from(stopped).run().review("dependents_stopped").changed().has(&json!({"dependents": []}));
     assert!(unit.is_active());
 }
 
@@ -138,7 +124,9 @@ fn interrupted_start_names_dependent_to_wait_for() {
     let file = folder.path().join("file");
     let (unit, late, stopped) = with_dependent("cut", "test ! -e FILE || sleep 600", &file);
     fs::write(file, "").unwrap();
-    let ran = late.once_activating(unit.start_from(stopped)).ended_by(Signal::SIGTERM).fails(143, "interrupted").changed();
+    let start = unit.start_from(stopped).spawn();
+    late.waits_in("activating");
+    let ran = start.ended_by(Signal::SIGTERM).fails(143, "interrupted").changed();
     ran.error_has(&[&format!("svc-unit wait user:{}", late.name)]);
     assert!(unit.is_active());
 }

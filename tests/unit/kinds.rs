@@ -1,24 +1,17 @@
 //! Units of every kind and state.
 
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
-use serde_json::{Value, json};
-use svc_tests::tool::Ran;
-use svc_tests::{os, wait};
-
-use crate::own::{Own, Polls, SIMPLE, after, done_once, manager, tool};
+use crate::own::*;
 
 #[test]
 fn missing_unit_is_already_stopped_but_cannot_start() {
     let systemd = manager();
     let named = |step: &str| tool(&systemd, step).arg("user:unit-test-nobody.service");
-    let stopped = named("stop").run().ok().unchanged();
-    assert_eq!((&stopped.result()["skipped"], after(&stopped, "load_state")), (&json!("not_there"), &json!("not-found")));
+    named("stop").run().ok().unchanged().has(&json!({"skipped": "not_there", "after/load_state": "not-found"}));
     for step in ["status", "start", "restart", "wait"] {
-        let ran = named(step).run().fails(4, "unit_not_found").unchanged();
-        assert_eq!(after(&ran, "active_state"), "inactive");
+        named(step).run().fails(4, "unit_not_found").unchanged().has(&json!({"after/active_state": "inactive"}));
     }
     named("wait").args(["--for", "inactive"]).run().ok();
 }
@@ -72,12 +65,9 @@ fn oneshot_started_by_others_is_waited_for() {
     let unit = Own::new("oneshot-late", &done_once(&done));
     unit.systemctl(&["start", "--no-block"]);
     unit.waits_in("activating");
-    let polls = Polls::new();
-    let spawned = unit.once_activating(polls.of(unit.start()));
-    polls.wait();
+    let (spawned, _polls) = polled(unit.start(), || ());
     fs::write(done, "").unwrap();
-    let ran = spawned.wait().ok().unchanged();
-    assert_eq!((after(&ran, "active_state"), &ran.result()["skipped"]), (&json!("inactive"), &json!("already_so")));
+    spawned.wait().ok().unchanged().has(&json!({"after/active_state": "inactive", "skipped": "already_so"}));
 }
 
 #[test]
@@ -91,7 +81,7 @@ fn restart_warns_of_unit_file_changed_without_reload() {
         let ran = unit.tool("restart").args(["--settle", "0"]).run().ok();
         ran.doc()["warnings"].as_array()?.iter().any(|warning| warning["code"] == "external_warning").then_some(())
     };
-    wait::until("the warning", wait::HANG, warned).unwrap();
+    wait::so("the warning", warned);
 }
 
 #[test]
@@ -100,8 +90,7 @@ fn forking_unit_starts_when_program_is_in_background() {
     let pid_file = folder.path().join("pid");
     let forks = format!("/bin/sh -c 'sleep 600 & echo $! >{}; sleep 1'", pid_file.display());
     let unit = Own::new("forking", &format!("Type=forking\nPIDFile={}\nExecStart={forks}", pid_file.display()));
-    let ran = unit.start().run().ok().changed();
-    assert_eq!(after(&ran, "service_type"), "forking");
+    let ran = unit.start().run().ok().changed().has(&json!({"after/service_type": "forking"}));
     assert_eq!(after(&ran, "main_pid").to_string(), fs::read_to_string(&pid_file).unwrap().trim());
     // The first process ends well before the unit is active, and that is no restart.
     unit.start().run().ok().unchanged();
@@ -123,9 +112,8 @@ fn non_service_units_are_started_and_stopped() {
         let name = format!("unit_test_kind_{kind}{}", std::process::id());
         let _service = Own::named(format!("{name}.service"), "", SIMPLE);
         let unit = Own::named(format!("{name}.{kind}"), &sections, "");
-        let ran = unit.start().run().ok().changed();
-        let found = ["active_state", "sub_state", "service_type", "main_pid"].map(|key| after(&ran, key).clone());
-        assert_eq!(found, ["active".into(), running.into(), Value::Null, Value::Null], "{ran}");
+        let started = unit.start().run().ok().changed().has(&json!({"after/service_type": null, "after/main_pid": null}));
+        started.has(&json!({"after/active_state": "active", "after/sub_state": running}));
         unit.start().run().ok().unchanged();
         unit.tool("stop").run().ok().changed();
         assert_eq!(unit.status()["active_state"], "inactive");

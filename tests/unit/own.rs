@@ -1,14 +1,16 @@
-//! Units of the tests' own, and what a tool asks systemctl for.
+//! Units of the tests' own, and what a tool asks systemctl for; and what nearly every test uses.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+pub use std::fs;
+pub use std::net::TcpListener;
+pub use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+pub use nix::sys::signal::Signal;
+pub use serde_json::{Value, json};
 use svc_tests::host::Host;
 use svc_tests::systemd::Systemd;
-use svc_tests::tool::{Ran, Spawned, Tool};
-use svc_tests::{os, wait};
-use tempfile::TempDir;
+pub use svc_tests::tool::{Ran, Spawned, Tool};
+pub use svc_tests::{os, wait};
+pub use tempfile::TempDir;
 
 /// Runs until it is told to end.
 pub const SIMPLE: &str = "ExecStart=/bin/sleep 600";
@@ -97,14 +99,7 @@ impl Own {
 
     pub fn waits_in(&self, state: &str) {
         let seen = || (self.systemd.property(&self.name, "ActiveState").unwrap() == state).then_some(());
-        wait::until(&format!("{} to be {state}", self.name), wait::HANG, seen).unwrap();
-    }
-
-    /// Until its request has reached the manager.
-    pub fn once_activating(&self, tool: Tool) -> Spawned {
-        let spawned = tool.spawn();
-        self.waits_in("activating");
-        spawned
+        wait::so(&format!("{} to be {state}", self.name), seen);
     }
 }
 
@@ -129,29 +124,16 @@ pub fn after<'a>(ran: &'a Ran, key: &str) -> &'a Value {
     &ran.result()["after"][key]
 }
 
-/// Records each time that a tool asks systemctl for the state.
-pub struct Polls(TempDir);
-
-impl Polls {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.path().join("polls")
-    }
-
-    /// The tool whose polls are recorded.
-    pub fn of(&self, tool: Tool) -> Tool {
-        let record = format!("case \" $* \" in *' show '*) echo poll >>'{}' ;; esac", self.file().display());
-        tool.stub(self.0.path(), "systemctl", &record)
-    }
-
-    /// Until the tool knows the current state: the poll that begins next asks for it, and the one behind that shows that the tool
-    /// has taken the answer in.
-    pub fn wait(&self) {
-        let count = || fs::read_to_string(self.file()).unwrap_or_default().lines().count();
-        let wanted = count() + 2;
-        wait::until("the tool to poll", wait::HANG, || (count() >= wanted).then_some(())).unwrap();
-    }
+/// Starts a tool, waits for what is to be `seen`, and then until the tool knows it: the poll that begins next asks for the state,
+/// and the one behind that shows that the tool has taken the answer in. The folder has the record of the polls.
+pub fn polled<T>(tool: Tool, seen: impl FnOnce() -> T) -> (Spawned, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let polls = folder.path().join("polls");
+    let record = format!("case \" $* \" in *' show '*) echo poll >>'{}' ;; esac", polls.display());
+    let spawned = tool.stub(folder.path(), "systemctl", &record).spawn();
+    seen();
+    let count = || fs::read_to_string(&polls).unwrap_or_default().lines().count();
+    let wanted = count() + 2;
+    wait::so("the tool to poll", || (count() >= wanted).then_some(()));
+    (spawned, folder)
 }

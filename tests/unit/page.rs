@@ -1,10 +1,8 @@
 //! The commands that the page of `svc-unit` shows, and what it says that they print.
 
-use std::net::TcpListener;
-
 use svc_tests::page::Example;
 
-use crate::own::{Own, SIMPLE};
+use crate::own::*;
 
 #[test]
 fn every_step_has_working_example_on_page() {

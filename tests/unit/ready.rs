@@ -1,15 +1,13 @@
 //! Ready means that it answers.
 
-use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::thread;
 
 use svc_tests::secured::Authority;
-use svc_tests::{os, wait};
 
-use crate::own::{Own, Polls, SIMPLE, after, fails_once};
+use crate::own::*;
 
 fn listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -64,11 +62,8 @@ fn unit_is_ready_when_its_port_opens() {
     let unit = Own::new("ready-tcp", SIMPLE);
     let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
     let ran = unit.start().args(["--ready-tcp", &*address, "--timeout", "8s"]).run().fails(6, "not_ready").changed();
-    assert_eq!(after(&ran, "active_state"), "active");
-    ran.error_has(&["refused"]);
-    let polls = Polls::new();
-    let mut spawned = polls.of(unit.tool("wait").args(["--ready-tcp", &*address, "--settle", "0"])).spawn();
-    polls.wait();
+    ran.has(&json!({"after/active_state": "active"})).error_has(&["refused"]);
+    let (mut spawned, _polls) = polled(unit.tool("wait").args(["--ready-tcp", &*address, "--settle", "0"]), || ());
     assert!(spawned.is_running());
     let _listener = TcpListener::bind(&address).unwrap();
     spawned.wait().ok();
@@ -82,10 +77,8 @@ fn unit_that_dies_before_ready_fails_without_waiting() {
     let address = format!("127.0.0.1:{}", os::free_ports(1).unwrap()[0]);
     // A call that waited for the port would wait until the test counts as hanging.
     let limit = format!("{}s", 2 * wait::HANG.as_secs());
-    let polls = Polls::new();
-    let spawned = polls.of(unit.start().args(["--ready-tcp", &*address, "--timeout", &*limit])).spawn();
-    unit.waits_in("active");
-    polls.wait();
+    let start = unit.start().args(["--ready-tcp", &*address, "--timeout", &*limit]);
+    let (spawned, _polls) = polled(start, || unit.waits_in("active"));
     fs::write(&end, "").unwrap();
     spawned.wait().fails(1, "unit_failed").changed().error_has(&["started but did not stay active"]);
 }

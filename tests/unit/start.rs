@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use svc_tests::wait;
-
-use crate::own::{Own, SIMPLE, after};
+use crate::own::*;
 
 #[test]
 fn repeated_start_or_stop_changes_nothing() {
@@ -17,28 +14,25 @@ fn repeated_start_or_stop_changes_nothing() {
     };
     let (started, took) = start();
     assert!(took >= settle, "it did not wait for the unit to settle\n{started}");
-    assert_eq!(started.doc()["changed"], true);
-    assert_eq!(started.result()["before"]["active_state"], "inactive");
-    assert_eq!((after(&started, "active_state"), after(&started, "sub_state")), (&json!("active"), &json!("running")));
+    let wanted = json!({"before/active_state": "inactive", "after/active_state": "active", "after/sub_state": "running"});
+    let started = started.changed().has(&wanted);
     let asked = started.result()["requested_epoch_ms"].as_u64().unwrap();
     let active = after(&started, "active_enter_epoch_ms").as_u64().unwrap();
     let ended = asked + u64::try_from(took.as_millis()).unwrap();
     assert!((asked..ended).contains(&(active + 1)), "asked at {asked}, active at {active}, ended at {ended}");
     assert!(after(&started, "active_enter_at").as_str().unwrap().ends_with('Z'));
-    let pid = unit.systemd.property(&unit.name, "MainPID").unwrap();
-    assert_eq!(after(&started, "main_pid").to_string(), pid);
+    let pid: u32 = unit.systemd.property(&unit.name, "MainPID").unwrap().parse().unwrap();
+    assert_eq!(after(&started, "main_pid"), pid);
 
     // It has been active for that long already; a call that takes longer shows nothing, and is made again.
     let quick = || Some(start()).filter(|(_, took)| *took < settle);
-    let (again, _) = wait::until("a call that does not wait", wait::HANG, quick).unwrap();
-    let again = again.unchanged();
-    assert_eq!((&again.result()["skipped"], &again.result()["requested_at"]), (&json!("already_so"), &Value::Null));
+    let (again, _) = wait::so("a call that does not wait", quick);
+    again.unchanged().has(&json!({"skipped": "already_so", "requested_at": null}));
 
     let stopped = unit.tool("stop").env("POSIXLY_CORRECT", "1").run().ok().changed();
-    assert_eq!(stopped.result()["before"]["main_pid"].to_string(), pid);
-    assert_eq!(after(&stopped, "active_state"), "inactive");
+    stopped.has(&json!({"before/main_pid": pid, "after/active_state": "inactive"}));
     assert!(!unit.is_active());
-    assert_eq!(unit.tool("stop").run().ok().unchanged().result()["skipped"], "already_so");
+    unit.tool("stop").run().ok().unchanged().has(&json!({"skipped": "already_so"}));
 }
 
 #[test]
@@ -50,8 +44,7 @@ fn unit_that_exits_after_3_seconds_fails_to_start() {
     let found = ["active_state", "result", "exec_main_code", "exec_main_status"].map(|key| after(&ran, key).clone());
     assert_eq!(found, [json!("failed"), json!("exit-code"), json!("exited"), json!(3)]);
     // A failed unit is started again; one that nobody watches counts as started: it is the settling that finds it out.
-    let ran = unit.tool("start").args(["--settle", "0"]).run().ok().changed();
-    assert_eq!(ran.result()["before"]["active_state"], "failed");
+    unit.tool("start").args(["--settle", "0"]).run().ok().changed().has(&json!({"before/active_state": "failed"}));
 }
 
 #[test]
@@ -62,8 +55,7 @@ fn start_of_unit_in_restart_loop_fails() {
     ran.error_has(&["started but did not stay active"]);
     assert!(unit.systemd.property(&unit.name, "NRestarts").unwrap() != "0");
     // Waiting counts from the start after each restart, and gives up.
-    let waited = unit.tool("wait").args(["--settle", "4s", "--timeout", "5s"]).run().fails(6, "timeout").unchanged();
-    waited.error_has(&[&unit.name]);
+    unit.tool("wait").args(["--settle", "4s", "--timeout", "5s"]).run().fails(6, "timeout").unchanged().error_has(&[&unit.name]);
 }
 
 #[test]
@@ -73,13 +65,13 @@ fn start_limit_is_reported_with_reset_failed_command() {
     unit.start().run().fails(1, "unit_failed");
     // A daemon-reload clears the manager's count of starts (seen on 252), and other tests of this host make it reload: until it
     // refuses, each further start is a real one, and says so.
-    let ran = wait::until("the manager to refuse", wait::HANG, || {
+    let ran = wait::so("the manager to refuse", || {
         let ran = unit.start().run().fails(1, "unit_failed");
         let started = after(&ran, "invocation_id") != &ran.result()["before"]["invocation_id"];
         assert_eq!(ran.doc()["changed"], started, "{ran}");
         (!started).then_some(ran)
     });
-    ran.unwrap().error_has(&[&format!("systemctl --user reset-failed {}", unit.name)]);
+    ran.error_has(&[&format!("systemctl --user reset-failed {}", unit.name)]);
 }
 
 #[test]

@@ -1,18 +1,13 @@
 //! Stopped, and how it ended.
 
-use std::fs;
-
-use serde_json::json;
-use svc_tests::os;
-
-use crate::own::{DEAF, Own, Polls, SIMPLE, after};
+use crate::own::*;
 
 #[test]
 fn unit_killed_by_stop_needs_review() {
     let unit = Own::new("deaf", &format!("{DEAF}\nTimeoutStopSec=1"));
     unit.start().run().ok();
     let ran = unit.tool("stop").run().review("unit_failed").changed();
-    assert_eq!((after(&ran, "result"), after(&ran, "exec_main_code")), (&json!("timeout"), &json!("killed")));
+    ran.has(&json!({"after/result": "timeout", "after/exec_main_code": "killed"}));
     assert!(!unit.is_active());
 }
 
@@ -21,13 +16,13 @@ fn processes_that_outlive_the_unit_are_waited_for_and_named() {
     let unit = Own::new("outlived", "KillMode=process\nExecStart=/bin/sh -c 'sleep 600 & exec sleep 600'");
     unit.start().run().ok();
     let ran = unit.tool("stop").args(["--timeout", "5s"]).run().fails(1, "unit_failed").changed();
-    assert_eq!(after(&ran, "active_state"), "inactive");
-    let group = format!("/sys/fs/cgroup/systemd{}/cgroup.procs", after(&ran, "control_group").as_str().unwrap());
-    ran.error_has(&[&format!("process {} left", fs::read_to_string(group).unwrap().trim()), "KillMode=mixed"]);
+    let ran = ran.has(&json!({"after/active_state": "inactive"}));
+    // Of version 1 in the folder `systemd`, of version 2 beside it.
+    let file = format!("{}/cgroup.procs", after(&ran, "control_group").as_str().unwrap());
+    let left = ["/systemd", ""].iter().find_map(|version| fs::read_to_string(format!("/sys/fs/cgroup{version}{file}")).ok());
+    ran.error_has(&[&format!("process {} left", left.unwrap().trim()), "KillMode=mixed"]);
     unit.tool("status").args(["--expect", "inactive"]).run().refused("service_state");
-    let polls = Polls::new();
-    let spawned = polls.of(unit.tool("wait").args(["--for", "inactive"])).spawn();
-    polls.wait();
+    let (spawned, _polls) = polled(unit.tool("wait").args(["--for", "inactive"]), || ());
     unit.systemctl(&["kill"]);
     spawned.wait().ok().unchanged();
 }
@@ -36,8 +31,7 @@ fn processes_that_outlive_the_unit_are_waited_for_and_named() {
 fn own_exit_status_on_term_is_only_warning() {
     let unit = Own::new("java", &DEAF.replace("trap :", "trap \"exit 143\""));
     unit.start().run().ok();
-    let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
-    assert_eq!(after(&ran, "active_state"), "failed");
+    let ran = unit.tool("stop").run().ok().changed().warns("unit_failed").has(&json!({"after/active_state": "failed"}));
     // A failed unit is no running one.
     unit.tool("stop").run().ok().unchanged();
     unit.start_from(ran.text()).run().ok().changed();
@@ -50,8 +44,7 @@ fn unit_with_removed_file_is_still_stopped() {
     fs::remove_file(unit.file()).unwrap();
     os::run(unit.systemd.systemctl().arg("daemon-reload")).unwrap();
     assert_eq!(unit.status()["load_state"], "not-found");
-    let stopped = unit.tool("stop").run().ok().changed();
-    assert_eq!(stopped.result()["before"]["active_state"], "active");
+    unit.tool("stop").run().ok().changed().has(&json!({"before/active_state": "active"}));
     assert!(!unit.is_active());
 }
 
@@ -66,8 +59,7 @@ fn unit_killed_earlier_is_not_blamed_on_stop() {
     slow.systemctl(&["start", "--no-block"]);
     slow.waits_in("activating");
     unit.systemctl(&["start", "--no-block"]);
-    let ran = unit.tool("stop").run().ok().changed();
-    assert_eq!((&ran.result()["before"]["job_pending"], after(&ran, "result")), (&json!(true), &json!("signal")), "{ran}");
+    unit.tool("stop").run().ok().changed().has(&json!({"before/job_pending": true, "after/result": "signal"}));
 }
 
 #[test]
@@ -77,5 +69,5 @@ fn stop_that_interrupts_start_ends_with_warning() {
     unit.systemctl(&["start", "--no-block"]);
     unit.waits_in("activating");
     let ran = unit.tool("stop").run().ok().changed().warns("unit_failed");
-    assert_eq!((after(&ran, "result"), after(&ran, "active_state")), (&json!("signal"), &json!("failed")), "{ran}");
+    ran.has(&json!({"after/result": "signal", "after/active_state": "failed"}));
 }

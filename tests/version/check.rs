@@ -1,10 +1,6 @@
 //! The upgrade path: what is supported, what is not, and what nobody can say.
 
-use std::fs;
-
-use serde_json::json;
-
-use crate::place::Place;
+use crate::place::*;
 
 #[test]
 fn upgrade_follows_rule_or_is_refused_with_hint() {
@@ -24,8 +20,7 @@ fn upgrade_follows_rule_or_is_refused_with_hint() {
         if rule.is_empty() {
             ran.refused("version_unsupported").error_has(&[helps]);
         } else {
-            let ran = ran.ok().unchanged();
-            assert_eq!(ran.result(), &json!({"installed": installed, "to": to, "rule": rule}));
+            assert_eq!(ran.ok().unchanged().result(), &json!({"installed": installed, "to": to, "rule": rule}));
         }
     }
     assert_eq!(place.check("1.15.5", "2.0.1").args(["--last-minor", "1.15.5"]).run().status, 2);
@@ -66,8 +61,8 @@ fn check_takes_versions_from_document_and_marker() {
     let place = Place::saying("1.15.5\n");
     let document = place.tool("installer").arg(place.installer("svc-2.0.1.run")).run().ok().text();
     let from = |document: &str| place.tool("check").args(["--from", "-", "--last-minor", "1.15"]).stdin(document);
-    let checked = from(&document).run().ok();
-    assert_eq!(checked.result(), &json!({"installed": "1.15.5", "to": "2.0.1", "rule": "next_major"}));
+    let checked = json!({"installed": "1.15.5", "to": "2.0.1", "rule": "next_major"});
+    assert_eq!(from(&document).run().ok().result(), &checked);
     from(&document).args(["--installed", "1.14.2"]).run().refused("version_unsupported");
     from(&document).args(["--to", "2.0.1"]).run().fails(2, "options_invalid");
     // A file is as good as a pipe.

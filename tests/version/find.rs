@@ -1,12 +1,8 @@
 //! The installer of a version, found in the places where an operator keeps installers.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use serde_json::{Value, json};
 use svc_tests::bare;
 
-use crate::place::Place;
+use crate::place::*;
 
 /// A document; only its result matters.
 fn document(place: &Place, name: &str, schema: &str, result: &Value) -> PathBuf {
@@ -29,12 +25,10 @@ fn installer_folders_are_searched_in_order() {
         let shelf = of_point().env("SVC_INSTALLER_DIR", place.path("shelf"));
         shelf.arg("--beside").arg(place.path("beside/svc-2.0.1.run")).run()
     };
-    let missing = find().fails(4, "file_not_found").unchanged();
-    assert!(missing.hint().contains("SVC_INSTALLER_DIR") && missing.stderr.contains("/shelf/svc-1.14.2.run"), "{missing}");
+    find().fails(4, "file_not_found").unchanged().error_has(&["SVC_INSTALLER_DIR", "/shelf/svc-1.14.2.run"]);
     for folder in ["here", "seen", "beside", "shelf"] {
         let installer = place.installer(&format!("{folder}/svc-1.14.2.run"));
-        let ran = find().ok().unchanged();
-        assert_eq!((&ran.result()["path"], &ran.result()["version"]), (&json!(installer), &json!("1.14.2")));
+        find().ok().unchanged().has(&json!({"path": installer, "version": "1.14.2"}));
     }
     // What an upgrade has found under another name, or not found at all, is none of this version.
     of_point().arg("1.13.0").run().fails(4, "file_not_found");
@@ -52,8 +46,7 @@ fn named_installer_must_have_wanted_version() {
         find.env("SVC_INSTALLER_DIR", place.0.path()).run()
     };
     assert_eq!(find(&right).ok().result()["path"], json!(right));
-    let ran = find(&wrong).refused("file_invalid").unchanged().error_has(&["svc-1.14.2.run"]);
-    assert_eq!(ran.result()["version"], "1.15.0");
+    find(&wrong).refused("file_invalid").error_has(&["svc-1.14.2.run"]).has(&json!({"version": "1.15.0"}));
     find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");
     assert_eq!(place.tool("find").run().status, 2, "nothing says which version");
     let point = json!({"path": "/p", "version": null, "upgrade_run": null});

@@ -1,10 +1,9 @@
 //! The commands that the page of `svc-version` shows, and what it says that they print.
 
-use std::fs;
-
+use svc_tests::host::texts;
 use svc_tests::page::Example;
 
-use crate::place::Place;
+use crate::place::*;
 
 #[test]
 fn every_step_has_working_example_on_page() {
@@ -15,10 +14,8 @@ fn every_step_has_working_example_on_page() {
     for version in ["1.16.2", "1.17.0", "1.17.4", "2.0.1"] {
         place.installer(&format!("srv/installers/svc-{version}.run"));
     }
-    let text = |path: std::path::PathBuf| path.display().to_string();
-    let env = [("SVC_INSTALL_DIR", text(place.path(""))), ("SVC_STATE_DIR", text(place.path("state")))];
-    let env: Vec<_> = env.into_iter().map(|(name, value)| (name.to_owned(), value.trim_end_matches('/').to_owned())).collect();
+    let env = texts(&[("SVC_INSTALL_DIR", place.0.path().display()), ("SVC_STATE_DIR", place.path("state").display())]);
     for example in Example::of_tool(&svc_version::cli()).unwrap() {
-        example.with("/opt/svc", &env[0].1).with("/srv", &text(folder.clone())).holds(&env, &folder).unwrap();
+        example.with("/opt/svc", &env[0].1).with("/srv", folder.to_str().unwrap()).holds(&env, &folder).unwrap();
     }
 }

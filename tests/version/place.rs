@@ -1,10 +1,12 @@
-//! An installation of one test.
+//! An installation of one test; and what nearly every test uses.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+pub use std::fs::{self, File};
+pub use std::os::unix::fs::{chown, symlink};
+pub use std::path::{Path, PathBuf};
 
-use svc_tests::os;
-use svc_tests::tool::Tool;
+pub use serde_json::{Value, json};
+pub use svc_tests::os;
+pub use svc_tests::tool::{Ran, Tool};
 use tempfile::TempDir;
 
 /// An installation with its own state folder.

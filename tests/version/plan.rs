@@ -1,12 +1,6 @@
 //! The chain of upgrades through the installers of a folder.
 
-use std::fs;
-use std::path::Path;
-
-use serde_json::{Value, json};
-use svc_tests::tool::{Ran, Tool};
-
-use crate::place::Place;
+use crate::place::*;
 
 /// A folder of installers in a place where 1.14.2 is installed.
 fn shelf(versions: &[&str]) -> Place {
@@ -34,9 +28,8 @@ fn plan_leads_hop_by_hop_to_highest_installer() {
     place.file("shelf/other-9.0.0.run", "x");
     let ran = plan(&place, &["--last-minor", "1.15"]).run().ok().unchanged();
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major", "2.0.1 2.1.0 next_minor"]);
-    assert_eq!(["installed", "to"].map(|key| ran.result()[key].clone()), ["1.14.2", "2.1.0"]);
-    assert_eq!(ran.result()["hops"][0]["installer"], json!(place.path("shelf/svc-1.15.5.run")));
-    assert_eq!(ran.result()["missing"], json!([]));
+    let first = place.path("shelf/svc-1.15.5.run");
+    ran.has(&json!({"installed": "1.14.2", "to": "2.1.0", "hops/0/installer": first, "missing": []}));
     // The folder and the list of releases may come from the environment, what is installed and where to from the command line.
     let elsewhere = place.tool("plan").env("SVC_INSTALLER_DIR", place.path("shelf")).env("SVC_RELEASES", place.path("shelf"));
     let ran = elsewhere.args(["--installed", "1.15.1", "--to", "1.15.5"]).run().ok();
@@ -75,8 +68,7 @@ fn installers_that_are_missing_are_all_named_at_once() {
 #[test]
 fn plan_without_higher_installer_is_empty() {
     let place = shelf(&["1.13.0", "1.14.2"]);
-    let ran = plan(&place, &[]).run().ok().unchanged();
-    assert_eq!((&ran.result()["to"], hops(&ran).len()), (&json!("1.14.2"), 0));
+    plan(&place, &[]).run().ok().unchanged().has(&json!({"to": "1.14.2", "hops": []}));
     for to in ["1.14.2", "1.13.0"] {
         plan(&place, &["--to", to]).run().refused("version_unsupported").error_has(&["svc-rollback"]);
     }
@@ -94,8 +86,7 @@ fn plan_through_named_installers_keeps_their_order() {
     };
     let ran = through(&[&first, &second]).ok().unchanged();
     assert_eq!(hops(&ran), ["1.14.2 1.15.5 next_minor", "1.15.5 2.0.1 next_major"]);
-    assert_eq!((&ran.result()["to"], &ran.result()["directory"]), (&json!("2.0.1"), &Value::Null));
-    assert_eq!(ran.result()["hops"][1]["installer"], json!(second));
+    ran.has(&json!({"to": "2.0.1", "directory": null, "hops/1/installer": second}));
     let ran = through(&[&first, &second, &far]).refused("version_unsupported").unchanged();
     assert_eq!(hops(&ran).len(), 2, "what is sure is told");
     through(&[&second, &first]).refused("version_unsupported");

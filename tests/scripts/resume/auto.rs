@@ -1,10 +1,6 @@
 //! `svc-upgrade --auto-rollback`, and what is to be typed if it was interrupted while it rolled back.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use svc_tests::journey::{assert_back, id_of, installed, runs, still};
-use svc_tests::product::Product;
+use svc_tests::journey::prelude::*;
 
 use crate::cut::{How, cut};
 use crate::journey::{next, wait_until_free};
@@ -25,8 +21,7 @@ fn auto_rollback_uses_installer_beside_new_one() {
     fs::create_dir(&folder).unwrap();
     let installer = asking_installer(&product, "2.0.1", &format!(": >'{}'", late.display()), &product.failing_installer());
     let upgrade = product.tool("svc-upgrade").arg("--auto-rollback").env("SVC_INSTALLER_DIR", folder);
-    let ran = upgrade.args(["--installer-arg", "--accept"]).arg(installer).run();
-    let ran = ran.fails(1, "command_failed").changed();
+    let ran = upgrade.args(["--installer-arg", "--accept"]).arg(installer).run().fails(1, "command_failed").changed();
     assert!(ran.hint().starts_with("It was rolled back: 1.15.5 runs again."), "{ran}");
     assert!(ran.hint().contains(&format!("svc-rollback --discard-previous {}", id_of(&inner(&product)))), "{ran}");
     assert_back(&product, &before);

@@ -1,16 +1,9 @@
 //! A script that is interrupted at a chosen point of its journal.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 
-use nix::sys::signal::{Signal, kill};
-use serde_json::Value;
-use svc_tests::journey::runs;
-use svc_tests::product::Product;
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::{os, wait};
+use svc_tests::journey::prelude::*;
 
 use crate::journey::is_committed;
 use crate::power;

@@ -1,16 +1,6 @@
 //! Disks that become full in the middle of an upgrade or of a rollback.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use svc_tests::bare::Bare;
-use svc_tests::disk::SmallDisk;
-use svc_tests::journey::count_in;
-use svc_tests::os;
-use svc_tests::product::Product;
-use svc_tests::tool::bin_dir;
+use svc_tests::journey::prelude::*;
 
 use crate::cut::How;
 use crate::journey::Journey;
@@ -46,8 +36,7 @@ fn command_is_not_started_if_journal_cannot_record_it() {
         os::write_program(bare.path("hooks/post-install").join(name), format!("#!/bin/sh\n{does}\n")).unwrap();
     }
     bare.has_version("2.0.1");
-    let hooks = bare.tool("svc-upgrade", &["--hooks-only"]).env("SVC_HOOKS_DIR", bare.path("hooks"));
-    hooks.run().fails(1, "journal_full");
+    bare.tool("svc-upgrade", &["--hooks-only"]).env("SVC_HOOKS_DIR", bare.path("hooks")).run().fails(1, "journal_full");
     assert!(!ran.exists());
 }
 

@@ -1,11 +1,6 @@
 //! The installer of an upgrade whose outcome is unknown, or that is still running.
 
-use std::fs;
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use svc_tests::journey::{installed, once_free};
-use svc_tests::wait;
+use svc_tests::journey::prelude::*;
 
 #[test]
 fn installer_with_unknown_outcome_needs_rerun_option() {

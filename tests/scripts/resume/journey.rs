@@ -1,17 +1,9 @@
 //! An upgrade and the way back, interrupted as often as one likes, each time resumed as `--status` says.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
 use svc_tests::content::documents;
-use svc_tests::disk::SmallDisk;
-use svc_tests::journey::{assert_back, journal, json_of, runs};
-use svc_tests::product::{Content, Product};
-use svc_tests::tool::{Ran, Tool};
-use svc_tests::wait;
+use svc_tests::journey::prelude::*;
 
 use crate::cut::{Cut, How, cut, has};
 
@@ -126,8 +118,7 @@ impl Journey {
     /// There are no copies, and no records of some.
     fn assert_no_copies(&self, context: &dyn std::fmt::Display) {
         assert_eq!(self.product.copies(), BTreeSet::new(), "{context}");
-        let records = fs::read_dir(self.product.state_dir().join("swaps")).into_iter().flatten().flatten();
-        assert_eq!(records.map(|record| record.file_name()).collect::<Vec<_>>(), Vec::<OsString>::new(), "{context}");
+        assert_eq!(names_in(&self.product.state_dir().join("swaps")), [""; 0], "{context}");
         self.assert_no_incomplete_point(context);
     }
 
@@ -183,8 +174,7 @@ impl Journey {
         let product = &self.product;
         assert_eq!(product.marker(), "2.0.1");
         assert!(product.is_active());
-        let status = product.tool("svc-upgrade").arg("--status").run();
-        assert!(status.stdout.contains("It ended well."), "{status}");
+        product.tool("svc-upgrade").arg("--status").run().exits(0, &["It ended well."]);
         self.assert_no_incomplete_point(ran);
         // Clones stay, for the rollback.
         if !self.upgrade.iter().any(|option| option == "--clone") {
@@ -201,10 +191,8 @@ impl Journey {
         let product = &self.product;
         let points: Vec<_> =
             fs::read_dir(product.backup_dir()).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-        assert!(
-            points.iter().all(|point| point.join("SHA256SUMS").exists()),
-            "an incomplete restore point is left: {points:?}\n{context}"
-        );
+        let are_complete = points.iter().all(|point| point.join("SHA256SUMS").exists());
+        assert!(are_complete, "an incomplete restore point is left: {points:?}\n{context}");
         let named = |point: &PathBuf| json_of(point.join("snapshot.json"))["result"]["name"].as_str().unwrap().to_owned();
         let of_points: BTreeSet<String> = points.iter().map(named).collect();
         assert_eq!(product.snapshots().into_iter().collect::<BTreeSet<_>>(), of_points, "{context}");
@@ -290,7 +278,7 @@ fn names_disk_space(cut: &Cut, how: How) -> bool {
 }
 
 fn has_document(run: &Path) -> bool {
-    let times = journal(run).into_iter().filter(|name| name.starts_with("plan.") && name.ends_with(".json")).count();
+    let times = names_in(run).into_iter().filter(|name| name.starts_with("plan.") && name.ends_with(".json")).count();
     let document = if times == 1 { "document.json".to_owned() } else { format!("document.{times}.json") };
     run.join(document).exists()
 }
@@ -314,8 +302,7 @@ pub fn next(product: &Product, script: &str) -> String {
 /// Waits until the last run has neither a tool nor an installer left that is running.
 pub fn wait_until_free(product: &Product, script: &str) {
     wait::so("what the script has left behind to end", || {
-        let ran = product.tool(script).arg("--status").run();
-        assert_eq!(ran.status, 0, "{ran}");
+        let ran = product.tool(script).arg("--status").run().exits(0, &[]);
         let busy = |line: &str| line == "It is running." || line.starts_with("Its supervisor is gone;");
         (!ran.stdout.lines().any(busy)).then_some(())
     });

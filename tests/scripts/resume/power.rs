@@ -1,14 +1,7 @@
 //! A host that loses its power: of the journal and of the restore points there is what was synced, and not a byte more. (`whole_host`: of
 //! both databases too.)
 
-use std::fs;
-use std::path::PathBuf;
-
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use svc_tests::disk::SmallDisk;
-use svc_tests::product::Product;
-use svc_tests::wait;
+use svc_tests::journey::prelude::*;
 
 use crate::cut::{How, in_turn};
 use crate::journey::Journey;

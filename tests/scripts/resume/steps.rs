@@ -1,8 +1,6 @@
 //! Interrupted at every step, one after the other, in one rehearsal, one backup, one upgrade and one rollback.
 
-use std::collections::BTreeSet;
-
-use nix::sys::signal::Signal;
+use svc_tests::journey::prelude::*;
 
 use crate::cut::{How, in_turn};
 use crate::journey::Journey;

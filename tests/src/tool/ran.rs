@@ -146,6 +146,15 @@ impl Ran {
         self
     }
 
+    /// Asserts its exit status, and that all of that is on its stdout or stderr: for a call that prints no document.
+    #[track_caller]
+    pub fn exits(self, status: i32, words: &[&str]) -> Self {
+        assert!(self.status == status, "expected exit {status}\n{self}");
+        let has = |word: &&str| self.stdout.contains(*word) || self.stderr.contains(*word);
+        assert!(words.iter().all(has), "not all of {words:?} is shown\n{self}");
+        self
+    }
+
     /// Asserts parts of its result, each by its path, such as `database/state`.
     #[track_caller]
     pub fn has(self, parts: &Value) -> Self {
