@@ -1,10 +1,7 @@
 //! PostgreSQL that is stopped in the middle, connections that are cut, and programs that are killed: the live database is the old or
 //! the new one, the document says how to continue, and the next call leaves nothing else.
 
-use std::path::Path;
-
 use svc_tests::pg_case::prelude::*;
-use svc_tests::proxy::Mode;
 
 /// Stops a server at once, as a crash does, and starts it again when `meanwhile` is over.
 fn crash_of<T>(host: &Host, own: &OwnPostgres, meanwhile: impl FnOnce() -> T) -> T {
@@ -100,10 +97,9 @@ fn stopped_before_the_drop(case: &Case, dump: &Path) {
         let held = case.hold("postgres", "LOCK TABLE pg_catalog.pg_database IN SHARE MODE");
         let spawned = case.tool().arg("--in-place").arg(dump).spawn();
         case.wait_for("the creation", creates);
-        if status == 5 {
-            case.end(creates)
-        } else {
-            spawned.signal(Signal::SIGTERM)
+        match status {
+            5 => case.end(creates),
+            _ => spawned.signal(Signal::SIGTERM),
         }
         drop(held);
         let ran = spawned.wait().unchanged();

@@ -1,15 +1,9 @@
 //! What `svc-pgdump` saves and `svc-pgrestore` restores is the same, byte for byte as `pg_dump` writes it: databases in other
 //! encodings and locales, with settings that decide what is in them, in other tablespaces, and PostgreSQL's own regression database.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use anyhow::Context;
 use svc_tests::download::{cached, readable};
 use svc_tests::pg_case::prelude::*;
-use svc_tests::postgres::Postgres;
-use svc_tests::programs::Programs;
 
 fn made(name: &str, clause: &str) -> Case {
     let case = Case::new(name);
@@ -257,10 +251,7 @@ fn build(postgres: &Postgres, fetched: &Path, folder: &Path) -> anyhow::Result<u
 #[test]
 #[ignore = "takes minutes"]
 fn postgresql_regression_database_survives_staging() {
-    let fetched = match fetch() {
-        Ok(fetched) => fetched,
-        Err(error) => return skip(&format!("PostgreSQL's own regression database: it cannot be had: {error:#}")),
-    };
+    let Some(fetched) = had("PostgreSQL's own regression database", fetch()) else { return };
     let host = Host::shared().unwrap();
     let server = host.postgres_server().unwrap();
     let user = os::system_user(ADMINISTRATOR).unwrap();

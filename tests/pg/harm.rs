@@ -1,9 +1,6 @@
 //! `svc-pgrestore` verifies before it harms anything: invalid dumps, servers that lack something, and databases that somebody
 //! needs. Each time the live database answers as before, to a session that was there all the time.
 
-use std::fs;
-
-use svc_tests::disk::SmallDisk;
 use svc_tests::pg_case::prelude::*;
 
 #[test]
@@ -44,8 +41,7 @@ fn dump_with_unmet_needs_or_server_statements_is_refused() {
         // What is not of its own database. (`check/tokens.rs` has all of it.)
         (with(&format!("DROP DATABASE IF EXISTS {live} WITH (FORCE);")), &[], (7, "dump_invalid"), "of the server"),
     ] {
-        let ran = case.tool().args(more).arg(case.write("needs.sql", text)).run();
-        ran.fails(status, code).unchanged().error_has(&[word]);
+        case.tool().args(more).arg(case.write("needs.sql", text)).run().fails(status, code).unchanged().error_has(&[word]);
         witness.assert_unchanged(word);
     }
     case.backup();
@@ -93,15 +89,12 @@ fn database_with_slot_or_subscription_is_not_replaced() {
     stage(before);
     let name = "it's in the way";
     let (text, subscription) = (literal(name), identifier(name));
+    let prepare = format!("BEGIN; UPDATE items SET name = name; PREPARE TRANSACTION {text}");
     let subscribe = "CONNECTION 'dbname=x' PUBLICATION p WITH (connect = false, slot_name = NONE)";
     let slot = "SELECT pg_create_logical_replication_slot('follower', 'test_decoding')";
     let drop_slot = "pg_drop_replication_slot('follower')";
     for (made, gone, word) in [
-        (
-            &*format!("BEGIN; UPDATE items SET name = name; PREPARE TRANSACTION {text}"),
-            &*format!("ROLLBACK PREPARED {text}"),
-            name,
-        ),
+        (&*prepare, &*format!("ROLLBACK PREPARED {text}"), name),
         (&format!("CREATE SUBSCRIPTION {subscription} {subscribe}"), &format!("DROP SUBSCRIPTION {subscription}"), name),
         (slot, &format!("SELECT {drop_slot}"), drop_slot),
     ] {

@@ -1,13 +1,8 @@
 //! `svc-pgdump` and `svc-pgrestore` killed at their system calls, their servers stopped and their connections cut: what is there
 //! afterwards is the old or the new, never half of each, and the same command again finishes it and leaves nothing else.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-
 use svc_tests::kills::{self, Moment};
 use svc_tests::pg_case::prelude::*;
-use svc_tests::proxy::Mode;
 
 /// Every file below a folder, but the locks, which stay.
 fn files(folder: &Path) -> Vec<String> {
@@ -186,11 +181,8 @@ fn killed_swap_or_discard_is_finished_by_same_command() {
         assert_eq!(case.oid(&case.copies()), old, "{when}");
     };
     let went_back = |_: usize, _: &Ran, when: &str| {
-        assert_eq!(
-            (case.oid(&case.database), case.copies(), case.text()),
-            (old.clone(), copy.clone(), upgraded.clone()),
-            "{when}"
-        );
+        let is = (case.oid(&case.database), case.copies(), case.text());
+        assert_eq!(is, (old.clone(), copy.clone(), upgraded.clone()), "{when}");
     };
     let series = |what, prepare: &dyn Fn(usize), command: &dyn Fn(usize) -> Tool, done: &dyn Fn(usize, &Ran, &str)| {
         Series { what, count: 2, case: &case, prepare, command, old_or_new, done }.run();

@@ -1,11 +1,6 @@
 //! `svc-pgdump` and `svc-pgrestore` on servers 13 to 18, with clients 15, 16 and 18: what goes back where, and what does not.
 
-use std::path::PathBuf;
-
-use svc_tests::content::{of_copy, postgres_bytes};
 use svc_tests::pg_case::prelude::*;
-use svc_tests::postgres::Postgres;
-use svc_tests::programs::{self, Programs};
 
 /// One of every kind of object.
 const KINDS: [&str; 2] = [include_str!("../pgrestore/every_kind.sql"), include_str!("../pgrestore/more_kinds.sql")];
@@ -76,7 +71,7 @@ impl Site {
     fn is_not_cut_by_a_timeout(&self) {
         let case = &self.case;
         let path = case.dump_with(&case.dump(), "BEGIN;\nSELECT pg_catalog.pg_sleep(2);\nCOMMIT;");
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
         let path = case.write("slow.sql", text.replace("SET transaction_timeout = 0;\n", ""));
         case.admin(&format!("ALTER ROLE {ADMINISTRATOR} SET transaction_timeout TO '1s'"));
         let ran = case.tool().arg("stage").arg(&path).run().ok().changed();
@@ -88,7 +83,7 @@ impl Site {
     /// A dump by newer clients goes back, and is what these clients then dump again.
     fn takes_from_client(&self, client: u32) {
         let Self { version, case, .. } = self;
-        let Some(bin_dir) = had(&format!("clients {client}"), programs::client(client)) else { return };
+        let Some(bin_dir) = had(&format!("PostgreSQL, clients {client}"), programs::client(client)) else { return };
         let mut newer = case.pg.clone();
         newer.bin_dir = bin_dir;
         let before = postgres_bytes(&newer, NAME).unwrap();
@@ -109,8 +104,7 @@ impl Site {
         if other.version > self.version {
             ran.refused("version_unsupported").error_has(&[&format!("version {}", other.version)]);
         } else {
-            let ran = ran.ok().changed();
-            assert_eq!(ran.result()["verified"], true);
+            let ran = ran.ok().changed().has(&json!({"verified": true}));
             let name = ran.result()["staged"]["name"].as_str().unwrap();
             if let Some(before) = &other.by_newest {
                 let after = of_copy(&self.case.pg, name, || Ok(by_newest(&self.case.pg, name))).unwrap().unwrap();
@@ -122,10 +116,6 @@ impl Site {
     }
 }
 
-fn had<T>(what: &str, found: anyhow::Result<T>) -> Option<T> {
-    found.map_err(|error| skip(&format!("PostgreSQL, {what}: it cannot be had: {error:#}"))).ok()
-}
-
 fn without_version(dump: &[u8]) -> Vec<u8> {
     let lines = dump.split_inclusive(|byte| *byte == b'\n');
     lines.filter(|line| !line.starts_with(b"-- Dumped from database version ")).collect::<Vec<_>>().concat()
@@ -134,7 +124,7 @@ fn without_version(dump: &[u8]) -> Vec<u8> {
 /// The rows of a database as the newest client dumps them from any server. (Each server words definitions in its own way.)
 fn by_newest(pg: &Postgres, name: &str) -> Option<Vec<u8>> {
     let mut newest = pg.clone();
-    newest.bin_dir = had("clients 18", programs::client(18))?;
+    newest.bin_dir = had("PostgreSQL, clients 18", programs::client(18))?;
     let mut pg_dump = newest.administrator("pg_dump");
     let output = pg_dump.args(["--restrict-key=svc", "--data-only"]).arg(format!("--dbname={name}")).output().unwrap();
     assert!(output.status.success() && output.stdout.len() > 1000, "{}", text(&output.stderr));
@@ -168,7 +158,7 @@ fn on_every_server(all: bool) {
     let host = Host::shared().unwrap();
     let mut sites: Vec<Site> = Vec::new();
     for version in Programs::versions().unwrap() {
-        let Some(programs) = had(&format!("server {version}"), Programs::of(version)) else { continue };
+        let Some(programs) = had(&format!("PostgreSQL, server {version}"), Programs::of(version)) else { continue };
         let site = Site::start(&host, programs);
         if all || [13, 15].contains(&version) {
             site.takes_from_client(18);

@@ -1,10 +1,6 @@
 //! The commands that the pages of `svc-pgdump` and `svc-pgrestore` show, run as they stand there.
 
-use std::fs;
-
-use svc_tests::page::{self, Example};
 use svc_tests::pg_case::prelude::*;
-use svc_tests::tool::search_path;
 
 const PAGES: [&str; 2] = ["svc-pgdump/README.md", "svc-pgrestore/README.md"];
 /// What stands in the pages, and is otherwise each time.
@@ -15,7 +11,7 @@ fn every_command_of_both_pages_works_in_the_order_of_the_page() {
     let (case, _) = Case::filled("pgp_page");
     let folder = case.path("backups");
     fs::create_dir(&folder).unwrap();
-    let texts = [
+    let env = texts(&[
         ("PATH", search_path([case.pg.bin_dir.clone()]).into_string().unwrap()),
         ("PGHOST", case.pg.socket_dir.display().to_string()),
         ("PGPORT", case.pg.port.to_string()),
@@ -23,8 +19,7 @@ fn every_command_of_both_pages_works_in_the_order_of_the_page() {
         ("SVC_DATABASE", case.database.clone()),
         ("SVC_DB_USER", case.owner.clone()),
         ("SVC_STATE_DIR", case.path("state").display().to_string()),
-    ];
-    let env = texts.map(|(name, value)| (name.to_owned(), value));
+    ]);
     let (database, backups) = (case.database.as_str(), folder.to_str().unwrap());
     for (page, recipe, dir) in [(PAGES[0], "dump", case.dir.path()), (PAGES[1], "restore", &folder)] {
         let commands = page::recipe(page, recipe).unwrap().replace("/var/backups/svc", backups).replace("svc_db", database);

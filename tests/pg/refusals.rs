@@ -1,7 +1,5 @@
 //! Refusals and warnings of `svc-pgdump` and `svc-pgrestore` that no other test comes across.
 
-use std::fs;
-
 use svc_tests::pg_case::prelude::*;
 
 #[test]
@@ -33,13 +31,9 @@ fn stage_swap_or_discard_of_taken_or_renamed_database_is_refused() {
 fn load_messages_and_unverified_rows_are_warnings() {
     let (case, dump) = Case::filled("pgf_warn");
     // What a function says may be of a row; what the server says is not. Nobody can account for a row more than the COPY blocks have.
+    let raised = "a function of the database raised 01000";
     for (statement, more, code, word) in [
-        (
-            "DO $$ BEGIN RAISE WARNING 'look here'; END $$;",
-            &[][..],
-            "external_warning",
-            "a function of the database raised 01000",
-        ),
+        ("DO $$ BEGIN RAISE WARNING 'look here'; END $$;", &[][..], "external_warning", raised),
         ("COMMIT;", &[], "external_warning", "no transaction in progress"),
         ("INSERT INTO public.notes VALUES (1, 'COPY');", &["--dry-run"], "not_verified", ""),
     ] {
@@ -54,34 +48,29 @@ fn load_error_in_any_language_has_line_but_no_row_value() {
     let text = fs::read_to_string(&dump).unwrap();
     let with = |statement: &str| fs::read_to_string(case.dump_with(&dump, statement)).unwrap();
     let staging = |language: &str, text: &str| {
-        let tool = case.tool().env("PGOPTIONS", format!("-c lc_messages={language}")).arg("stage");
-        tool.arg(case.write("told.sql", text))
+        case.tool().env("PGOPTIONS", format!("-c lc_messages={language}")).arg("stage").arg(case.write("told.sql", text))
     };
     let twice = text.replace("\titem 77\t", "\thunter2\t").replace("\titem 78\t", "\thunter2\t");
+    let no_number = text.replace("\n77\titem 77\t", "\nhunter2\titem 77\t");
     let unique = "ALTER TABLE ONLY public.items\n    ADD CONSTRAINT items_name_key UNIQUE";
     // Where it begins in the dump is told by its line.
     for (text, begins, told) in [
         (with("SELECT 1,\n    no_such_function();"), "    no_such_function()", ["no_such_function", "existiert nicht"]),
         (text.replace("key UNIQUE (name)", "key UNIQUE (nobody)"), unique, ["nobody"; 2]),
-        (
-            text.replace("\n77\titem 77\t", "\nhunter2\titem 77\t"),
-            "hunter2\titem 77",
-            ["invalid input syntax", "COPY items, line 77, column id"],
-        ),
+        (no_number, "hunter2\titem 77", ["invalid input syntax", "COPY items, line 77, column id"]),
         (twice, unique, ["items_name_key"; 2]),
         (with("DO $$ BEGIN RAISE 'hunter2' USING DETAIL = 'hunter2', HINT = 'hunter2'; END $$;"), "DO $$ BEGIN", ["P0001"; 2]),
         (with("INSERT INTO public.notes VALUES (1, 'it''s') hunter2;"), "INSERT INTO public.notes", ["42601"; 2]),
     ] {
         let line = format!("(line {} of the dump)", text[..text.find(begins).unwrap()].lines().count() + 1);
         for (language, told) in ["C", GERMAN].into_iter().zip(told) {
-            let ran = staging(language, &text).run().fails(1, "server_refused").unchanged();
-            assert!(!format!("{}{}", ran.text(), ran.stderr).contains("hunter2"), "{ran}");
+            let ran = staging(language, &text).run().fails(1, "server_refused").unchanged().without(&["hunter2"]);
             ran.error_has(&["could not be loaded", told, &line]);
         }
     }
     assert_eq!(case.copies(), "");
     let ran = staging(GERMAN, &with("COMMIT; DO $$ BEGIN RAISE WARNING 'hunter2'; END $$;")).run().ok();
-    assert!(!ran.warns_of("external_warning", "Transaktion").text().contains("hunter2"));
+    ran.warns_of("external_warning", "Transaktion").without(&["hunter2"]);
 }
 
 #[test]
@@ -109,8 +98,7 @@ fn rejected_properties_are_found_before_load_or_drop() {
         for way in [&["--in-place"][..], &["stage"], &[]] {
             let tool = case.tool().args(way);
             let tool = if let Some(role) = role { case.by(role, tool) } else { tool };
-            let ran = tool.arg(case.path("backup.sql")).run().refused("server_refused");
-            ran.error_has(&[word, "properties.json"]);
+            tool.arg(case.path("backup.sql")).run().refused("server_refused").error_has(&[word, "properties.json"]);
             witness.assert_unchanged(&format!("after {what}, {way:?}"));
         }
     }

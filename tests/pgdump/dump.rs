@@ -1,19 +1,12 @@
 //! svc-pgdump on a real server: a dump is complete or not there, and says what it holds.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
-use std::path::Path;
-use std::process::Command;
 
 use nix::sys::signal::kill;
-use svc_tests::disk::SmallDisk;
-use svc_tests::os::write_program;
-use svc_tests::pg_case::Held;
 use svc_tests::pg_case::prelude::*;
-use svc_tests::terminal::on_terminal;
 
 /// The tool as the owner, with the password, writing `dump.sql`.
 fn dump(case: &Case) -> Tool {
@@ -63,10 +56,8 @@ fn standing(case: &Case, tool: Tool) -> (Spawned, Held<'_>) {
 /// Some MB that do not compress well, and a large object.
 fn fill(case: &Case) {
     let text = "(SELECT string_agg(md5(n::text || i::text), '') FROM generate_series(1, 8) i)";
-    own(
-        case,
-        &format!("CREATE TABLE large AS SELECT n, {text} AS t FROM generate_series(1, 20000) n; SELECT lo_from_bytea(0, 'x')"),
-    );
+    own(case, &format!("CREATE TABLE large AS SELECT n, {text} AS t FROM generate_series(1, 20000) n"));
+    own(case, "SELECT lo_from_bytea(0, 'x')");
 }
 
 /// A database with one of every kind of object, with names and texts that look like parts of a dump; and its dump.
@@ -85,6 +76,9 @@ fn complete_dump_is_private_with_row_counts() {
         assert_eq!(os::mode(case.path(&name)), 0o600, "{name}");
     }
     assert_eq!(ran.doc()["warnings"], json!([]));
+    let system_identifier = case.admin("SELECT system_identifier FROM pg_control_system()");
+    let ran = ran.has(&json!({"system_identifier": system_identifier, "server_version": case.admin("SHOW server_version"),
+        "roles": [case.owner, "postgres"], "extensions": ["btree_gist", "pg_trgm"]}));
     let result = ran.result();
     let tables = result["tables"].as_array().unwrap();
     let count = |table: &Value| {
@@ -96,19 +90,12 @@ fn complete_dump_is_private_with_row_counts() {
     assert_eq!(case.sql(&format!("SELECT ARRAY[{}]", counts.join(", "))), format!("{{{}}}", said.join(",")));
     let all = "SELECT count(*) FROM pg_class WHERE relkind = 'r' AND oid > 16383";
     assert_eq!(case.sql(all), tables.len().to_string());
-    for (key, sql) in
-        [("system_identifier", "SELECT system_identifier FROM pg_control_system()"), ("server_version", "SHOW server_version")]
-    {
-        assert_eq!(result[key], json!(case.admin(sql)));
-    }
-    assert_eq!((&result["roles"], &result["extensions"]), (&json!([case.owner, "postgres"]), &json!(["btree_gist", "pg_trgm"])));
     // It is what pg_dump writes, so that psql loads it.
     let lines = |text: &str| text.lines().filter(|line| !line.contains("restrict ")).map(str::to_owned).collect::<Vec<_>>();
     assert!(lines(&fs::read_to_string(case.path("dump.sql")).unwrap()) == lines(&case.text()), "it is not what pg_dump writes");
     let sum = os::run(Command::new("sha256sum").arg(case.path("dump.sql"))).unwrap();
     assert!(sum.starts_with(result["sha256"].as_str().unwrap()), "{sum}");
-    let verified = verify_from(&ran).ok().unchanged();
-    assert_eq!((&verified.result()["as_documented"], &verified.result()["tables"]), (&json!(true), &result["tables"]));
+    verify_from(&ran).ok().unchanged().has(&json!({"as_documented": true, "tables": result["tables"]}));
 }
 
 #[test]
@@ -183,7 +170,7 @@ fn connection_and_settings_errors_have_distinct_codes() {
 fn password_is_taken_from_each_private_source() {
     let case = Case::new("pgd_places");
     let password = "with: \\ and ' in it";
-    case.admin(&format!("ALTER ROLE {} PASSWORD {}", case.owner, svc_tests::postgres::literal(password)));
+    case.admin(&format!("ALTER ROLE {} PASSWORD {}", case.owner, literal(password)));
     let (pgpass, plain) = (case.path("pgpass"), case.path("password"));
     case.pg.pgpass(&pgpass, &case.owner, password).unwrap();
     fs::create_dir(case.path("home")).unwrap();
@@ -217,8 +204,7 @@ fn dump_as_administrator_ignores_caller_credentials() {
     let tool =
         Tool::new("svc-pgdump").env_remove("PATH").env_remove("LANG").args(["--as", "postgres", "--dbname", &case.database]);
     let tool = tool.arg("--host").arg(&case.pg.socket_dir).args(["--port", &case.pg.port.to_string(), "--state-dir"]);
-    let ran = tool.arg(case.path("state")).arg("--output").arg(&output).run().ok();
-    assert_eq!((&ran.result()["rows_count"], &ran.result()["path"]), (&json!(7), &json!(output.display().to_string())));
+    tool.arg(case.path("state")).arg("--output").arg(&output).run().ok().has(&json!({"rows_count": 7, "path": output}));
     verify(&output).ok();
     let others = [("PGUSER", "x"), ("PGPASSWORD", "x"), ("PGSERVICE", "x"), ("PGREQUIREPEER", "x")];
     let callers = || case.dumper().args(["--as", "postgres", "--force"]).envs(others);
@@ -342,7 +328,7 @@ fn unsuitable_pg_dump_is_refused_with_package_name() {
     // It knows its version, and then does that.
     let script = |version: &str, does: &str| {
         let text = format!("#!/bin/sh\nPATH=/usr/bin\n[ \"$1\" = --version ] && {{ {version}; exit; }}\n{does}\n");
-        write_program(case.path("pg_dump"), text).unwrap();
+        os::write_program(case.path("pg_dump"), text).unwrap();
     };
     script("echo 'pg_dump (PostgreSQL) 12.1'", "");
     for (program, status, code) in [("./pg_dump", 3, "version_unsupported"), ("/nowhere/pg_dump", 4, "file_not_found")] {
@@ -361,8 +347,7 @@ fn unsuitable_pg_dump_is_refused_with_package_name() {
     assert!(ran.result()["pg_dump_version"].as_str().unwrap().starts_with(&case.pg.version.to_string()), "{ran}");
     // By a path of the caller's folder, even if another user of the host runs it, in another folder.
     os::chmod(case.dir.path(), 0o755);
-    let ran = by("./pg_dump").args(["--as", "postgres"]).run().ok().warns("version_unsupported").warns("external_warning");
-    assert!(ran.text().contains("look here"), "{ran}");
+    by("./pg_dump").args(["--as", "postgres"]).run().ok().warns("version_unsupported").warns_of("external_warning", "look here");
 }
 
 #[test]
@@ -409,8 +394,7 @@ fn dump_that_cannot_be_replaced_keeps_properties() {
     assert!(properties(&case).contains("17MB"));
     // A call that is killed while it replaces a dump leaves the properties of the dump before: they are not taken for its own.
     case.write("dump.sql.properties.json", first);
-    let verified = verify(&case.path("dump.sql")).ok().warns("not_restored");
-    assert_eq!(verified.result()["properties_path"], Value::Null);
+    verify(&case.path("dump.sql")).ok().warns("not_restored").has(&json!({"properties_path": null}));
 }
 
 #[test]

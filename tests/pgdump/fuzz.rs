@@ -5,11 +5,7 @@ use std::process::Stdio;
 
 use svc_pgdump::check::Examiner;
 use svc_pgdump::check::lexer::{Kind, Lexer, Piece};
-use svc_tests::host::Host;
-use svc_tests::postgres::Postgres;
-use svc_tests::programs;
-use svc_tests::random::Random;
-use svc_tests::{rounds, skip};
+use svc_tests::pg_case::prelude::*;
 
 /// What strings, comments and commands are made of.
 const SCRAPS: [&str; 47] = [
@@ -78,10 +74,7 @@ fn random_dump_has_same_statements_for_psql() {
     let mut postgres = Host::shared().unwrap().postgres;
     let mut clients = vec![postgres.bin_dir.clone()];
     for version in [16, 18] {
-        match programs::client(version) {
-            Ok(bin_dir) => clients.push(bin_dir),
-            Err(error) => skip(&format!("what psql {version} reads: it cannot be had: {error:#}")),
-        }
+        clients.extend(had(&format!("what psql {version} reads"), programs::client(version)));
     }
     let dumps_each = rounds("dumps that each psql reads as we do", 25, 1000);
     let mut seeds = 1_u64..;

@@ -1,7 +1,5 @@
 //! `svc-pgrestore clone`: a clone of the database, and the swap to it.
 
-use std::fs;
-
 use svc_tests::pg_case::prelude::*;
 
 fn clone(case: &Case) -> Tool {

@@ -1,11 +1,6 @@
 //! The loader of `svc-pgrestore` on a real PostgreSQL: it restores what psql does, and refuses what psql would.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use svc_tests::content::postgres_bytes;
 use svc_tests::pg_case::prelude::*;
-use svc_tests::terminal::on_terminal;
 
 /// What is before the first rows of a filled case's dump, and before its first index.
 const ROWS: &str = "\n\nCOPY public.items";
@@ -34,8 +29,7 @@ fn dump_with_inserts_clean_or_latin1_is_loaded() {
     let (case, dump) = Case::filled("pgl_others");
     case.sql("COMMENT ON TABLE notes IS 'quoted or not'; COMMENT ON SCHEMA public IS 'ours'");
     let before = case.bytes();
-    let ran = case.tool().args(["stage", "--dry-run", "--jobs", "3"]).arg(&dump).run().ok();
-    assert_eq!(ran.result()["jobs_count"], 3);
+    case.tool().args(["stage", "--dry-run", "--jobs", "3"]).arg(&dump).run().ok().has(&json!({"jobs_count": 3}));
     let all = [&["--inserts"][..], &["--clean", "--if-exists"], &["--encoding=LATIN1"], &["--quote-all-identifiers"]];
     for (round, options) in all.into_iter().enumerate() {
         let run = format!("20300101t000000z-others-{round}");
@@ -160,8 +154,7 @@ fn signal_timeout_or_failure_ends_all_sessions_of_stage() {
     nothing_left("a build that fails");
     let spawned = building(&case, &dump);
     case.end(&format!("{} AND query LIKE '%slow_1%'", case.sleeping_loads()));
-    let ran = spawned.wait().fails(5, "postgres_unreachable").unchanged();
-    assert!(ran.doc()["error"]["message"].as_str().unwrap().contains("line "), "{ran}");
+    spawned.wait().fails(5, "postgres_unreachable").unchanged().error_has(&["(line "]);
     nothing_left("a session that the server ends");
 }
 

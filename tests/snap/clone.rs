@@ -12,11 +12,6 @@ fn two(sandbox: &Sandbox) -> [String; 2] {
     [a, b]
 }
 
-fn copies(clone: &Ran) -> Vec<String> {
-    let all = clone.result()["indices"].as_array().unwrap();
-    all.iter().map(|one| one["copy"].as_str().unwrap().to_owned()).collect()
-}
-
 #[test]
 fn clone_is_swapped_in_then_back_then_discarded() {
     let sandbox = Sandbox::new("clone");
@@ -24,8 +19,8 @@ fn clone_is_swapped_in_then_back_then_discarded() {
     let before = sandbox.content();
     let clone = sandbox.run(&["clone"]).ok().changed();
     assert_eq!(sandbox.content(), before, "what is live is as it was, and takes writes");
-    assert_eq!(sandbox.copies(), copies(&clone));
-    for copy in copies(&clone) {
+    assert_eq!(sandbox.copies(), clone.texts("indices", "copy"));
+    for copy in sandbox.copies() {
         let settings = sandbox.settings(&copy);
         assert_eq!(["hidden", "block", "replicas"].map(|name| &settings[name]), ["true", "true", "0"], "{copy}");
     }
@@ -111,8 +106,7 @@ fn copy_that_no_node_takes_is_undone_before_exchange_and_awaited_after() {
     let (content, copies) = (sandbox.content(), sandbox.copies());
     for (step, document) in [("clone", None), ("swap", Some(&staged)), ("restore", Some(&created)), ("stage", Some(&of_nobody))] {
         let tool = document.map_or_else(|| sandbox.tool(&[step]), |document| sandbox.resuming(&[step], document));
-        let failed = tool.run().fails(7, "indices_red").unchanged();
-        failed.error_has(&["No node takes the shards of", &docs, "nobody"]);
+        tool.run().fails(7, "indices_red").unchanged().error_has(&["No node takes the shards of", &docs, "nobody"]);
         assert_eq!((sandbox.content(), sandbox.copies()), (content.clone(), copies.clone()), "{step}");
     }
     // What was live is not there any more, so the swap waits, but says why.
@@ -121,7 +115,7 @@ fn copy_that_no_node_takes_is_undone_before_exchange_and_awaited_after() {
     let gate = sandbox.gate();
     let swap = sandbox.resuming(&["swap"], &staged).via(&gate).spawn();
     let is_asked = || gate.asked().iter().any(|line| line.contains("/_cluster/allocation/explain"));
-    wait::until("the server to be asked why", wait::HANG, || is_asked().then_some(())).unwrap();
+    wait::so("the server to be asked why", || is_asked().then_some(()));
     sandbox.set(&docs, require(Value::Null));
     swap.wait().ok().changed().warns_of("indices_red", "nobody");
     assert_eq!(sandbox.count(&docs), 10);
@@ -137,9 +131,9 @@ fn unused_clone_is_discarded_by_document_or_run_id() {
     sandbox.simple("c", 1);
     sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("name_in_use");
     sandbox.from(&["swap", "--back"], &clone).fails(2, "options_invalid").unchanged();
-    sandbox.ask("DELETE", &format!("/{}", sandbox.name("c")), None);
+    sandbox.delete(&sandbox.name("c"));
     // What is left of it is the only way back to what was live then.
-    sandbox.ask("DELETE", &format!("/{}", copies(&clone)[0]), None);
+    sandbox.delete(&clone.texts("indices", "copy")[0]);
     let rest = sandbox.copies();
     sandbox.run(&["clone", "--run-id", &run_id(1)]).refused("not_verified").unchanged();
     assert_eq!((sandbox.copies(), rest.len()), (rest, 1));
@@ -261,8 +255,7 @@ fn clone_of_closed_or_red_index_is_refused() {
 /// What `health` says of copies: their names and their runs.
 fn told(sandbox: &Sandbox) -> Vec<(String, String)> {
     let health = sandbox.run(&["health"]).ok();
-    let text = |one: &Value, key: &str| one[key].as_str().unwrap().to_owned();
-    health.result()["copies"].as_array().unwrap().iter().map(|one| (text(one, "name"), text(one, "run"))).collect()
+    health.texts("copies", "name").into_iter().zip(health.texts("copies", "run")).collect()
 }
 
 #[test]
@@ -278,7 +271,7 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
     sandbox.run(&["discard", "--run", run]).fails(4, "swap_not_found").unchanged();
 
-    let lose_records = || std::fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
+    let lose_records = || fs::remove_dir_all(sandbox.state.path().join("swaps")).unwrap();
     // The name of one run begins with that of the other.
     let [short, long] = ["20261120t020060z-x", "20261120t020060z-x-2"];
     let discard = |run: &str, scope: &str| sandbox.tool(&["discard", "--run", run]).env("SVC_INDICES", scope);
@@ -293,8 +286,7 @@ fn copies_listed_by_health_are_discarded_by_run_id() {
     sandbox.from(&["stage", "--run-id", short], &created).ok();
     // The same when no record of it is left: the state folder was lost, or is another host's.
     lose_records();
-    let runs: Vec<_> = told(&sandbox).into_iter().map(|(_, run)| run).collect();
-    assert_eq!(runs, [long, short]);
+    assert_eq!(sandbox.run(&["health"]).ok().texts("copies", "run"), [long, short]);
     discard(short, "*").arg("--dry-run").run().ok().unchanged();
     discard(short, "*").run().ok().changed();
     assert_eq!(sandbox.copies(), [kept]);

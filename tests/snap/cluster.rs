@@ -1,21 +1,15 @@
 //! `svc-snap` on a cluster of three nodes that share one folder of repositories: nodes that stop in the middle of a snapshot or a
 //! restore, and one that cannot write.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use svc_tests::cluster::Share;
+use svc_tests::cluster::Cluster;
 use svc_tests::prelude::*;
-use svc_tests::rounds;
 
 /// An index of three shards, one on each node, with so much in them that a slow repository takes its time.
 fn spread(sandbox: &Sandbox, suffix: &str) -> String {
     let properties = json!({"t": {"type": "keyword", "index": false, "doc_values": false}});
     let settings = json!({"number_of_shards": 3, "number_of_replicas": 0, "index.routing.allocation.total_shards_per_node": 1});
-    let name = sandbox.index(
-        suffix,
-        json!({"settings": settings, "mappings": {"properties": properties}, "aliases": {sandbox.name("all"): {}}}),
-    );
+    let body = json!({"settings": settings, "mappings": {"properties": properties}, "aliases": {sandbox.name("all"): {}}});
+    let name = sandbox.index(suffix, body);
     sandbox.fill_noise(&name, 30);
     sandbox.ask("GET", &format!("/_cluster/health/{name}?wait_for_status=green&timeout=60s"), None);
     name
@@ -23,10 +17,10 @@ fn spread(sandbox: &Sandbox, suffix: &str) -> String {
 
 #[test]
 fn node_killed_during_snapshot_makes_it_invalid() {
-    let share = Share::new().unwrap();
+    let shared = Cluster::shared().unwrap();
     // Once a node that only holds data, once the elected manager itself.
     for (victim, asked) in [(3, 1), (1, 2)].into_iter().take(rounds("a node that dies during a snapshot", 1, 2)) {
-        let cluster = share.take().unwrap();
+        let cluster = Cluster::take(&shared).unwrap();
         let sandbox = Sandbox::on(cluster.node(asked).clone(), &format!("dies{victim}"));
         let sandbox = sandbox.registered(&[("max_snapshot_bytes_per_sec", "150kb")]);
         let index = spread(&sandbox, "docs");
@@ -37,18 +31,15 @@ fn node_killed_during_snapshot_makes_it_invalid() {
         assert_eq!(cluster.manager(asked).unwrap(), "svc-1");
         let (create, _) = sandbox.begun(sandbox.tool(&["create", "s"]), "s");
         let path = format!("/_snapshot/{}/s/_status", sandbox.prefix);
-        wait::until("the shard's snapshot", wait::HANG, || {
+        wait::so("the shard's snapshot", || {
             let (_, status) = sandbox.search.request("GET", &path, None).ok()?;
             let stage = status.pointer(&format!("/snapshots/0/indices/{index}/shards/{shard}/stage"))?;
             assert_ne!(stage, "DONE", "the repository is too fast for this test");
             (stage == "STARTED").then_some(())
-        })
-        .unwrap();
+        });
         cluster.kill(victim).unwrap();
-        let created = create.wait().fails(7, "snapshot_invalid").changed();
-        let snapshot = &created.result()["snapshot"];
-        assert_eq!(snapshot["state"], "PARTIAL");
-        let failures = snapshot["failures"].as_array().unwrap();
+        let created = create.wait().fails(7, "snapshot_invalid").changed().has(&json!({"snapshot/state": "PARTIAL"}));
+        let failures = created.result()["snapshot"]["failures"].as_array().unwrap();
         assert!(failures.iter().any(|one| one["index"] == index.as_str() && one["shard"] == shard), "{created}");
     }
 }
@@ -70,11 +61,11 @@ fn counted(sandbox: &Sandbox, alias: &str, expected: u64, stop: &AtomicBool) -> 
 
 #[test]
 fn stage_with_stopped_node_completes_or_leaves_nothing() {
-    let share = Share::new().unwrap();
+    let shared = Cluster::shared().unwrap();
     // A shard that may go to another node comes back there; one that may not is lost, as it has no replica.
     for (name, moves) in [("moves", true), ("stays", false)].into_iter().take(rounds("a node that stops during a staging", 1, 2))
     {
-        let cluster = share.take().unwrap();
+        let cluster = Cluster::take(&shared).unwrap();
         let sandbox = Sandbox::on(cluster.node(1).clone(), name).registered(&[]);
         let index = spread(&sandbox, "docs");
         let set = |settings: Value| sandbox.set(&index, settings);
@@ -98,12 +89,11 @@ fn stage_with_stopped_node_completes_or_leaves_nothing() {
             let _stopping = Stopping(&stop);
             let counting = scope.spawn(|| counted(&sandbox, &sandbox.name("all"), expected, &stop));
             let tool = sandbox.resuming(&["stage", "--run-id", &run], &created).spawn();
-            wait::until("a shard on its way to the third node", wait::HANG, || {
+            wait::so("a shard on its way to the third node", || {
                 let shards = sandbox.search.ask("GET", &format!("/{staged}/_recovery?active_only=true"), None).ok()?;
                 let shards = shards[&staged]["shards"].as_array()?.clone();
                 shards.iter().any(|one| one["target"]["name"] == "svc-3" && one["stage"] == "INDEX").then_some(())
-            })
-            .unwrap();
+            });
             cluster.stop(3).unwrap();
             slow(json!(null));
             let ended = tool.wait();
@@ -112,8 +102,7 @@ fn stage_with_stopped_node_completes_or_leaves_nothing() {
             ended
         });
         if moves {
-            let staged = ended.ok().changed();
-            assert_eq!(staged.result()["indices"][0]["docs_count"], expected);
+            let staged = ended.ok().changed().has(&json!({"indices/0/docs_count": expected}));
             sandbox.from(&["swap"], &staged).ok().changed();
             // And the older snapshot goes, by the nodes that are left.
             sandbox.create("newer");
@@ -131,8 +120,8 @@ fn stage_with_stopped_node_completes_or_leaves_nothing() {
 /// requests of the swap.
 #[test]
 fn restore_with_stopped_node_is_finished_by_same_command() {
-    let share = Share::new().unwrap();
-    let cluster = share.take().unwrap();
+    let shared = Cluster::shared().unwrap();
+    let cluster = Cluster::take(&shared).unwrap();
     let sandbox = Sandbox::on(cluster.node(1).clone(), "restore").registered(&[]);
     let index = spread(&sandbox, "docs");
     let alias = sandbox.name("all");
@@ -181,26 +170,23 @@ fn restore_with_stopped_node_is_finished_by_same_command() {
 
 #[test]
 fn node_that_cannot_write_to_repository_is_named() {
-    let share = Share::new().unwrap();
-    let cluster = share.take().unwrap();
+    let shared = Cluster::shared().unwrap();
+    let cluster = Cluster::take(&shared).unwrap();
     let sandbox = Sandbox::on(cluster.node(1).clone(), "closed");
     let location = sandbox.location();
     os::folder(&location, 0o700, Some(&os::system_user(OS_USER).unwrap())).unwrap();
-    let location = location.to_str().unwrap();
 
-    let register = ["register", "--location", location];
+    let register = ["register", "--location", location.to_str().unwrap()];
     sandbox.run(&register).fails(7, "repository_unusable").changed().error_has(&["svc-3"]);
     sandbox.run(&["verify"]).fails(7, "repository_unusable").unchanged().error_has(&["svc-3"]);
-    let health = sandbox.run(&["health"]).ok().warns_of("repository_unusable", "svc-3");
-    assert_eq!(health.result()["repository"]["verified"], false);
+    sandbox.run(&["health"]).ok().warns_of("repository_unusable", "svc-3").has(&json!({"repository/verified": false}));
 
     // The servers keep it registered all the same; what is saved into it lacks that node's shards.
     spread(&sandbox, "docs");
     let created = sandbox.run(&["create", "s"]).fails(7, "snapshot_invalid").changed();
     assert_eq!(created.result()["snapshot"]["failures"].as_array().unwrap().len(), 1);
 
-    os::folder(sandbox.location().as_path(), 0o777, None).unwrap();
-    let verified = sandbox.run(&["verify"]).ok().unchanged();
-    assert_eq!(verified.result()["nodes"], json!(["svc-1", "svc-2", "svc-3"]));
+    os::folder(&location, 0o777, None).unwrap();
+    sandbox.run(&["verify"]).ok().unchanged().has(&json!({"nodes": ["svc-1", "svc-2", "svc-3"]}));
     sandbox.create("again");
 }

@@ -1,23 +1,18 @@
 //! How `svc-snap` reaches a server: credentials and certificates against servers with their security on, and whatever else may
 //! answer at an address. The servers here are the test's own; what stands in for one says what a real one says.
 
-use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
-use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use svc_tests::prelude::*;
-use svc_tests::secured::{ADMIN, LEAST, NARROW, NOBODY, PASSWORD, RATED, Secured};
-use svc_tests::tool::bin_dir;
+use svc_tests::secured::{ADMIN, Authority, LEAST, NARROW, NOBODY, PASSWORD, RATED, Secured};
 
 /// The tool on a secured server, with a repository and a state of the test's own.
 struct Client<'a> {
     server: &'a Secured,
     /// Whether everybody must show a certificate.
     certificate: bool,
-    state: tempfile::TempDir,
+    state: TempDir,
 }
 
 impl<'a> Client<'a> {
@@ -73,12 +68,9 @@ impl<'a> Client<'a> {
         let location = self.server.repo_root.join("backup").display().to_string();
         run(&["register", "--location", &location]).ok().changed();
         run(&["verify"]).ok();
-        let health = run(&["health"]).ok();
-        let told = (&health.result()["url"], &health.result()["repository"]["verified"]);
-        assert_eq!(told, (&json!(self.server.url), &json!(true)), "{health}");
-        let created = run(&["create", "s"]).ok().changed();
-        assert_eq!(created.result()["wanted"], json!(["content-a", "content-gone", "content-lone"]));
-        assert_eq!(created.result()["captured"][0]["docs_exact"], true, "{created}");
+        run(&["health"]).ok().has(&json!({"url": self.server.url, "repository/verified": true}));
+        let wanted = ["content-a", "content-gone", "content-lone"];
+        let created = run(&["create", "s"]).ok().changed().has(&json!({"wanted": wanted, "captured/0/docs_exact": true}));
         run(&["list"]).ok();
         run(&["show", "s"]).ok();
         run(&["wait", "s"]).ok();
@@ -147,17 +139,15 @@ impl<'a> Client<'a> {
             self.ask("POST", "/content-logs/_doc?refresh=true", Some(&document));
         };
         write();
-        let created = silent(self.known(&["create", "streams"]).run()).ok().changed();
-        assert_eq!(created.result()["captured_streams"][0]["name"], "content-logs", "{created}");
-        assert_eq!(created.result()["captured_streams"][0]["indices"][0]["docs_exact"], true, "{created}");
+        let parts = json!({"captured_streams/0/name": "content-logs", "captured_streams/0/indices/0/docs_exact": true});
+        let created = silent(self.known(&["create", "streams"]).run()).ok().changed().has(&parts);
         let restore = || {
             let tool = self.known(&["restore", "--in-place", "--on-conflict", "close", "--from", "-"]);
             silent(tool.stdin(created.text()).run())
         };
         write();
-        let restored = restore().ok().changed().warns("not_verified");
-        let told = (&restored.result()["indices"][0]["state"], self.count("content-logs"));
-        assert_eq!(told, (&json!("restored"), 1), "{restored}");
+        restore().ok().changed().warns("not_verified").has(&json!({"indices/0/state": "restored"}));
+        assert_eq!(self.count("content-logs"), 1);
         self.ask("DELETE", "/_data_stream/content-logs", None);
         restore().ok().changed();
         assert_eq!(self.count("content-logs"), 1);
@@ -194,9 +184,8 @@ impl<'a> Client<'a> {
         let by_name = self.server.url.replace("127.0.0.1", "localhost");
         silent(list().env("SVC_SEARCH_URL", by_name).run()).refused("not_trusted").error_has(&["search.test"]);
         silent(list().env_remove("SVC_SEARCH_CA").run()).refused("not_trusted");
-        for (file, status, code) in
-            [("client.pem", 3, "not_trusted"), ("password", 2, "settings_invalid"), ("nothing", 4, "file_not_found")]
-        {
+        let files = [("client.pem", 3, "not_trusted"), ("password", 2, "settings_invalid"), ("nothing", 4, "file_not_found")];
+        for (file, status, code) in files {
             silent(list().env("SVC_SEARCH_CA", authority.path(file)).run()).fails(status, code);
         }
 
@@ -241,7 +230,7 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
 
     let without = |args: &[&str]| client.password(client.stranger(args), LEAST, "password");
     silent(without(&["create", "t"]).run()).refused("access_denied");
-    let strangers = svc_tests::secured::Authority::new().unwrap();
+    let strangers = Authority::new().unwrap();
     strangers.issue("strange", "svc", "DNS:strange.test").unwrap();
     let shown = |pem: &str, key: &str| without(&["list"]).args(["--client-cert", pem, "--client-key", key]).run();
     silent(shown(&strangers.path("strange.pem"), &strangers.path("strange.key"))).refused("access_denied");
@@ -255,16 +244,14 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
 
     let bearer =
         |token: &str, args: &[&str]| client.certified("client", args).args(["--bearer-file", &authority.secret("bearer", token)]);
-    let health = bearer(&token, &["health"]).run().ok().without(&[&token]);
-    assert_eq!(health.result()["repository"]["verified"], true, "{health}");
+    bearer(&token, &["health"]).run().ok().without(&[&token]).has(&json!({"repository/verified": true}));
     bearer(&token.replace("AA", "AB"), &["health"]).run().refused("access_denied");
 
     // A backup's life by a token, for indices that the account may manage.
     let by_token = |args: &[&str]| bearer(&token, args).env("SVC_INDICES", "search-*");
     server.ask("PUT", "/search-a", Some(&json!({"settings": {"number_of_replicas": 0}}))).unwrap();
     server.ask("POST", "/search-a/_doc?refresh=true", Some(&json!({"n": 1}))).unwrap();
-    let created = by_token(&["create", "by-token"]).run().ok().changed();
-    assert_eq!(created.result()["wanted"], json!(["search-a"]));
+    let created = by_token(&["create", "by-token"]).run().ok().changed().has(&json!({"wanted": ["search-a"]}));
     server.ask("DELETE", "/search-a", None).unwrap();
     let restored = by_token(&["restore", "--from", "-"]).stdin(created.text()).run().ok().changed();
     assert_eq!((&restored.result()["indices"][0]["method"], client.count("search-a")), (&json!("direct"), 1), "{restored}");
@@ -272,11 +259,10 @@ fn elasticsearch_security_accepts_only_valid_credentials() {
     authority.sign("server", "old", "IP:127.0.0.1", -1).unwrap();
     server.lay("old.pem", "server.pem").unwrap();
     // The server looks at its certificates now and then.
-    wait::until("the expired certificate", wait::HANG, || {
+    wait::so("the expired certificate", || {
         let error = server.ask("GET", "/_cluster/health", None).err()?;
         format!("{error:#}").contains("certificate has expired").then_some(())
-    })
-    .unwrap();
+    });
     silent(client.known(&["create", "t"]).run()).refused("not_trusted");
     silent(client.known(&["health"]).env_remove("SVC_SEARCH_CA").arg("--insecure").run()).ok().warns("not_trusted");
 }
@@ -294,8 +280,7 @@ fn opensearch_security_accepts_password_or_certificate() {
     client.goes_wrong();
     silent(client.stranger(&["list"]).run()).refused("access_denied");
     // The certificate alone says who calls.
-    let health = silent(client.certified("client", &["health"]).run()).ok();
-    assert_eq!(health.result()["repository"]["verified"], true, "{health}");
+    silent(client.certified("client", &["health"]).run()).ok().has(&json!({"repository/verified": true}));
     server.authority.issue("nobody", NOBODY, "DNS:nobody.test").unwrap();
     silent(client.certified("nobody", &["health"]).run()).refused("permission_denied");
     client.spares(".opendistro_security");
@@ -304,7 +289,7 @@ fn opensearch_security_accepts_password_or_certificate() {
 #[test]
 fn unusable_client_certificate_is_refused() {
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "pem");
-    let authority = svc_tests::secured::Authority::new().unwrap();
+    let authority = Authority::new().unwrap();
     authority.issue("one", "one", "DNS:one.test").unwrap();
     authority.issue("two", "two", "DNS:two.test").unwrap();
     let list = |cert: &str, key: Option<&str>| {
@@ -366,28 +351,19 @@ fn unexpected_responses_and_redirects_end_with_error() {
     clear.error_has(&[&sandbox.search.url]);
     // A server that hangs up on what it does not understand.
     let is_http = |request: &str| request.starts_with("GET ").then(|| request.to_owned()).ok_or_else(String::new);
-    let mute = Gate::before(&sandbox.search.url, is_http);
+    let mute = Gate::before(LOOPBACK, &sandbox.search.url, is_http);
     let mute = sandbox.tool(&["list"]).env("SVC_SEARCH_URL", mute.url().replace("http://", "https://")).run();
     mute.fails(5, "search_unreachable");
 }
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 
-fn narrow(sandbox: &Sandbox, server: &Gate, bytes: u64) -> Ran {
-    Tool::program("/usr/bin/prlimit")
-        .arg(format!("--as={bytes}"))
-        .arg(bin_dir().join("svc-snap"))
-        .args(["list", "--url", &server.url()])
-        .env("SVC_REPOSITORY", &sandbox.prefix)
-        .env("SVC_STATE_DIR", sandbox.state.path())
-        .run()
-}
-
 #[test]
 fn endless_response_ends_with_error_in_bounded_memory() {
     const MB: usize = 1 << 20;
-    const ROOM: u64 = 600 << 20;
     let sandbox = Sandbox::new("large");
+    // In 600 MB of memory.
+    let list = |server: &Gate| sandbox.tool(&["list"]).via(server).through("/usr/bin/prlimit", ["--as=629145600"]).run();
     sandbox.simple("docs", 1);
     sandbox.create("s");
     let mut snapshots = json!({"snapshots": sandbox.snapshots()});
@@ -395,20 +371,20 @@ fn endless_response_ends_with_error_in_bounded_memory() {
     let answer = http("200 OK", "application/json", &snapshots.to_string());
     let large = sandbox.gate();
     large.rule(|line| line.starts_with("GET /_snapshot/"), Act::Answer(answer, false), 0, 9);
-    assert_eq!(narrow(&sandbox, &large, ROOM).ok().result()["snapshots"][0]["name"], "s");
+    list(&large).ok().has(&json!({"snapshots/0/name": "s"}));
 
     let endless = |head: &str, piece: Vec<u8>| {
         let head = head.to_owned();
-        Gate::answered_by("127.0.0.1:0", move |_, client: &mut TcpStream| {
+        Gate::answered_by(LOOPBACK, move |_, client: &mut TcpStream| {
             let _ = client.write_all(head.as_bytes());
             while client.write_all(&piece).is_ok() {}
         })
     };
     let json = endless(&format!("{OK}\r\n{{\"name\":\""), vec![b'x'; MB]);
-    narrow(&sandbox, &json, ROOM).fails(1, "failed").unchanged().error_has(&["is larger than"]);
+    list(&json).fails(1, "failed").unchanged().error_has(&["is larger than"]);
     // What is no JSON is not read to an end that never comes.
     let html = endless("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", vec![b'x'; MB]);
-    narrow(&sandbox, &html, ROOM).refused("search_unreachable");
+    list(&html).refused("search_unreachable");
     // A few hundred KB that unpack to as much as one likes.
     let dir = tempfile::tempdir().unwrap();
     let packed = dir.path().join("packed");
@@ -416,7 +392,7 @@ fn endless_response_ends_with_error_in_bounded_memory() {
     os::run(Command::new("sh").args(["-c", pack]).arg(&packed)).unwrap();
     let mut answer = format!("{OK}content-encoding: gzip\r\n\r\n").into_bytes();
     answer.extend(fs::read(&packed).unwrap());
-    narrow(&sandbox, &Gate::saying(answer), ROOM).fails(1, "failed").unchanged().error_has(&["is larger than"]);
+    list(&Gate::saying(answer)).fails(1, "failed").unchanged().error_has(&["is larger than"]);
 }
 
 #[test]
@@ -426,7 +402,7 @@ fn dripping_response_ends_at_timeout() {
     let text = format!("{OK}content-length: 400\r\n\r\n{{\"name\":\"svc-1\",");
     for at_once in [0, text.len()] {
         let text = text.clone();
-        let server = Gate::answered_by("127.0.0.1:0", move |_, client| {
+        let server = Gate::answered_by(LOOPBACK, move |_, client| {
             let _ = client.write_all(&text.as_bytes()[..at_once]);
             for byte in text.as_bytes()[at_once..].iter().chain(std::iter::repeat(&b' ')) {
                 if client.write_all(&[*byte]).is_err() {
@@ -444,7 +420,7 @@ fn dripping_response_ends_at_timeout() {
 fn url_prefix_and_ipv6_are_reached_without_proxy() {
     // Without a repository: its verification may wait for the snapshots of other tests.
     let sandbox = Sandbox::on(Host::shared().unwrap().search, "address");
-    let prefix = Gate::before(&sandbox.search.url, |request| {
+    let prefix = Gate::before(LOOPBACK, &sandbox.search.url, |request| {
         let (line, rest) = request.split_once("\r\n").unwrap_or((request, ""));
         match line.split_once(" /search/") {
             Some((method, path)) => Ok(format!("{method} /{path}\r\n{rest}")),
@@ -453,30 +429,23 @@ fn url_prefix_and_ipv6_are_reached_without_proxy() {
     });
     for end in ["/search", "/search/"] {
         let url = format!("{}{end}", prefix.url());
-        let health = sandbox.tool(&["health", "--url", &url]).run().ok();
-        assert_eq!(health.result()["url"], url.trim_end_matches('/'));
+        sandbox.tool(&["health", "--url", &url]).run().ok().has(&json!({"url": url.trim_end_matches('/')}));
     }
     let location = sandbox.location().display().to_string();
     let url = format!("{}/search", prefix.url());
     sandbox.tool(&["register", "--url", &url, "--location", &location]).run().ok().changed();
 
     if fs::read_to_string("/proc/net/if_inet6").is_ok_and(|text| text.contains(" lo")) {
-        let target = sandbox.search.url.trim_start_matches("http://").to_owned();
-        let six = Gate::answered_by("[::1]:0", move |request, client| {
-            let Ok(mut server) = TcpStream::connect(&target) else { return };
-            let _ = server.write_all(request.replacen("\r\n", "\r\nconnection: close\r\n", 1).as_bytes());
-            let _ = std::io::copy(&mut server, client);
-        });
+        let six = Gate::before("[::1]:0", &sandbox.search.url, |request| Ok(request.to_owned()));
         let health = sandbox.tool(&["health"]).via(&six).run().ok();
         assert!(health.result()["url"].as_str().unwrap().starts_with("http://[::1]:"), "{health}");
     } else {
-        svc_tests::skip("a server over IPv6: this host has no ::1");
+        skip("a server over IPv6: this host has no ::1");
     }
 
     let proxy = Gate::saying(http("200 OK", "text/html", "<html>"));
     let proxied = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-    let tool = proxied.iter().fold(sandbox.tool(&["list"]), |tool, name| tool.env(name, proxy.url()));
-    tool.run().ok();
+    proxied.iter().fold(sandbox.tool(&["list"]), |tool, name| tool.env(name, proxy.url())).run().ok();
     assert_eq!(proxy.asked(), Vec::<String>::new());
 }
 

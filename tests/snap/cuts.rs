@@ -1,14 +1,7 @@
 //! `svc-snap stage`, `swap` and `restore` killed, ended or disconnected between any two of their requests; and two of them at
 //! once.
 
-use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
 use svc_tests::prelude::*;
-use svc_tests::sandbox::limited;
 
 /// How many requests the swap of a snapshot is, as its dry run says.
 fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {
@@ -146,7 +139,7 @@ fn swap_undone_before_its_exchange_can_be_made_again() {
 
 /// Swaps that are cut after these requests are taken back, and the indices take writes. After some of the cuts the way back is killed
 /// at each of its requests, until it comes to its end.
-fn taken_back(name: &str, cuts: RangeInclusive<usize>, killed: &[usize]) {
+fn taken_back(name: &str, cuts: std::ops::RangeInclusive<usize>, killed: &[usize]) {
     let sandbox = Sandbox::new(name);
     let alias = sandbox.name("alias");
     let index = |suffix: &str| {
@@ -204,13 +197,13 @@ fn taken_back(name: &str, cuts: RangeInclusive<usize>, killed: &[usize]) {
 
 #[test]
 fn swap_killed_before_exchange_is_undone_by_swap_back() {
-    let count = svc_tests::rounds("cuts before an exchange whose way back is killed everywhere", 1, 3);
+    let count = rounds("cuts before an exchange whose way back is killed everywhere", 1, 3);
     taken_back("back-early", 1..=3, &[3, 1, 2][..count]);
 }
 
 #[test]
 fn swap_killed_after_exchange_is_undone_by_swap_back() {
-    let count = svc_tests::rounds("cuts behind an exchange whose way back is killed everywhere", 1, 5);
+    let count = rounds("cuts behind an exchange whose way back is killed everywhere", 1, 5);
     taken_back("back-late", 4..=8, &[5, 4, 6, 7, 8][..count]);
 }
 
@@ -248,14 +241,14 @@ fn swap_back_survives_index_removed_by_client() {
     }
     // And what was live before: there is no way back, but the way forward.
     begin(4, "POST /_aliases", Side::After);
-    sandbox.ask("DELETE", &format!("/{}", before(4, &a)), None);
+    sandbox.delete(&before(4, &a));
     back(4).fails(4, "swap_not_found").unchanged().error_has(&[&a]);
     sandbox.run(&["swap", "--run", &run_id(4)]).ok().changed();
     assert_eq!([&a, &b].map(|index| sandbox.count(index)), [5, 5]);
     // Or the copy that was to become live: there is the way back alone.
     let upgraded = sandbox.content();
     begin(5, "POST /_aliases", Side::After);
-    sandbox.ask("DELETE", &format!("/svc-staged-{}-{a}", run_id(5)), None);
+    sandbox.delete(&format!("svc-staged-{}-{a}", run_id(5)));
     let stuck = sandbox.run(&["swap", "--run", &run_id(5)]).fails(7, "swap_unfinished");
     // A staging is refused as long as the swap is unfinished.
     assert!(!stuck.unchanged().error_has(&["--back takes it back"]).hint().contains("svc-snap stage"));
@@ -288,13 +281,11 @@ fn failed_swap_back_names_resume_command() {
     let run = staged.id();
     let back = ["swap", "--run", run, "--back"];
     let plan = sandbox.tool(&back).args(["--dry-run"]).run().ok().unchanged();
-    let methods: Vec<_> = plan.result()["plan"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
-    assert_eq!(methods, ["DELETE", "PUT"], "{plan}");
+    assert_eq!(plan.texts("plan", "method"), ["DELETE", "PUT"], "{plan}");
     let gate = sandbox.gate().refusing(&format!("PUT /{live}/_settings"), 1, DENIED);
     sandbox.tool(&back).via(&gate).run().changed().error_has(&[&format!("svc-snap swap --run {run}")]);
     sandbox.run(&["discard", "--run", run]).refused("swap_unfinished");
-    let done = sandbox.run(&back).ok().changed();
-    assert_eq!((&done.result()["finished"], &done.result()["skipped"][0]["name"]), (&json!(true), &json!(live)), "{done}");
+    sandbox.run(&back).ok().changed().has(&json!({"finished": true, "skipped/0/name": live}));
     sandbox.fill(&live, 15, 16);
     assert_eq!(sandbox.count(&live), 16);
 }
@@ -326,7 +317,7 @@ fn interrupted_staging_changes_nothing_live() {
     let (staging, restoring) = (run_id(1), run_id(2));
     let ended = |step: &str, run: &str, signal: Signal| {
         let tool = sandbox.resuming(&[step, "--run-id", run], &created).spawn();
-        wait::until("the staged index", wait::HANG, || (!sandbox.copies().is_empty()).then_some(())).unwrap();
+        wait::so("the staged index", || (!sandbox.copies().is_empty()).then_some(()));
         let ran = tool.ended_by(signal);
         assert_eq!((ran.status, sandbox.count(&live)), (128 + signal as i32, before), "{ran}");
         assert!(sandbox.copies().iter().all(|name| name.starts_with("svc-staged-")), "{:?}", sandbox.copies());
@@ -342,7 +333,7 @@ fn interrupted_staging_changes_nothing_live() {
     let again = || sandbox.from(&["stage", "--run-id", &staging], &created).ok();
     let staged = again().changed();
     assert_eq!(staged.states(), ["verified"]);
-    assert_eq!(sandbox.copies(), [staged.result()["indices"][0]["copy"].as_str().unwrap()]);
+    assert_eq!(sandbox.copies(), staged.texts("indices", "copy"));
     assert_eq!(again().unchanged().result()["indices"], staged.result()["indices"], "it is so already");
     sandbox.run(&["discard", "--run", &staging]).ok().changed();
     assert_eq!(sandbox.names(), std::slice::from_ref(&live));
@@ -381,7 +372,7 @@ fn ended_swap_is_undone_before_exchange_and_finished_after() {
         let gate = sandbox.gate().close_on("/_clone/", Side::Before);
         let swap = sandbox.resuming(&["swap", "--timeout", &format!("{seconds}s")], &staged);
         let mut swap = swap.via(&gate).spawn();
-        wait::until("the chosen request", wait::HANG, || (gate.is_closed() || !swap.is_running()).then_some(())).unwrap();
+        wait::so("the chosen request", || (gate.is_closed() || !swap.is_running()).then_some(()));
         let came = gate.is_closed();
         if came {
             thread::sleep(Duration::from_secs(seconds));

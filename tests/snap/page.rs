@@ -1,9 +1,5 @@
 //! The commands that the page of `svc-snap` shows, run as they stand there on a server of their own.
 
-use std::fs;
-
-use svc_tests::host::search_env;
-use svc_tests::page::Example;
 use svc_tests::prelude::*;
 
 /// What stands in the page, and in whose place what is there.
@@ -29,8 +25,8 @@ fn every_command_of_the_page_works_in_the_order_of_the_page() {
     env.retain(|(name, _)| name != "SVC_BACKUP_REPO");
     env.push(("SVC_STATE_DIR".to_owned(), dir.path().join("state").display().to_string()));
 
-    let mut examples = Example::all("svc-snap/README.md").unwrap();
-    let blocks_with = |examples: &[Example], part: &str| -> Vec<usize> {
+    let mut examples = page::Example::all("svc-snap/README.md").unwrap();
+    let blocks_with = |examples: &[page::Example], part: &str| -> Vec<usize> {
         examples.iter().filter(|one| one.command.contains(part)).map(|one| one.block).collect()
     };
     // What lies in /etc is not this test's to make; snap_connection.rs has credentials of every kind.
@@ -59,6 +55,5 @@ fn every_command_of_the_page_works_in_the_order_of_the_page() {
         let out = fs::read_to_string(dir.path().join("out")).unwrap();
         assert!(status.success(), "{status}: {example:?}\n{out}");
     }
-    let document = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
-    assert!(document("swapped.json").contains("\"ok\":true"));
+    assert_eq!(json_of(dir.path().join("swapped.json"))["ok"], true);
 }

@@ -1,18 +1,13 @@
 //! What a terminal sees while `svc-snap` runs: bytes, shards, rate and time left; stdout stays one document.
 
-use std::fs;
-
 use svc_tests::prelude::*;
-use svc_tests::terminal::on_terminal;
 
 /// Runs the tool on a terminal of 120 columns to its good end; gives what the screen has shown.
 #[track_caller]
 fn screen(sandbox: &Sandbox, args: &[&str]) -> String {
     let out = sandbox.state.path().join("out.json");
-    let seen = on_terminal(&format!("stty cols 120; svc-snap {} > {}", args.join(" "), out.display()))
-        .envs(sandbox.env())
-        .output()
-        .unwrap();
+    let typed = format!("stty cols 120; svc-snap {} > {}", args.join(" "), out.display());
+    let seen = on_terminal(&typed).envs(sandbox.env()).output().unwrap();
     let screen = String::from_utf8_lossy(&seen.stdout).into_owned();
     let document: Value = serde_json::from_str(&fs::read_to_string(&out).unwrap()).unwrap_or_else(|_| panic!("{screen}"));
     let schema = json!(format!("svc-snap.{}/1", args[0]));

@@ -1,9 +1,6 @@
 //! A snapshot's life from `create` to `delete`, and `svc-snap prune`: which snapshots go, which never, and what becomes of a prune
 //! that is cut.
 
-use std::fs;
-use std::path::PathBuf;
-
 use svc_tests::prelude::*;
 
 const ALL_BUT_ONE: [&str; 5] = ["prune", "--max-age", "0s", "--min-count", "1"];
@@ -48,8 +45,7 @@ fn is_taken_shown_listed_waited_for_and_deleted(server: &Search) {
     let sandbox = Sandbox::on(server.clone(), "life");
     sandbox.run(&["register", "--location", sandbox.location().to_str().unwrap()]).ok().changed();
     let index = sandbox.simple("docs", 7);
-    let dry = sandbox.run(&["create", "--dry-run"]).ok().unchanged();
-    assert_eq!(dry.result()["plan"][0]["body"]["indices"], index.as_str());
+    sandbox.run(&["create", "--dry-run"]).ok().unchanged().has(&json!({"plan/0/body/indices": index}));
     assert!(sandbox.snapshots().is_empty());
 
     let reason = ["create", "--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade"];
@@ -60,13 +56,11 @@ fn is_taken_shown_listed_waited_for_and_deleted(server: &Search) {
     let tools = json!({"run_id": "20261120t020001z-hand", "kind": "upgrade"});
     assert_eq!(held["metadata"], json!({"taken_by": "me", "taken_because": "a test", "svc_tools": tools}));
     assert_eq!((&held["indices"], &held["include_global_state"]), (&json!([index]), &json!(true)));
-    let snapshot = &created.result()["snapshot"];
-    assert_eq!((&snapshot["uuid"], &snapshot["state"]), (&held["uuid"], &json!("SUCCESS")));
+    let created = created.has(&json!({"snapshot/uuid": held["uuid"], "snapshot/state": "SUCCESS"}));
 
-    let shown = sandbox.run(&["show", &name]).ok().unchanged();
-    assert_eq!((&shown.result()["snapshot"], &shown.result()["valid"]), (snapshot, &json!(true)));
-    let shown = sandbox.from(&["show"], &created).ok();
-    assert_eq!(shown.result()["captured"], created.result()["captured"]);
+    let result = created.result();
+    sandbox.run(&["show", &name]).ok().unchanged().has(&json!({"snapshot": result["snapshot"], "valid": true}));
+    let shown = sandbox.from(&["show"], &created).ok().has(&json!({"captured": result["captured"]}));
     sandbox.from(&["wait"], &shown).ok().unchanged();
     let listed = sandbox.run(&["list"]).ok();
     let item = &listed.result()["snapshots"][0];
@@ -74,8 +68,7 @@ fn is_taken_shown_listed_waited_for_and_deleted(server: &Search) {
     assert!(item["started_at"].as_str().unwrap().ends_with('Z') && item["duration_ms"].is_u64(), "{listed}");
 
     sandbox.run(&["cleanup", "--dry-run"]).ok().unchanged();
-    let cleaned = sandbox.run(&["cleanup"]).ok().unchanged();
-    assert_eq!(cleaned.result()["deleted_blobs_count"], 0);
+    sandbox.run(&["cleanup"]).ok().unchanged().has(&json!({"deleted_blobs_count": 0}));
     // What an interrupted snapshot leaves: the files of an index that no snapshot holds.
     let stale = sandbox.location().join("indices/staleStaleStaleStale00");
     let user = os::system_user(OS_USER).unwrap();
@@ -110,17 +103,8 @@ fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
     // By default nothing is old enough; what is no backup is not needed beside a newer one that is.
     let dry = sandbox.run(&["prune", "--dry-run"]).ok().unchanged();
     let theirs = ["a-theirs kept not_ours", "by-hand kept other_kind", "before kept other_kind"];
-    let expected = [
-        theirs[0],
-        "n1 kept min_count",
-        "n2 kept min_count",
-        theirs[1],
-        theirs[2],
-        "empty planned superseded",
-        "part planned superseded",
-        "n3 kept newest",
-    ];
-    assert_eq!(told(&dry), expected);
+    let (kept, gone) = (["n1 kept min_count", "n2 kept min_count"], ["empty planned superseded", "part planned superseded"]);
+    assert_eq!(told(&dry), [&theirs[..1], &kept, &theirs[1..], &gone, &["n3 kept newest"]].concat());
     let repository = format!("/_snapshot/{}", sandbox.prefix);
     assert_eq!(dry.planned(), ["empty", "part", "_cleanup"].map(|name| format!("{repository}/{name}")));
 
@@ -143,14 +127,12 @@ fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
 
     let notes = || fs::read_dir(sandbox.state.path().join("snapshots")).unwrap().count();
     assert_eq!(notes(), 5);
-    let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().changed();
+    let pruned = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().changed().has(&json!({"deleted_count": 3}));
     let (kept, gone) = (["n1 kept keep_from", "n2 deleted max_age"], ["empty deleted superseded", "part deleted superseded"]);
     assert_eq!(told(&pruned), [&theirs[..1], &kept, &theirs[1..], &gone, &["n3 kept newest"]].concat());
-    assert_eq!(pruned.result()["deleted_count"], 3);
     assert_eq!(names(&sandbox), ["a-theirs", "before", "by-hand", "n1", "n3"]);
     assert_eq!(notes(), 4, "the notes of what was deleted go too");
-    let again = sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().unchanged();
-    assert_eq!(again.result()["plan"], json!([]));
+    sandbox.tool(&ALL_BUT_ONE).arg("--keep-from").arg(&keep).run().ok().unchanged().has(&json!({"plan": []}));
     sandbox.run(&["show", "n1"]).ok();
 
     // Each kind by itself: the newest of each stays, however many of the other kinds there are.
@@ -163,8 +145,7 @@ fn goes_when_it_is_not_needed_and_all_others_stay(server: &Search) {
     take(&sandbox, "n4", "nightly");
     let why = "Cannot cleanup [r] - a repository cleanup is already in-progress in [RepositoryCleanupInProgress[[r]]]";
     let gate = sandbox.gate().refusing("POST /_snapshot", 1000, (500, "illegal_state_exception", why));
-    let late = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().warns("server_busy");
-    assert_eq!(late.result()["deleted_count"], 1);
+    sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().warns("server_busy").has(&json!({"deleted_count": 1}));
     sandbox.run(&["verify"]).ok();
 }
 
@@ -184,9 +165,8 @@ fn prune_retries_busy_server_until_timeout() {
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
 
     let twice = sandbox.gate().refusing("DELETE /_snapshot", 2, busy);
-    let pruned = sandbox.tool(&ALL_BUT_ONE).via(&twice).run().ok().changed();
-    let deletions = twice.changes().iter().filter(|line| line.starts_with("DELETE")).count();
-    assert_eq!((&pruned.result()["deleted_count"], deletions), (&json!(2), 4));
+    sandbox.tool(&ALL_BUT_ONE).via(&twice).run().ok().changed().has(&json!({"deleted_count": 2}));
+    assert_eq!(twice.changes().iter().filter(|line| line.starts_with("DELETE")).count(), 4);
     assert_eq!(names(&sandbox), ["n3"]);
 }
 
@@ -200,8 +180,7 @@ fn interrupted_prune_reports_what_was_deleted() {
     assert_eq!(cut.result()["deleted_count"], 1);
     // Only the answer is lost: that shows, and it continues.
     let gate = sandbox.gate().close_on("/n2", Side::After).hanging_up();
-    let whole = sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed();
-    assert_eq!(whole.result()["deleted_count"], 2);
+    sandbox.tool(&ALL_BUT_ONE).via(&gate).run().ok().changed().has(&json!({"deleted_count": 2}));
     assert_eq!(names(&sandbox), ["n4"]);
     // One that somebody else has deleted meanwhile is not this call's.
     take(&sandbox, "n4b", "nightly");
@@ -236,12 +215,10 @@ fn prune_deletes_nothing_if_snapshot_list_is_incomplete() {
     // One snapshot, whose name alone is known any more.
     let location = sandbox.location();
     let is_snapshot = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("snap-"));
-    let mut files = fs::read_dir(&location).unwrap().map(|entry| entry.unwrap().path()).filter(is_snapshot);
-    let file = files.next().unwrap();
-    let away = sandbox.state.path().join("away");
-    fs::copy(&file, &away).unwrap();
+    let file = fs::read_dir(&location).unwrap().map(|entry| entry.unwrap().path()).find(is_snapshot).unwrap();
+    let bytes = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();
     sandbox.tool(&ALL_BUT_ONE).run().fails(7, "repository_damaged").unchanged();
-    fs::write(&file, fs::read(&away).unwrap()).unwrap();
+    fs::write(&file, bytes).unwrap();
     assert_eq!(names(&sandbox), ["n1", "n2", "n3"]);
 }

@@ -1,9 +1,5 @@
 //! `svc-snap --rate-limit`: the cluster's throttles, taken off or set for one step and put back on every way out.
 
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use svc_tests::prelude::*;
 
 const SNAPSHOT: &str = "max_snapshot_bytes_per_sec";
@@ -17,7 +13,7 @@ fn throttle(sandbox: &Sandbox) -> (Value, bool) {
 
 /// Waits until a run has changed the repository's rate and its snapshot is under way.
 fn changed(sandbox: &Sandbox, name: &str) {
-    wait::until("the record", wait::HANG, || throttle(sandbox).1.then_some(())).unwrap();
+    wait::so("the record", || throttle(sandbox).1.then_some(()));
     sandbox.appears(name);
 }
 
@@ -28,9 +24,8 @@ fn rate(ran: &Ran) -> Value {
 /// A run that has left the throttle to whoever has it now.
 #[track_caller]
 fn left_as_it_is(ran: Ran) -> Ran {
-    let ran = ran.ok().warns_of("setting_not_changed", "Left as it is");
-    assert_eq!((&rate(&ran)["set"], &rate(&ran)["put_back"]), (&Value::Null, &Value::Null), "{ran}");
-    ran
+    let unset = json!({"throttle/set": null, "throttle/put_back": null});
+    ran.ok().warns_of("setting_not_changed", "Left as it is").has(&unset)
 }
 
 /// What was a run's is put back, as its document says.
@@ -83,11 +78,8 @@ fn rate_is_put_back_after_interrupted_or_failed_create() {
     sandbox.delete(&lost);
 
     // It takes longer than the limit, and no server changes a repository while a snapshot runs there.
-    let late = sandbox
-        .run(&["create", "s3", "--rate-limit", "64kb", "--timeout", "10s"])
-        .fails(6, "timeout")
-        .warns_of("setting_not_changed", "could not be put back");
-    assert_eq!(rate(&late)["put_back"], false);
+    let late = sandbox.run(&["create", "s3", "--rate-limit", "64kb", "--timeout", "10s"]).fails(6, "timeout");
+    late.warns_of("setting_not_changed", "could not be put back").has(&json!({"throttle/put_back": false}));
     sandbox.run(&["wait", "s3"]).ok();
     assert_eq!(sandbox.repository(), before);
 }
@@ -218,7 +210,7 @@ fn rate_is_put_back_if_create_ends_while_setting_it() {
         gate.rule(move |line| line.starts_with(&off), act, 0, 1);
         gate
     };
-    let is_off = || wait::until("the throttle that is off", wait::HANG, || (throttle(&sandbox).0 == "0").then_some(())).unwrap();
+    let is_off = || wait::so("the throttle that is off", || (throttle(&sandbox).0 == "0").then_some(()));
 
     // The server has done it: it is put back at once.
     let unanswered = gate(Act::Cut(At::Answer(0), End::Stall));
@@ -250,14 +242,14 @@ fn concurrent_repository_change_is_not_overwritten() {
         // Elasticsearch 7 may lose a snapshot whose repository is rewritten as it begins.
         let is_taken = |one: &Value| one["snapshot"] == name && one["state"] == "SUCCESS";
         let has_ended = || (name == "s1" || sandbox.snapshots().iter().any(is_taken)).then_some(());
-        wait::until("the end of the snapshot", wait::HANG, has_ended).unwrap();
+        wait::so("the end of the snapshot", has_ended);
         let mut all = sandbox.repository();
         rewrite.iter().for_each(|(name, value)| all[name] = json!(value));
         let body = json!({"type": "fs", "settings": all});
         // A server may still be at the end of the snapshot, and then it changes nothing.
         let put =
             || (sandbox.search.request("PUT", &format!("{path}?verify=false"), Some(&body)).unwrap().0 == 200).then_some(());
-        wait::until("the rewrite", wait::HANG, put).unwrap();
+        wait::so("the rewrite", put);
         gate.open();
         held.wait().ok().changed()
     };
@@ -312,12 +304,12 @@ fn wait_puts_rate_back_unless_repository_is_locked() {
     let left = sandbox.repository();
     // It ends before it has seen anything.
     let gate = sandbox.gate().close_before("", 1);
-    let silent = gate.hold(sandbox.tool(&["wait", "good"]));
-    silent.ended_by(Signal::SIGTERM).fails(143, "interrupted").unchanged();
+    gate.hold(sandbox.tool(&["wait", "good"])).ended_by(Signal::SIGTERM).fails(143, "interrupted").unchanged();
     assert_eq!(sandbox.repository(), left);
     // Another run is in progress in the repository.
     let cluster = sandbox.run(&["show", "good"]).ok().result()["cluster_uuid"].as_str().unwrap().to_owned();
-    let lock = File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
+    let lock =
+        fs::File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
     lock.lock().unwrap();
     sandbox.run(&["wait", "good"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
     assert_eq!(sandbox.repository(), left);
@@ -363,14 +355,14 @@ fn cluster(sandbox: &Sandbox) -> Value {
 
 fn restoring(sandbox: &Sandbox, tool: Tool) -> Spawned {
     let mut spawned = tool.spawn();
-    let seen = wait::until("the restore", wait::HANG, || {
+    let is_under_way = wait::so("the restore", || {
         // Asked before, since the restore may end between two questions.
         let is_recorded = cluster(sandbox)["recorded"] == true;
         let state = sandbox.ask("GET", "/_cluster/state/customs?filter_path=restore", None);
         let is_under_way = is_recorded && state["restore"]["snapshots"].as_array().is_some_and(|all| !all.is_empty());
         (is_under_way || !spawned.is_running()).then_some(is_under_way)
     });
-    if !seen.unwrap() {
+    if !is_under_way {
         panic!("it has ended too early\n{}", spawned.wait());
     }
     spawned
@@ -417,14 +409,13 @@ fn cluster_restore_throttle_is_put_back_after_any_exit() {
     assert_eq!((&rate(&term)["put_back"], cluster(&sandbox)), (&json!(true), unset.clone()), "{term}");
 
     let run = "20261120t020003z-killed";
-    let spawned = restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run]));
-    spawned.ended_by(Signal::SIGKILL);
+    restoring(&sandbox, from(&["stage", "--rate-limit", "200kb", "--run-id", run])).ended_by(Signal::SIGKILL);
     assert_eq!(cluster(&sandbox), json!({"persistent": "200kb", "transient": null, "recorded": true}));
     tool(&["health"]).run().ok().warns_of("setting_not_changed", "has left");
     let discarded = tool(&["discard", "--run", run]).run().ok().changed().warns("run_recovered");
     assert_eq!(cluster(&sandbox), unset, "{discarded}");
 
-    svc_tests::damage::flip_a_blob(&sandbox.location()).unwrap();
+    damage::flip_a_blob(&sandbox.location()).unwrap();
     let damaged = from(&["stage", "--rate-limit", "none"]).run();
     assert_eq!((damaged.status, &rate(&damaged)["put_back"], cluster(&sandbox)), (7, &json!(true), unset), "{damaged}");
     assert_eq!(damaged.doc()["changed"], false, "{damaged}");

@@ -1,18 +1,7 @@
 //! Another product or a newer version: the recipes of docs/recipes.md, run as they stand there, between each pair of
 //! neighbouring lines of either product; and what an older server, or the other product, says of what it cannot restore.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread;
-
-use svc_tests::host::{OwnSearch, search_env};
-use svc_tests::page;
 use svc_tests::prelude::*;
-use svc_tests::search::distribution;
-use tempfile::TempDir;
 
 const INDICES: [&str; 3] = ["content", "events-1", "hidden-state"];
 
@@ -100,15 +89,10 @@ impl Site {
 fn is_there(key: &str) -> bool {
     let chosen = std::env::var("SVC_TEST_SEARCH").unwrap_or_default();
     if !chosen.trim().is_empty() && !chosen.split_whitespace().any(|one| one == key) {
-        svc_tests::skip(&format!("{key}: it is not among {chosen}"));
+        skip(&format!("{key}: it is not among {chosen}"));
         return false;
     }
-    let had = distribution(key).unwrap().fetch();
-    had.map_err(|error| svc_tests::skip(&format!("{key}: it cannot be had: {error:#}"))).is_ok()
-}
-
-fn document(dir: &Path, name: &str) -> Value {
-    serde_json::from_str(&fs::read_to_string(dir.join(name)).unwrap()).unwrap()
+    had(key, svc_tests::search::distribution(key).unwrap().fetch()).is_some()
 }
 
 fn assert_verified(restored: &Value, counts: bool) {
@@ -138,12 +122,11 @@ fn moves(old: &Site, new: &Site) {
     new.recipe("move-new", &[("OLD_REPO", &old_repo)], dir.path());
 
     assert_eq!(new.documents(), before, "{} to {}", old.search.key, new.search.key);
-    let restored = document(dir.path(), "restored.json");
+    let restored = json_of(dir.path().join("restored.json"));
     assert_verified(&restored, true);
     let user = os::system_user(&new.search.os_user).unwrap();
     assert!(owners(&old_repo, user.uid.as_raw()), "the copy is not all the new server's");
-    let snapshots = new.tool(&["list"]).ok();
-    assert_eq!(snapshots.result()["snapshots"][0]["version"], new.search.version.as_str(), "{snapshots}");
+    new.tool(&["list"]).ok().has(&json!({"snapshots/0/version": new.search.version}));
 
     let from = dir.path().join("snapshot.json").display().to_string();
     new.tool(&["restore", "--from", &from, "--repository", "old"]).fails(2, "options_invalid").error_has(&["--other-server"]);
@@ -151,7 +134,7 @@ fn moves(old: &Site, new: &Site) {
     let name = restored["result"]["snapshot"].as_str().unwrap();
     // Without the document: restored, and a warning names what was not verified.
     let named = new.tool(&["restore", name, "--repository", "old", "--indices", "content"]).ok().warns("not_checked");
-    assert_eq!(named.result()["indices"][0]["docs_expected"], Value::Null, "{named}");
+    let named = named.has(&json!({"indices/0/docs_expected": null}));
     assert_eq!(new.documents(), before);
     new.tool(&["discard", "--run", named.id()]).ok();
 }
@@ -208,12 +191,11 @@ fn in_place(old: &mut Site, newer: &str) {
     old.host.systemd.stop(&old.search.unit).unwrap();
 
     let text = |path: &Path| path.display().to_string();
-    let extra = [
+    let extra = texts(&[
         ("path.data", text(&old.search.data_dir)),
         ("path.repo", format!("[\"{}\"]", text(&old.setting("SVC_BACKUP_REPO").with_file_name("")))),
         ("cluster.name", format!("svc-{}", old.search.key)),
-    ];
-    let extra = extra.map(|(name, value)| (name.to_owned(), value)).into();
+    ]);
     let mut up = Site::prepared(newer, &Settings { no_path_repo: true, extra, ..Settings::default() });
     up.env.insert("SVC_REPOSITORY".to_owned(), "since_the_upgrade".to_owned());
     up.recipe("in-place-after", &[], dir.path());
@@ -228,7 +210,7 @@ fn in_place(old: &mut Site, newer: &str) {
     assert!(old.host.systemd.start(&old.search.unit).is_err(), "{} starts on what {newer} has touched", old.search.key);
     old.recipe("in-place-back", &[("SEARCH_DATA", &old.search.data_dir)], dir.path());
     assert_eq!(old.documents(), before);
-    assert_verified(&document(dir.path(), "restored.json"), true);
+    assert_verified(&json_of(dir.path().join("restored.json")), true);
 }
 
 /// The recipe "The host is lost".
@@ -239,7 +221,7 @@ fn host_lost(lost: &Site) {
     os::run(Command::new("cp").arg("-r").args([lost.setting("SVC_BACKUP_REPO"), new.setting("SVC_BACKUP_REPO")])).unwrap();
     new.recipe("host-lost", &[], dir.path());
     assert_eq!(new.documents(), before);
-    let restored = document(dir.path(), "restored.json");
+    let restored = json_of(dir.path().join("restored.json"));
     assert_verified(&restored, false);
     assert_eq!(restored["warnings"][0]["code"], "not_checked", "{restored}");
 }

@@ -1,9 +1,6 @@
 //! What `svc-snap stage`, `swap`, `discard` and `restore` never make live: what is damaged, incomplete, or not meant; and what the
 //! servers refuse.
 
-use std::fs;
-
-use svc_tests::damage;
 use svc_tests::prelude::*;
 
 #[test]
@@ -18,8 +15,7 @@ fn count_differing_from_capture_is_never_made_live() {
     sandbox.remove_state();
     let live = sandbox.content();
     for step in ["stage", "restore"] {
-        let failed = sandbox.from_text(&[step], &forged.to_string()).fails(7, "content_differs");
-        failed.unchanged().error_has(&[" 10 ", " 11"]);
+        sandbox.from_text(&[step], &forged.to_string()).fails(7, "content_differs").unchanged().error_has(&[" 10 ", " 11"]);
         assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), live.clone()), "{step}");
     }
     // Direct: there is nothing live that it could spoil.
@@ -39,12 +35,11 @@ fn corrupt_snapshot_fails_stage_and_restore() {
     let live = sandbox.content();
     damage::flip_a_blob(&sandbox.location()).unwrap();
     for step in ["stage", "restore"] {
-        let failed = sandbox.from(&[step], &created).fails(7, "snapshot_invalid");
-        failed.unchanged().error_has(&[&sandbox.prefix, "Corrupt"]);
+        sandbox.from(&[step], &created).fails(7, "snapshot_invalid").unchanged().error_has(&[&sandbox.prefix, "Corrupt"]);
         assert!(sandbox.copies().is_empty());
         assert_eq!(sandbox.content(), live);
     }
-    assert_eq!(std::fs::read_dir(sandbox.state.path().join("swaps")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(sandbox.state.path().join("swaps")).unwrap().count(), 0);
 }
 
 #[test]
@@ -53,7 +48,7 @@ fn stage_names_copies_that_another_client_removed_or_closed() {
     for (method, path) in [("DELETE", ""), ("POST", "/_close")] {
         let gate = sandbox.gate().close_on("/_restore", Side::After);
         let held = gate.hold(sandbox.resuming(&["stage"], &created));
-        let copy = wait::until("the copy", wait::HANG, || sandbox.copies().pop()).unwrap();
+        let copy = wait::so("the copy", || sandbox.copies().pop());
         sandbox.ask("GET", &format!("/_cluster/health/{copy}?wait_for_status=green&timeout=120s"), None);
         sandbox.ask(method, &format!("/{copy}{path}"), None);
         gate.open();
@@ -74,8 +69,7 @@ fn missing_invalid_or_out_of_scope_input_is_refused() {
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, "").unwrap();
     for step in ["swap", "discard"] {
-        let ran = sandbox.run(&[step, "--run", run]).fails(7, "file_invalid");
-        ran.unchanged().error_has(&[record.to_str().unwrap()]);
+        sandbox.run(&[step, "--run", run]).fails(7, "file_invalid").unchanged().error_has(&[record.to_str().unwrap()]);
     }
     sandbox.run(&["stage", "s1", "--dry-run"]).ok().warns("file_invalid");
     fs::write(&record, text).unwrap();
@@ -287,9 +281,8 @@ fn alias_of_index_that_is_taken_away_is_no_obstacle() {
 fn swap_of_many_indices_is_undone_if_one_fails() {
     let sandbox = Sandbox::new("many");
     let body = || json!({"settings": {"number_of_replicas": 0}, "aliases": {sandbox.name("all"): {}}});
-    let indices: Vec<String> = (0..svc_tests::rounds("indices that are swapped together", 6, 40))
-        .map(|n| sandbox.index(&format!("i{n:02}"), body()))
-        .collect();
+    let count = rounds("indices that are swapped together", 6, 40);
+    let indices: Vec<String> = (0..count).map(|n| sandbox.index(&format!("i{n:02}"), body())).collect();
     indices.iter().for_each(|index| sandbox.fill(index, 0, 3));
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();

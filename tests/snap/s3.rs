@@ -1,9 +1,6 @@
 //! A repository in an object store: the steps are those of a folder.
 
-use std::fs;
-
-use svc_tests::journey::{assert_back, point_of};
-use svc_tests::page;
+use svc_tests::journey::{assert_back, id_of, point_of};
 use svc_tests::prelude::*;
 use svc_tests::product::Product;
 use svc_tests::s3::{BUCKET, KEY, S3};
@@ -58,7 +55,7 @@ fn a_host_is_lost_and_comes_back(mut host: Host, s3: &S3) {
     // The keys of the store are for restic alone.
     let point =
         script("svc-backup").stub(&product.path("stub"), "svc-pgdump", &format!("env >> '{}'", seen.display())).run().ok();
-    let id = point_of(&point).file_name().unwrap().to_str().unwrap().to_owned();
+    let id = id_of(&point_of(&point));
     let env = fs::read_to_string(seen).unwrap();
     assert!(env.contains("SVC_OFFSITE=") && !env.contains("AWS_") && !env.contains(KEY[1]), "{env}");
     let init = script("svc-offsite").args(["restic", "init"]).talks().run();

@@ -3,8 +3,7 @@
 use svc_tests::prelude::*;
 
 fn state<'a>(ran: &'a Ran, index: &str) -> &'a str {
-    let all = ran.result()["indices"].as_array().unwrap();
-    all.iter().find(|one| one["index"] == index).unwrap()["state"].as_str().unwrap()
+    ran.result()["indices"].as_array().unwrap().iter().find(|one| one["index"] == index).unwrap()["state"].as_str().unwrap()
 }
 
 fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
@@ -15,7 +14,7 @@ fn is_closed(sandbox: &Sandbox, index: &str) -> bool {
 #[test]
 fn changed_staged_copy_is_not_swapped() {
     let (sandbox, docs, _, staged) = Sandbox::staged("unsound");
-    let copy = staged.result()["indices"][0]["copy"].as_str().unwrap().to_owned();
+    let copy = staged.texts("indices", "copy").remove(0);
     let refused = |why: &str| {
         for args in [&["swap"][..], &["swap", "--drop-old"]] {
             sandbox.from(args, &staged).refused("not_verified").unchanged().error_has(&[why]);
@@ -58,15 +57,12 @@ fn in_place_restore_that_was_not_awaited_is_verified_by_same_command() {
     let look = "/_cluster/state/customs";
     let away = sandbox.gate();
     away.rule(move |line| line.contains(look), Act::Cut(At::Request(0), End::Close), 0, 1000);
-    for (n, (gate, limit, status, code)) in [
+    for (n, (gate, limit, status, code)) in (0..).zip([
         // The answer to the restore itself, which the server continues alone.
         (sandbox.gate().close_on("/_restore", Side::After).hanging_up(), "10m", 6, "outcome_unknown"),
         (away, "10m", 5, "search_unreachable"),
         (sandbox.gate().close_before(look, 1), "20s", 6, "timeout"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    ]) {
         let run = run_id(n);
         let restore = |args: &[&str]| sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).args(args);
         let left = restore(&["--timeout", limit]).via(&gate).run().fails(status, code).changed().error_has(&[&run]);
@@ -178,8 +174,8 @@ fn restore_reports_content_differs_without_record() {
     let gate = sandbox.gate().close_before("POST /_msearch", 1);
     let restore = sandbox.tool(&CLOSE).args(["--from", "-", "--run-id", run]).stdin(forged.to_string());
     let ended = gate.during(restore, || {
-        std::fs::remove_file(&record).unwrap();
-        std::fs::create_dir(&record).unwrap();
+        fs::remove_file(&record).unwrap();
+        fs::create_dir(&record).unwrap();
     });
     ended.fails(7, "content_differs").changed();
     assert_eq!(sandbox.count(&docs), 10);
@@ -195,8 +191,7 @@ fn stage_takes_needed_bytes_from_snapshot_status_or_capture() {
     // A server that says it of some indices only.
     if says {
         let gate = sandbox.gate().answering(&status, 9, 200, &json!({"snapshots": [{"indices": {}}]}));
-        let dry = sandbox.elsewhere(sandbox.tool(&["stage", "--dry-run", "s1"])).via(&gate);
-        let dry = dry.run().ok().warns("not_checked");
+        let dry = sandbox.elsewhere(sandbox.tool(&["stage", "--dry-run", "s1"])).via(&gate).run().ok().warns("not_checked");
         assert_eq!((&dry.result()["disk_space"]["needed_bytes"], is_asked(&gate)), (&Value::Null, true), "{dry}");
     }
     // Of very many shards it is not asked: in an object store a file is read for each.

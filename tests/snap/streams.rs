@@ -1,9 +1,6 @@
 //! Data streams: captured by `svc-snap create`, never staged, and restored in place.
 
-use std::time::{Duration, Instant};
-
 use svc_tests::prelude::*;
-use svc_tests::sandbox::unallocatable;
 
 /// Makes a data stream of that name, by its index template and five documents: `_data_stream` may not be served.
 fn stream_named<'a>(sandbox: &Sandbox, name: &'a str, data_stream: Value) -> &'a str {
@@ -50,7 +47,7 @@ fn is_restored(ran: &Ran) -> bool {
 fn data_stream_is_restored_only_in_place() {
     let sandbox = Sandbox::new("stream");
     if !removes_streams(&sandbox) {
-        return svc_tests::skip("a data stream restored in place: this distribution does not serve /_data_stream");
+        return skip("a data stream restored in place: this distribution does not serve /_data_stream");
     }
     let name = stream(&sandbox, "logs");
     let other = stream(&sandbox, "logs-app");
@@ -147,9 +144,9 @@ fn index_created_by_client_is_not_taken_as_restored() {
     let docs = sandbox.simple("docs", 4);
     sandbox.create("s1");
     // One that is as old as the snapshot, by a clock that may stand still for so long, counts as restored.
-    let taken = Instant::now();
+    let taken = std::time::Instant::now();
     let is_past = || (taken.elapsed() > Duration::from_millis(300)).then_some(());
-    wait::until("the server's clock to be past the snapshot", wait::HANG, is_past).unwrap();
+    wait::so("the server's clock to be past the snapshot", is_past);
     let args = ["restore", "s1", "--in-place", "--on-conflict", "delete", "--run-id", &run_id(1)];
     // Without the counts of a document.
     sandbox.remove_state();
@@ -164,10 +161,10 @@ fn index_created_by_client_is_not_taken_as_restored() {
 /// deleted, so that nothing is changed; on another server, where it is not live, it comes with its aliases.
 fn a_stream_comes_back_with_its_aliases(first: &Search) {
     if first.product == Product::OpenSearch {
-        return svc_tests::skip("a live stream that cannot be deleted: OpenSearch deletes streams");
+        return skip("a live stream that cannot be deleted: OpenSearch deletes streams");
     }
     if first.key == "elasticsearch-7" {
-        return svc_tests::skip("a stream with its aliases: this distribution has no data streams at all");
+        return skip("a stream with its aliases: this distribution has no data streams at all");
     }
     let sandbox = Sandbox::on(first.clone(), "alias-ds").registered(&[]);
     let name = stream(&sandbox, "logs");
@@ -176,9 +173,8 @@ fn a_stream_comes_back_with_its_aliases(first: &Search) {
     let actions = json!({"actions": [{"add": {"index": name, "alias": filtered, "filter": {"term": {"n": 1}}}},
         {"add": {"index": name, "alias": written, "is_write_index": true}}]});
     sandbox.ask("POST", "/_aliases", Some(actions));
-    let created = sandbox.create("s1");
-    let captured = &created.result()["captured_streams"][0];
-    assert_eq!(captured["aliases"][&written]["is_write_index"], true);
+    let is_write_index = format!("captured_streams/0/aliases/{written}/is_write_index");
+    let created = sandbox.create("s1").has(&json!({is_write_index: true}));
     let failed = sandbox.from(&["restore", "--in-place", "--on-conflict", "close"], &created).unchanged();
     assert_eq!((failed.status, sandbox.count(&docs), numbers(&sandbox, &name).len()), (1, 4, 8), "{failed}");
 
@@ -229,24 +225,22 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
         }
     };
 
-    let created = run(&["create", "s1"], "*", 1).ok();
+    let created = run(&["create", "s1"], "*", 1).ok().has(&json!({"wanted": [docs]}));
     assert_skipped(&created);
-    assert_eq!(created.result()["wanted"], json!([docs]));
     // Somebody else's snapshot holds all of it.
     sandbox.taken("all", json!({"indices": format!("{docs},{all}"), "include_global_state": false}));
     let uuid = || sandbox.uuid(first);
     let before = uuid();
-    for (number, args) in
-        [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["clone"]].iter().enumerate()
-    {
-        let ran = run(args, "*", 2 + number);
+    let steps = [&["stage", "all"][..], &["restore", "all", "--exact"], &["restore", "s1", "--exact"], &["clone"]];
+    for (number, args) in (2..).zip(steps) {
+        let ran = run(args, "*", number);
         assert!([0, 9].contains(&ran.status), "{ran}");
         assert_eq!(ran.result()["indices"].as_array().unwrap().len(), 1, "{ran}");
         assert_eq!((uuid(), sandbox.count(first)), (before.clone(), 3), "{ran}");
         if args[1..] != ["s1", "--exact"] {
             assert_skipped(&ran);
         }
-        run(&["discard", "--run", &run_id(2 + number)], "*", 90).ok();
+        run(&["discard", "--run", &run_id(number)], "*", 90).ok();
     }
     // A shard of the server's own that is lost is none of the service's.
     sandbox.ask("PUT", "/.own-lost?wait_for_active_shards=0", Some(unallocatable()));
@@ -264,8 +258,7 @@ fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_na
     // A data stream of the service's is not hidden, and is told before it is in the way.
     if sandbox.search.key != "elasticsearch-7" {
         let logs = stream_named(&sandbox, "app-logs", json!({}));
-        let health = run(&["health"], "*", 96).ok().warns_of("not_swappable", "data streams");
-        assert_eq!(health.result()["data_streams"], json!([logs]));
+        run(&["health"], "*", 96).ok().warns_of("not_swappable", "data streams").has(&json!({"data_streams": [logs]}));
         run(&["clone", "--dry-run"], "*", 97).refused("not_swappable").error_has(&["Data streams"]);
     }
 }

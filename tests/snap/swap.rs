@@ -1,7 +1,5 @@
 //! `svc-snap stage`, `swap`, `discard` and `restore` on a real cluster.
 
-use std::collections::BTreeMap;
-
 use svc_tests::prelude::*;
 
 /// Indices of every kind: settings that are set to their defaults too, an analyzer and a sort order, nested documents, shared and
@@ -84,8 +82,7 @@ fn restore_and_swap_back_are_complete() {
     let restored = sandbox.from(&["restore"], &created).ok().changed();
     let after = content();
     assert_eq!(after, (upgraded.0.clone(), before, before_shown));
-    let methods: Vec<_> = restored.result()["indices"].as_array().unwrap().iter().map(|one| &one["method"]).collect();
-    assert_eq!(methods, ["swapped", "swapped", "swapped", "direct"]);
+    assert_eq!(restored.texts("indices", "method"), ["swapped", "swapped", "swapped", "direct"]);
     assert_eq!(sandbox.copies().len(), 3, "{:?}", sandbox.copies());
 
     let back = sandbox.from(&["swap"], &restored).ok().changed();
@@ -107,10 +104,8 @@ fn exact_swap_keeps_surplus_index_as_previous() {
     let before = sandbox.content();
     let created = sandbox.create("s1");
     let two = sandbox.simple("2", 20);
-    let moved = [
-        json!({"remove": {"index": one, "alias": alias}}),
-        json!({"add": {"index": two, "alias": alias, "is_write_index": true}}),
-    ];
+    let moved =
+        json!([{"remove": {"index": one, "alias": alias}}, {"add": {"index": two, "alias": alias, "is_write_index": true}}]);
     sandbox.ask("POST", "/_aliases", Some(json!({"actions": moved})));
     let upgraded = sandbox.content();
 
@@ -278,7 +273,7 @@ fn unknown_lifecycle_settings_are_dropped_with_warning() {
 fn ism_policy_is_attached_again_or_warned_about() {
     let sandbox = Sandbox::new("ism");
     if sandbox.search.product != Product::OpenSearch {
-        return svc_tests::skip("a policy of index state management: OpenSearch alone has it");
+        return skip("a policy of index state management: OpenSearch alone has it");
     }
     // The plugin is not to be had: its answers are those of its documentation.
     let docs = sandbox.simple("docs", 10);
@@ -310,8 +305,7 @@ fn ism_policy_is_attached_again_or_warned_about() {
     }
     // A plugin that fails is there, and people are told; one that is not there is no news.
     let failing = sandbox.gate().refusing(explain, 100, (500, "null_pointer_exception", "the plugin fails"));
-    let unseen = through(&failing, sandbox.tool(&["create", "s2"])).ok().warns("not_checked");
-    assert!(unseen.text().contains("the plugin fails"), "{unseen}");
+    through(&failing, sandbox.tool(&["create", "s2"])).ok().warns_of("not_checked", "the plugin fails");
     assert_eq!(sandbox.run(&["create", "s3"]).ok().doc()["warnings"], json!([]));
     // A server that has lost the plugin.
     restore().run().review("not_restored");

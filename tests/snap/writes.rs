@@ -1,10 +1,7 @@
 //! `svc-snap stage`, `discard`, `swap` and `restore` while clients write to what is live and count it.
 
-use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
 
 use svc_tests::http;
 use svc_tests::prelude::*;
@@ -95,7 +92,7 @@ fn bulk_writers_by_name_and_by_alias_lose_nothing_that_was_accepted_and_leave_no
     let before = setting();
     let tool = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
     tool(&["create", "s1"]).run().ok();
-    for round in 0..svc_tests::rounds("a restore under bulk writers", 1, 2) {
+    for round in 0..rounds("a restore under bulk writers", 1, 2) {
         let (clients, run, held) = (Clients::default(), run_id(round), sandbox.count(&alias));
         let marks = ["n", "a"].map(|mark| format!("{mark}{round}-"));
         let restored = thread::scope(|scope| {
@@ -106,7 +103,7 @@ fn bulk_writers_by_name_and_by_alias_lose_nothing_that_was_accepted_and_leave_no
             scope.spawn(move || clients.read(url, alias));
             let writes = |more: u64| {
                 let most = clients.accepted() + more;
-                wait::until("more writes", wait::HANG, || (clients.accepted() > most).then_some(())).unwrap();
+                wait::so("more writes", || (clients.accepted() > most).then_some(()));
             };
             writes(30);
             let (staged, times) = counted(&sandbox, alias, held, clients, tool(&["stage", "s1"]));
@@ -166,8 +163,7 @@ fn what_a_killed_swap_left_of_its_setting_is_put_back_by_the_call_that_finishes_
         }
         let write = format!("/{docs}/_doc/1");
         assert_eq!(sandbox.search.request("PUT", &write, Some(&json!({"n": 1}))).unwrap().0, 404, "no client creates it");
-        let finish = sandbox.resuming(&["swap"], &staged).env("SVC_INDICES", "*").env("SVC_STATE_DIR", state.path());
-        finish.run().ok().changed();
+        sandbox.resuming(&["swap"], &staged).env("SVC_INDICES", "*").env("SVC_STATE_DIR", state.path()).run().ok().changed();
         assert_eq!((setting(), sandbox.count(&docs)), (before, 5));
         tool(&["discard", "--run", run]).env("SVC_STATE_DIR", state.path()).run().ok();
     }

@@ -29,32 +29,27 @@ pub struct Cluster {
 /// The cluster of this process, shared by its tests and gone with the last of them.
 static SHARED: Mutex<Weak<Mutex<Cluster>>> = Mutex::new(Weak::new());
 
-/// A test's part in the shared cluster.
-pub struct Share(Arc<Mutex<Cluster>>);
-
-impl Share {
+impl Cluster {
     /// The shared cluster, started by the first test that wants it; of the same product and version as the host's server.
-    pub fn new() -> Result<Self> {
+    pub fn shared() -> Result<Arc<Mutex<Self>>> {
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cluster) = shared.upgrade() {
-            return Ok(Self(cluster));
+            return Ok(cluster);
         }
         let host = Host::shared()?;
-        let cluster = Arc::new(Mutex::new(Cluster::start(&host, &host.search.key)?));
+        let cluster = Arc::new(Mutex::new(Self::start(&host, &host.search.key)?));
         *shared = Arc::downgrade(&cluster);
-        Ok(Self(cluster))
+        Ok(cluster)
     }
 
     /// The cluster for one test alone, whole: what the test before has stopped is started again.
-    pub fn take(&self) -> Result<MutexGuard<'_, Cluster>> {
-        let cluster = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn take(shared: &Mutex<Self>) -> Result<MutexGuard<'_, Self>> {
+        let cluster = shared.lock().unwrap_or_else(PoisonError::into_inner);
         cluster.ensure_complete()?;
         Ok(cluster)
     }
-}
 
-impl Cluster {
-    pub fn start(host: &Host, key: &str) -> Result<Self> {
+    fn start(host: &Host, key: &str) -> Result<Self> {
         let distribution = distribution(key)?;
         let repos = tempfile::Builder::new().prefix("repos-").tempdir_in(host.dir.join("own"))?;
         os::folder(repos.path(), 0o777, Some(&os::system_user(OS_USER)?))?;

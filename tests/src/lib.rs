@@ -66,3 +66,8 @@ pub fn skip(what_and_why: &str) {
     let recorded = recorded.and_then(|mut file| std::io::Write::write_all(&mut file, format!("{what_and_why}\n").as_bytes()));
     assert!(recorded.is_ok(), "cannot record in {} what is left out: {recorded:?}", file.display());
 }
+
+/// What a test fetches, or nothing: then it is recorded as left out.
+pub fn had<T>(what: &str, fetched: anyhow::Result<T>) -> Option<T> {
+    fetched.map_err(|error| skip(&format!("{what}: it cannot be had: {error:#}"))).ok()
+}

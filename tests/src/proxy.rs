@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use nix::libc::linger;
@@ -21,7 +21,8 @@ use crate::wait;
 /// How long a thread waits for bytes before it reads again what is to happen to them.
 const PAUSE: Duration = Duration::from_millis(5);
 
-const LOOPBACK: &str = "127.0.0.1:0";
+/// Any port of 127.0.0.1.
+pub const LOOPBACK: &str = "127.0.0.1:0";
 
 /// A port of its own until it is dropped; each connection is served in a thread of its own.
 struct Listener(SocketAddr, Arc<AtomicBool>);
@@ -258,8 +259,6 @@ pub enum At {
     Request(usize),
     /// When so many bytes of the answer have come back, or all of them.
     Answer(usize),
-    /// So long after the request came.
-    Time(Duration),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -305,10 +304,10 @@ impl Gate {
         Self::serving(LOOPBACK, move |request, client, state| drop(carry_by_rules(request, client, &target, state)))
     }
 
-    /// What `rewrite` makes of a request is sent on, or is the answer itself.
-    pub fn before(url: &str, rewrite: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static) -> Self {
+    /// At an address such as `[::1]:0`: what `rewrite` makes of a request is sent on, or is the answer itself.
+    pub fn before(address: &str, url: &str, rewrite: impl Fn(&str) -> Result<String, String> + Send + Sync + 'static) -> Self {
         let target = host_and_port(url);
-        Self::answered_by(LOOPBACK, move |request, client| match rewrite(request) {
+        Self::answered_by(address, move |request, client| match rewrite(request) {
             Ok(request) => {
                 let server = send(&target, &Request::of(request.as_bytes()).closing());
                 let _ = server.and_then(|mut server| std::io::copy(&mut server, client));
@@ -323,7 +322,7 @@ impl Gate {
         Self::answered_by(LOOPBACK, move |_, client| drop(client.write_all(&answer)))
     }
 
-    /// In a server's place, at an address such as `[::1]:0`.
+    /// In a server's place, at an address such as [`LOOPBACK`].
     pub fn answered_by(address: &str, answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> Self {
         Self::serving(address, move |request, client, _| answer(&request.text(), client)).expect("a port is free")
     }
@@ -510,7 +509,7 @@ fn hold(state: &Mutex<Requests>) -> Result<()> {
 }
 
 fn carry_by_rules(request: &Request, client: &mut TcpStream, target: &str, state: &Mutex<Requests>) -> Result<()> {
-    let (began, line, request) = (Instant::now(), request.line(), request.closing());
+    let (line, request) = (request.line(), request.closing());
     let act = with(state, |state| {
         let mut act = state.closed.then_some(Act::Hold);
         for rule in state.rules.iter_mut().rev().filter(|rule| (rule.is_for)(&line)) {
@@ -552,7 +551,6 @@ fn carry_by_rules(request: &Request, client: &mut TcpStream, target: &str, state
             Some((At::Request(_), _)) => None,
             Some((At::Answer(limit), _)) if sent >= limit && sent + bytes.len() > 0 => None,
             Some((At::Answer(limit), _)) => Some(bytes.len().min(limit - sent)),
-            Some((At::Time(time), _)) if began.elapsed() >= time => None,
             _ => Some(bytes.len()),
         });
         if let (true, Some((at, end))) = (is_cut, cut) {

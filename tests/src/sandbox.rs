@@ -49,13 +49,8 @@ impl Sandbox {
         Self::on(Host::shared().unwrap().search, name).registered(&[])
     }
 
-    /// On the shared server, with a repository that takes five seconds and more for the 2 MB that are to be saved. A server with
-    /// two cores saves one shard at a time, so that the tests wait for each other.
-    pub fn slow(name: &str) -> Self {
-        Self::at_rate(name, "400kb")
-    }
-
-    /// On the shared server, with a repository that is throttled at so many bytes a second, and 2 MB, 20 documents, to be saved.
+    /// On the shared server, with a repository that is throttled at so many bytes a second, and 2 MB, 20 documents, to be saved,
+    /// which takes five seconds and more at 400kb. A server with two cores saves one shard at a time: tests wait for each other.
     pub fn at_rate(name: &str, rate: &str) -> Self {
         let sandbox = Self::on(Host::shared().unwrap().search, name).registered(&[("max_snapshot_bytes_per_sec", rate)]);
         sandbox.noise("docs", 20);
