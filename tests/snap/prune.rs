@@ -48,13 +48,14 @@ fn is_taken_shown_listed_waited_for_and_deleted(server: &Search) {
     sandbox.run(&["create", "--dry-run"]).ok().unchanged().has(&json!({"plan/0/body/indices": index}));
     assert!(sandbox.snapshots().is_empty());
 
-    let reason = ["create", "--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade"];
+    let reason = ["create", "--taken-by", "me", "--taken-because", "a test", "--kind", "upgrade", "--metadata", "ticket=a=1"];
+    assert_eq!(sandbox.run(&["create", "--metadata", "taken_by=x"]).status, 2);
     let created = sandbox.tool(&reason).env("SVC_RUN_ID", "20261120t020001z-hand").run().ok().changed();
     let name = created.result()["name"].as_str().unwrap().to_owned();
     assert!(name.starts_with("snapshot_svc_20") && name.len() == "snapshot_svc_20261120".len(), "{name}");
     let held = &sandbox.snapshots()[0];
     let tools = json!({"run_id": "20261120t020001z-hand", "kind": "upgrade"});
-    assert_eq!(held["metadata"], json!({"taken_by": "me", "taken_because": "a test", "svc_tools": tools}));
+    assert_eq!(held["metadata"], json!({"taken_by": "me", "taken_because": "a test", "ticket": "a=1", "svc_tools": tools}));
     assert_eq!((&held["indices"], &held["include_global_state"]), (&json!([index]), &json!(true)));
     let created = created.has(&json!({"snapshot/uuid": held["uuid"], "snapshot/state": "SUCCESS"}));
 
