@@ -44,7 +44,7 @@ pub(crate) struct FindArgs {
 struct Chosen {
     version: Option<Version>,
     /// The directory of the upgrade's run.
-    upgrade_run: Option<PathBuf>,
+    upgrade_run_dir: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
     let name = format!("{}-{version}.run", args.product.name());
     let path = match &args.installer {
         Some(named) => file::absolute(named)?,
-        None => file::absolute(&place(args, chosen.upgrade_run.as_deref(), &name))?,
+        None => file::absolute(&place(args, chosen.upgrade_run_dir.as_deref(), &name))?,
     };
     let found = installer::read(&path, args.product.name(), call).map_err(|stopped| hinted(stopped, &name))?;
     if found.version == version {

@@ -18,7 +18,7 @@ fn installer_folders_are_searched_in_order() {
     let seen = json!({"path": place.path("seen/svc-1.14.2.run")});
     let seen = document(&place, "run/03-previous-installer.json", "svc-version.find/1", &seen);
     place.file("run/03-previous-installer.started", "check\n");
-    let point = json!({"path": "/p", "version": "1.14.2", "upgrade_run": place.path("run")});
+    let point = json!({"path": "/p", "version": "1.14.2", "upgrade_run_dir": place.path("run")});
     let point = document(&place, "point.json", "svc-point.choose/1", &point);
     let of_point = || place.tool("find").dir(place.path("here")).arg("--for").arg(&point);
     let find = || {
@@ -49,7 +49,7 @@ fn named_installer_must_have_wanted_version() {
     find(&wrong).refused("file_invalid").error_has(&["svc-1.14.2.run"]).has(&json!({"version": "1.15.0"}));
     find(&place.path("svc-9.9.9.run")).fails(4, "file_not_found");
     assert_eq!(place.tool("find").run().status, 2, "nothing says which version");
-    let point = json!({"path": "/p", "version": null, "upgrade_run": null});
+    let point = json!({"path": "/p", "version": null, "upgrade_run_dir": null});
     let point = document(&place, "point.json", "svc-point.choose/1", &point);
     place.tool("find").arg("--for").arg(point).run().fails(2, "options_invalid");
 }
