@@ -415,7 +415,7 @@ fn what_is_fetched(product: &Product, offsite: &impl Fn(&[&str]) -> Tool, point:
     fetch().run().refused("name_in_use").error_has(&["is not empty"]);
     fs::remove_dir_all(&empty).unwrap();
     fetch().stub(&stub, "restic", "case $* in restore*) echo no space >&2; exit 1 ;; esac").run().fails(5, "offsite_failed");
-    assert_eq!(names_in(&empty), [""; 0]);
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0);
     // A copy that is damaged.
     let does = "case $* in restore*backups/.fetch*) restic.real \"$@\"; find \"$SVC_BACKUP_DIR\" -name version.json -delete; exit 0 ;; esac";
     let damaged = fetch().stub(&stub, "restic", does).run().fails(7, "point_invalid");

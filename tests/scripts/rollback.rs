@@ -332,7 +332,7 @@ fn discard_current_is_asked_before_staging() {
     fs::write(product.yaml(), text.replace("Sample service", "Our service")).unwrap();
     // Whoever tried another upgrade since, which ended before its installer, may have that one in mind.
     let attempt = product.tool("svc-upgrade").arg("/not/there.run").run().unchanged();
-    let refused = product.tool("svc-rollback").run().refused("not_resumable").error_has(&[attempt.id()]);
+    let refused = product.tool("svc-rollback").run().refused("not_resumable").hint_has(&[attempt.id()]);
     assert!(refused.hint().ends_with(&format!("svc-rollback {}", upgrade.id())), "{refused}");
     let rollback = || product.tool("svc-rollback").arg(upgrade.id());
     // The question comes before the staging.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use crate::content::{self, Index};
@@ -230,7 +230,13 @@ impl Product {
         // As an operator would with an editor.
         let conf = self.install_dir().join("conf").join(format!("{}.conf", self.name));
         let customise = "s/^interval_ms = .*/interval_ms = 0/; s/^bulk_size = .*/bulk_size = 750/";
-        os::run(Command::new("sed").args(["-i", customise]).arg(conf))?;
+        os::run(Command::new("sed").args(["-i", customise]).arg(&conf))?;
+        let text = fs::read_to_string(&conf)?;
+        ensure!(
+            ["\ninterval_ms = 0\n", "\nbulk_size = 750\n"].iter().all(|line| text.contains(line)),
+            "{} lacks a key",
+            conf.display()
+        );
         self.begin(items)?;
         self.tool("svc-unit").arg("stop").run().ok();
         self.content()

@@ -146,12 +146,13 @@ impl Ran {
         self
     }
 
-    /// Asserts its exit status, and that all of that is on its stdout or stderr: for a call that prints no document.
+    /// Asserts its exit status, and that all of that is on its stdout, or after a failure on its stderr: for a call that prints no
+    /// document.
     #[track_caller]
     pub fn exits(self, status: i32, words: &[&str]) -> Self {
         assert!(self.status == status, "expected exit {status}\n{self}");
-        let has = |word: &&str| self.stdout.contains(*word) || self.stderr.contains(*word);
-        assert!(words.iter().all(has), "not all of {words:?} is shown\n{self}");
+        let shown = if status == 0 { &self.stdout } else { &self.stderr };
+        assert!(words.iter().all(|word| shown.contains(word)), "not all of {words:?} is shown\n{self}");
         self
     }
 
@@ -224,6 +225,13 @@ impl Ran {
         let error = &self.doc()["error"];
         let words = format!("{} {} {}", error["message"], error["hint"], error["causes"]);
         parts.iter().for_each(|part| assert!(words.contains(part), "the error does not have {part}\n{self}"));
+        self
+    }
+
+    /// Asserts that its hint has all of that.
+    #[track_caller]
+    pub fn hint_has(self, parts: &[&str]) -> Self {
+        parts.iter().for_each(|part| assert!(self.hint().contains(part), "the hint does not have {part}\n{self}"));
         self
     }
 
