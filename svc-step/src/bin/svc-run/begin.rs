@@ -338,7 +338,8 @@ fn make_run_dir(run: &Run, plan: &Plan) -> Result<(), Failure> {
 fn log_call(run: &Run, plan: &Plan) {
     let mut command = vec![plan.script.clone()];
     command.extend(plan.arguments.iter().cloned());
-    run.log(&format!("command: {} ({}, in {})", shell_quoted(&command), plan.user, plan.directory));
+    let process = std::process::id();
+    run.log(&format!("command: {} ({}, process {process}, in {})", shell_quoted(&command), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
         let log = Journal::of(&run.state_dir, parent).dir().join("log");
         append(
