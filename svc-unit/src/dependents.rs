@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use svc_step::{Call, Failure, Status};
+use svc_step::{Call, Failure};
 
 use crate::report::Report;
 use crate::request::{Goal, interrupted, request};
@@ -45,19 +45,24 @@ pub(crate) fn up(call: &Call, Report { unit, before, .. }: &Report) -> Result<(V
 /// runs all the same.
 pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<Unit>) -> Result<(), Failure> {
     for unit in down {
-        let mut own = Report::new(call, "start", unit)?;
-        let why = match request(call, &mut own, "start") {
-            Ok(answer) if own.after.is_running() || (answer.status.success() && own.after.has_done_its_work()) => {
-                report.dependents.push(own.unit.name);
-                continue;
+        let name = unit.name.clone();
+        match started(call, unit) {
+            Ok(()) => report.dependents.push(name),
+            Err(failure) if failure.signal.is_some() => return Err(failure),
+            Err(Failure { message: why, .. }) => {
+                let message = format!("{name}, which stopped along with {}, did not start again: {why}", report.unit.name);
+                call.review("dependents_stopped", message);
             }
-            Ok(_) => format!("It is {}.", own.after.phrase()),
-            // A refusal would say that nothing was changed, and the unit itself has been started.
-            Err(failure) if failure.status == Status::Refused => failure.message,
-            Err(failure) => return Err(interrupted(failure, &own, Goal::Active)),
-        };
-        let message = format!("{}, which stopped along with {}, did not start again: {why}", own.unit.name, report.unit.name);
-        call.review("dependents_stopped", message);
+        }
     }
     Ok(())
+}
+
+fn started(call: &Call, unit: Unit) -> Result<(), Failure> {
+    let mut own = Report::new(call, "start", unit)?;
+    let answer = request(call, &mut own, "start").map_err(|failure| interrupted(failure, &own, Goal::Active))?;
+    if own.after.is_running() || (answer.status.success() && own.after.has_done_its_work()) {
+        return Ok(());
+    }
+    Err(Failure::failed("unit_failed", format!("It is {}.", own.after.phrase())))
 }

@@ -51,7 +51,7 @@ fn is_new(now: &State, since: Option<&State>) -> bool {
 
 /// Waits until the unit has been stable for `wanted`. `by_others`: somebody else starts it, so it counts again after a restart,
 /// and an inactive unit is waited for; else either is a failure.
-fn until_stable(call: &Call, report: &mut Report, wanted: Duration, by_others: bool) -> Result<(), Failure> {
+pub(crate) fn until_stable(call: &Call, report: &mut Report, wanted: Duration, by_others: bool) -> Result<(), Failure> {
     let mut since: Option<(State, Instant, Duration)> = None;
     // A oneshot unit that was seen doing its work and is inactive then has done it. One that was not started because another
     // failed looks the same, and is no longer here.
@@ -142,7 +142,7 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 pub(crate) struct Ready {
-    settle: Duration,
+    pub settle: Duration,
     tcp: Option<String>,
     url: Option<(String, Agent)>,
 }
@@ -163,9 +163,8 @@ impl ReadyArgs {
 }
 
 impl Ready {
-    /// Waits until the unit is stable, and then until everything that was named answers while it stays so.
-    pub(crate) fn wait(&self, call: &Call, report: &mut Report, by_others: bool) -> Result<(), Failure> {
-        until_stable(call, report, self.settle, by_others)?;
+    /// Waits until everything that was named answers while the unit stays as it is.
+    pub(crate) fn until_answered(&self, call: &Call, report: &mut Report) -> Result<(), Failure> {
         if self.tcp.is_none() && self.url.is_none() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, Status, StepResult};
 
 use crate::dependents;
-use crate::ready::{INTERVAL, Ready, ReadyArgs, died, until};
+use crate::ready::{INTERVAL, Ready, ReadyArgs, died, until, until_stable};
 use crate::report::{self, Report, Skipped};
 use crate::request::{Goal, interrupted, request};
 use crate::state::{Exit, State};
@@ -131,9 +131,9 @@ pub(crate) struct StartArgs {
     unit: UnitArgs,
     #[command(flatten)]
     from: FromArg,
-    /// Start only what ran along with the unit when the --from document was made, and is down now
+    /// Start the unit also if it did not run when the --from document was made
     #[arg(long, requires = "from")]
-    dependents: bool,
+    always: bool,
     #[command(flatten)]
     ready: ReadyArgs,
     #[command(flatten)]
@@ -148,19 +148,11 @@ pub(crate) fn start(args: &StartArgs, call: &Call) -> StepResult<Report> {
         let named = then.as_ref().map_or(&[][..], |then| &then.dependents);
         let named = show(call, "status", report.unit.manager, named, "")?.into_iter().filter(|shown| !shown.state.is_running());
         let down = Vec::from_iter(named.map(|shown| shown.unit));
-        let before = &report.before;
-        if args.dependents {
-            // The start of what requires the unit would start it too; it was started by others, and has settled.
-            if !before.is_active() && !before.has_done_its_work() && !down.is_empty() {
-                return Err(unexpected(report, "active", "start", &[]));
-            }
-            report.skipped = Some(Skipped::AlreadySo);
-        } else if then.as_ref().is_some_and(|then| !then.before.is_running()) {
+        if !args.always && then.as_ref().is_some_and(|then| !then.before.is_running()) {
             report.skipped = Some(Skipped::WasNotRunning);
-            return Ok(());
         } else {
-            startable(&report.unit, before)?;
-            if before.is_active() || before.is_starting() {
+            startable(&report.unit, &report.before)?;
+            if report.before.is_active() || report.before.is_starting() {
                 // One that is starting needs no second request, only to be waited for.
                 report.skipped = Some(Skipped::AlreadySo);
             } else {
@@ -171,10 +163,10 @@ pub(crate) fn start(args: &StartArgs, call: &Call) -> StepResult<Report> {
         if args.dry.dry_run {
             return Ok(());
         }
-        if !args.dependents {
-            act(call, report, "start", &ready)?;
+        if report.skipped == Some(Skipped::WasNotRunning) {
+            return dependents::start(call, report, down);
         }
-        dependents::start(call, report, down)
+        act(call, report, "start", &ready, down)
     })
 }
 
@@ -192,7 +184,7 @@ pub(crate) fn restart(call: &Call, unit: Unit, ready: &ReadyArgs, dry_run: bool)
     report::of(call, "restart", unit, |report| {
         startable(&report.unit, &report.before)?;
         report.plan = vec![plan(&report.unit, "restart")];
-        if dry_run { Ok(()) } else { act(call, report, "restart", &ready) }
+        if dry_run { Ok(()) } else { act(call, report, "restart", &ready, Vec::new()) }
     })
 }
 
@@ -210,16 +202,18 @@ fn startable(unit: &Unit, state: &State) -> Result<(), Failure> {
     }
 }
 
-/// Sends the request, unless it was skipped, and waits until the unit is stable and ready.
-fn act(call: &Call, report: &mut Report, verb: &str, ready: &Ready) -> Result<(), Failure> {
+/// Sends the request, unless it was skipped, waits until the unit is stable, starts what is `down`, and waits for the answers: one of
+/// those may give them.
+fn act(call: &Call, report: &mut Report, verb: &str, ready: &Ready, down: Vec<Unit>) -> Result<(), Failure> {
     let sent = if report.skipped.is_none() { send(call, report, verb) } else { Ok(()) };
-    let ready = sent.and_then(|()| ready.wait(call, report, false));
-    ready.map_err(|failure| interrupted(failure, report, Goal::Active))?;
+    let stable = sent.and_then(|()| until_stable(call, report, ready.settle, false));
+    stable.map_err(|failure| interrupted(failure, report, Goal::Active))?;
     if report.after.need_daemon_reload {
         let why = format!("has changed on disk and is not in force: run systemctl {}daemon-reload.", report.unit.manager.flag());
         call.warn("external_warning", format!("The file of {} {why}", report.unit.name));
     }
-    Ok(())
+    dependents::start(call, report, down)?;
+    ready.until_answered(call, report).map_err(|failure| interrupted(failure, report, Goal::Active))
 }
 
 /// Waits as long as the request is in systemd's queue. A restart that is refused leaves the previous run active, by its invocation ID.
@@ -250,7 +244,7 @@ pub(crate) fn wait(call: &Call, unit: Unit, goal: Goal, ready: &ReadyArgs) -> St
                 if !report.before.is_active() {
                     startable(&report.unit, &report.before)?;
                 }
-                ready.wait(call, report, true)
+                until_stable(call, report, ready.settle, true).and_then(|()| ready.until_answered(call, report))
             }
             Goal::Inactive => until_down(call, report),
         };

@@ -64,14 +64,30 @@ fn stopped_dependents_are_restarted_from_document() {
     assert!(!asleep.is_active(), "it was not running then");
     from().run().ok().unchanged().has(&json!({"dependents": []}));
 
-    // If others have started the unit, only what ran along with it is left to be started.
-    let only = || from().arg("--dependents");
-    only().run().ok().unchanged();
-    unit.tool("stop").run().ok();
-    only().run().refused("service_state").unchanged();
-    unit.start().run().ok();
-    only().run().ok().changed().has(&json!({"dependents": names}));
-    assert!(active() == 3 && !asleep.is_active());
+    // Of a unit that did not run then, only what ran along with it is started; with --always it is started too.
+    unit.systemctl(&["kill", "--signal=KILL"]);
+    unit.waits_in("failed");
+    part.start().run().ok();
+    let stopped = unit.tool("stop").run().ok().changed().has(&json!({"before/active_state": "failed", "dependents": [part.name]}));
+    let from = || unit.start_from(stopped.text());
+    let started = json!({"skipped": "was_not_running", "dependents": [part.name]});
+    from().run().ok().changed().has(&started);
+    assert!(part.is_active() && !unit.is_active());
+    from().arg("--always").run().ok().changed().has(&json!({"skipped": null, "dependents": []}));
+    assert!(unit.is_active() && !asleep.is_active());
+}
+
+#[test]
+fn answer_of_dependent_is_awaited_after_its_start() {
+    let unit = Own::new("answered", SIMPLE);
+    let port = os::free_ports(1).unwrap()[0];
+    let program = format!("import socket, time; s = socket.create_server((\\"127.0.0.1\\", {port})); time.sleep(600)");
+    let dependent = Own::needing(&unit, "answers", &format!("ExecStart=/usr/bin/python3 -c '{program}'"));
+    dependent.start().run().ok();
+    let stopped = unit.tool("stop").run().ok().warns("dependents_stopped").text();
+    let address = format!("127.0.0.1:{port}");
+    let start = unit.start_from(stopped).args(["--ready-tcp", &*address, "--timeout", "60s"]);
+    start.run().ok().changed().has(&json!({"dependents": [dependent.name]}));
 }
 
 #[test]
