@@ -13,6 +13,7 @@ use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::file::{self, CompleteFile, Existing, Previous, Rights};
 use svc_step::lock::Lock;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, StepResult};
 
 use crate::content::{Content, not_as_written, put, shipped};
@@ -101,6 +102,13 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let (copy, config) = args.saved.copy(call, &args.config)?;
     let layout = args.config.layout.unwrap_or(copy.layout);
     let place = config.place(layout)?;
+    // The setting may name the file of a later version by now.
+    let is_other = args.config.layout.is_none() && Layout::of_name(&place).is_some_and(|other| other != layout);
+    if let (Some(saved), true) = (&copy.saved, is_other) {
+        let message = format!("{} does not have the layout of {}, which was saved.", place.display(), saved.source);
+        let hint = format!("Name the right file in the settings, or here: SVC_CONFIG_FILE={}", shell_quoted(&[&saved.source]));
+        return Err(Failure::refused("options_invalid", message).hint(hint).into());
+    }
     let _lock = Lock::unless_dry(call, "file", &place.display().to_string(), args.dry.dry_run)?;
     let plan = plan(&copy, &place)?;
     let restored = Restored {
@@ -120,8 +128,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     }
     let was_link = copy.saved.as_ref().and_then(|saved| saved.link.as_deref());
     if let (Some(link), None, false) = (was_link, &plan.link, place.is_symlink()) {
-        let message =
-            format!("{} was a link to {link}, whose file has changed: it is a file with the saved bytes now.", restored.path);
+        let message = format!("{} was a link to {link}, whose file has changed: it is a file of the saved bytes.", restored.path);
         call.review("not_restored", message);
     }
     Ok(restored)

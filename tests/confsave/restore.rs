@@ -129,6 +129,19 @@ fn restore_targets_saved_path_unless_another_is_given() {
 }
 
 #[test]
+fn restore_over_named_file_of_other_layout_is_refused() {
+    let site = Site::new();
+    let [older, newer] = [("x.conf", "size=16\n"), ("x.yaml", SHIPPED)].map(|(name, text)| site.write(name, text));
+    let saved = site.tool("save").arg("--config").arg(&older).arg("--to").arg(site.path("copy.conf")).run().ok().text();
+    let restore = || site.from("restore", &*saved).env("SVC_CONFIG_FILE", &newer);
+    let refused = restore().arg("--dry-run").run().refused("options_invalid").unchanged();
+    refused.hint_has(&[&format!("SVC_CONFIG_FILE='{}'", older.display())]);
+    restore().args(["--layout", "conf"]).arg("--dry-run").run().ok();
+    restore().run().refused("options_invalid");
+    assert_eq!(text(&newer), SHIPPED);
+}
+
+#[test]
 fn failed_restore_over_mount_point_leaves_no_new_file() {
     let site = Site::new();
     let saved = site.saved(SHIPPED);
