@@ -7,6 +7,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
+use postgres::Client;
 use sha2::{Digest, Sha256};
 use svc_step::action::Action;
 use svc_step::child::Running;
@@ -25,6 +26,11 @@ use crate::pg_dump::{self, PgDump};
 use crate::properties::Properties;
 use crate::space;
 
+/// What pg_dump leaves out without a word: options of user mappings that only a superuser reads (their view hides them), and on a
+/// standby the rows of unlogged tables.
+const LEFT_OUT: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_user_mappings WHERE umoptions IS NULL AND usename <> current_user) \
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper), \
+    pg_catalog.pg_is_in_recovery() AND EXISTS (SELECT FROM pg_catalog.pg_class WHERE relpersistence = 'u' AND relkind = 'r')";
 /// A file system's 255 bytes, less what the tools append to the name of a dump while they write beside it.
 const LONGEST_NAME: usize = 255 - ".saved.properties.json.partial".len();
 /// How many pieces wait for the writer at most: memory does not grow if the disk is slow.
@@ -68,6 +74,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let server = identify(&mut client)?;
     let mut properties = Properties::read(&mut client, &database)?;
     properties.warn_if_closed(call);
+    warn_of_left_out(&mut client, call)?;
     let program = PgDump::find(call, args.pg_dump.as_deref(), &server)?;
     let estimate = space::estimate(&mut client, &path, args.compress)?;
     drop(client);
@@ -114,6 +121,20 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
         ..result
     };
     publish(call, partial, &path, existing, &text, result)
+}
+
+fn warn_of_left_out(client: &mut Client, call: &Call) -> Result<(), Failure> {
+    let row = client.query_one(LEFT_OUT, &[]).and_then(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+    let (mappings, unlogged) = row.map_err(|error| pg::of_query(&error, "look for what a dump leaves out"))?;
+    if mappings {
+        let message =
+            "User mappings may be dumped without their options (a password), which only a superuser reads: --as postgres.";
+        call.review("not_restored", message);
+    }
+    if unlogged {
+        call.review("not_restored", "A standby has no rows of unlogged tables, so the dump has none: dump the primary.");
+    }
+    Ok(())
 }
 
 /// Where the dump goes: a database's name may hold a slash, a file's may not.

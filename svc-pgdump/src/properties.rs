@@ -35,7 +35,7 @@ SELECT pg_catalog.json_build_object(
         WHERE s.setdatabase = d.oid))
 FROM pg_catalog.pg_database d JOIN pg_catalog.pg_tablespace t ON t.oid = d.dattablespace
 CROSS JOIN LATERAL pg_catalog.to_jsonb(d) AS own
-WHERE d.datname = pg_catalog.current_database()";
+WHERE d.datname = COALESCE($1, pg_catalog.current_database()::text)";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Properties {
@@ -95,8 +95,7 @@ pub struct Setting {
 impl Properties {
     /// Those of the database that the session is in, which is refused (3) if a pooler or a name that the server cuts has led elsewhere.
     pub fn read(client: &mut Client, named: &str) -> Result<Self, Failure> {
-        let read = client.query_one(READ, &[]).and_then(|row| row.try_get(0));
-        let Json(own) = read.map_err(|error| pg::of_query(&error, "read the database's own properties"))?;
+        let own = Self::of(client, None)?;
         let Self { database, .. } = &own;
         if database == named {
             return Ok(own);
@@ -104,6 +103,12 @@ impl Properties {
         let option = shell_quoted(&["--dbname", database]);
         Err(Failure::refused("options_invalid", format!("The database {named} is called {database} on its server."))
             .hint(format!("Pass {option}; if a pooler does not know that name, connect to the server itself (--host, --port).")))
+    }
+
+    /// Those of a database that takes no connection, from a session in another one; `None`: of the database that the session is in.
+    pub fn of(client: &mut Client, database: Option<&str>) -> Result<Self, Failure> {
+        let read = client.query_one(READ, &[&database]).and_then(|row| row.try_get(0));
+        read.map(|Json(own)| own).map_err(|error| pg::of_query(&error, "read the database's own properties"))
     }
 
     /// Warns (9) of a database that takes nobody but superusers.

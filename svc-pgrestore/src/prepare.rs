@@ -144,7 +144,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let live = check_live(&mut admin, call, &database, aim)?;
     let is_dropped = |saved: &Properties| saved.database == database && live.is_none_or(|oid| saved.oid != Some(oid));
     input.saved = input.saved.filter(is_dropped);
-    let (properties, properties_from) = properties(&admin, call, &input, &database, live.is_some())?;
+    let (properties, properties_from) = properties(&mut admin, call, &input, &database, live.is_some())?;
     let folder = preflight::folder(&mut admin, properties.as_ref().map(|properties| properties.tablespace.as_str()))?;
     let copy_name = names::copy_name(&database, "staged", call.run_id());
     let mut creation = Creation {
@@ -225,7 +225,7 @@ fn check_database(input: &Input, database: &str, aim: Aim, call: &Call) -> Resul
     let properties = input.properties.as_ref().or(input.saved.as_ref());
     let Some(other) = properties.map(|properties| &properties.database).filter(|other| *other != database) else { return Ok(()) };
     let message = format!("The dump is of the database {other}, and no option names {database}, which it would replace.");
-    if aim != Aim::Place {
+    if !matches!(aim, Aim::SwapAndDrop | Aim::Place) {
         call.warn("options_invalid", message);
         return Ok(());
     }
@@ -235,7 +235,7 @@ fn check_database(input: &Input, database: &str, aim: Aim, call: &Call) -> Resul
 }
 
 fn properties(
-    admin: &Admin,
+    admin: &mut Admin,
     call: &Call,
     input: &Input,
     database: &str,
@@ -255,8 +255,11 @@ fn properties(
     let missing =
         "The dump has no properties file, and does not hold the database's encoding, locale, settings, rights and comment";
     if is_live {
-        let mut client = admin.target.connect(call, database)?;
-        let properties = Properties::read(&mut client, database)?;
+        // A damaged one takes no connection. (A comment is text of its encoding, so it is asked itself if it can be.)
+        let properties = match admin.target.connect(call, database) {
+            Ok(mut client) => Properties::read(&mut client, database)?,
+            Err(_) => Properties::of(&mut admin.client, Some(database))?,
+        };
         if properties.connection_limit == 0 {
             let message =
                 format!("{database} is closed, as a failed --in-place leaves it: its properties are not what they were.");

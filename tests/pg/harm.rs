@@ -171,7 +171,9 @@ fn function_without_search_path_is_named_with_its_remedy() {
         "CREATE FUNCTION kinds(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS 'BEGIN RETURN (SELECT count(*) FROM items); END'",
     );
     let refused = |function: &str| {
-        let ran = case.tool().arg("stage").arg(case.dump()).run().fails(1, "server_refused").unchanged();
+        // Of a client that is newer than the server too.
+        let dump = fs::read_to_string(case.dump()).unwrap().replacen("by pg_dump version 15", "by pg_dump version 18", 1);
+        let ran = case.tool().arg("stage").arg(case.write("newer.sql", dump)).run().fails(1, "server_refused").unchanged();
         ran.error_has(&[&format!("ALTER FUNCTION {function} SET search_path"), &format!("in the function {function}")]);
         case.sql(&format!("ALTER FUNCTION {function} SET search_path = public, pg_temp"));
     };

@@ -214,6 +214,22 @@ fn dump_as_administrator_ignores_caller_credentials() {
 }
 
 #[test]
+fn user_mapping_of_other_role_needs_review_unless_superuser_dumps() {
+    let (case, _) = Case::filled("pgd_mapping");
+    case.sql(&format!(
+        "CREATE FOREIGN DATA WRAPPER dummy; CREATE SERVER elsewhere FOREIGN DATA WRAPPER dummy;
+        GRANT USAGE ON FOREIGN SERVER elsewhere TO {0}; CREATE USER MAPPING FOR {0} SERVER elsewhere",
+        identifier(&case.owner)
+    ));
+    dump(&case).run().ok();
+    case.sql("CREATE USER MAPPING FOR postgres SERVER elsewhere OPTIONS (password 's3cret')");
+    dump(&case).arg("--force").run().review("not_restored").warns_of("not_restored", "--as postgres");
+    assert!(!fs::read_to_string(case.path("dump.sql")).unwrap().contains("s3cret"));
+    case.dumper().args(["--output", "dump.sql", "--force", "--as", "postgres"]).run().ok();
+    assert!(fs::read_to_string(case.path("dump.sql")).unwrap().contains("s3cret"));
+}
+
+#[test]
 fn interrupted_dump_leaves_previous_file_only() {
     let case = Case::new("pgd_ends");
     fill(&case);

@@ -384,9 +384,13 @@ fn staged_or_cloned_database_is_closed_until_swap() {
         assert!(case.owners_session(&case.database).is_ok() && case.connection_limit() == "17", "{what}");
         assert!(!format!("{ran}{swapped}").contains("tell nobody"), "{what}: it shows the password");
     }
-    case.admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", case.database));
-    case.from(&[], &document).ok().changed().warns_of("not_restored", "ALLOW_CONNECTIONS false");
-    assert!(case.owners_session(&case.database).is_ok());
+    // Also with a dump that has no properties, which nobody can read in it.
+    let external = case.dump();
+    for restore in [case.tool().arg("--from").arg(document), case.tool().arg(external)] {
+        case.admin(&format!("ALTER DATABASE {} ALLOW_CONNECTIONS false", case.database));
+        restore.run().ok().changed().warns_of("not_restored", "ALLOW_CONNECTIONS false");
+        assert!(case.owners_session(&case.database).is_ok() && case.connection_limit() == "17");
+    }
 }
 
 #[test]
@@ -465,7 +469,7 @@ fn interrupted_in_place_load_leaves_database_closed() {
 }
 
 #[test]
-fn dump_of_other_database_in_place_needs_dbname() {
+fn dump_of_other_database_in_place_or_drop_old_needs_dbname() {
     let (case, _) = Case::filled("pgr_named");
     case.backup();
     let other = format!("{}_db", case.database);
@@ -476,7 +480,9 @@ fn dump_of_other_database_in_place_needs_dbname() {
         let run = |more: &[&str]| {
             case.tool().env_remove("SVC_DATABASE").env(setting, value).args(more).arg(case.path("backup.sql")).run()
         };
-        run(&["--in-place"]).refused("options_invalid");
+        for option in ["--in-place", "--drop-old"] {
+            run(&[option]).refused("options_invalid").unchanged();
+        }
         run(&["--dry-run"]).ok().warns("options_invalid");
         assert_eq!(case.pg.sql(&other, "SELECT count(*) FROM mine").unwrap(), "0");
         run(&["--in-place", "--dry-run", "--dbname", &other]).ok().without(&["options_invalid"]);

@@ -9,7 +9,7 @@ use svc_step::settings::{self, ServiceArg, default_of};
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use super::connection::Target;
+use super::connection::{Target, is_this_host};
 use super::environment::Environment;
 use super::password::{Passwords, ask_on_terminal};
 use super::tls::Tls;
@@ -150,7 +150,13 @@ impl ConnectionArgs {
             }
             Some(host) => (Some(host.to_owned()), None),
             None if as_os_user => {
-                (["SVC_DB_HOST", "PGHOST"].into_iter().find_map(|name| env.text(name).filter(|host| is_folder(host))), None)
+                let own = env.text("SVC_DB_HOST");
+                if let Some(other) = own.as_deref().filter(|host| !is_this_host(host, None)) {
+                    let message = format!("SVC_DB_HOST is {other}, and a user of this host is known to this host's server only.");
+                    return Err(Failure::usage("settings_invalid", message)
+                        .hint("If that is this host, set SVC_DB_HOST=localhost; else connect with --username (SVC_PG_ADMIN_USER) and a password, or name this host's socket: --host /var/run/postgresql"));
+                }
+                ([own, env.text("PGHOST")].into_iter().flatten().find(|host| is_folder(host)), None)
             }
             None => match (env.text("SVC_DB_HOST"), env.text("PGHOST"), env.text("PGHOSTADDR")) {
                 (Some(own), ..) => (Some(own), None),
@@ -201,7 +207,10 @@ mod tests {
             ("", false, "PGHOST=a PGHOSTADDR=somewhere", "settings_invalid"),
             ("", false, "PGHOST=a,b", "settings_invalid"),
             // A user of this host is let in over the socket only.
-            ("", true, "SVC_DB_HOST=db1 PGHOST=db2 PGHOSTADDR=::1", "/var/run/postgresql"),
+            ("", true, "SVC_DB_HOST=127.0.0.1 PGHOST=db2 PGHOSTADDR=::1", "/var/run/postgresql"),
+            ("", true, "PGHOST=db2", "/var/run/postgresql"),
+            ("", true, "SVC_DB_HOST=db1 PGHOST=/tmp/t", "settings_invalid"),
+            ("/tmp/s", true, "SVC_DB_HOST=db1", "/tmp/s"),
             ("", true, "SVC_DB_HOST=/tmp/s PGHOST=/tmp/t", "/tmp/s"),
             ("", true, "PGHOST=/tmp/s", "/tmp/s"),
             ("db1", true, "", "settings_invalid"),

@@ -91,6 +91,12 @@ impl Server {
     }
 }
 
+/// A directory of a socket, or a loopback address.
+pub(super) fn is_this_host(host: &str, address: Option<IpAddr>) -> bool {
+    let address = address.or_else(|| host.parse().ok());
+    host.starts_with('/') || address.map_or(host == "localhost", |address| address.is_loopback())
+}
+
 impl Target {
     fn is_socket(&self) -> bool {
         self.host.starts_with('/')
@@ -98,8 +104,7 @@ impl Target {
 
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
     pub fn is_local(&self) -> bool {
-        let address = self.address.or_else(|| self.host.parse().ok());
-        self.is_socket() || address.map_or(self.host == "localhost", |address| address.is_loopback())
+        is_this_host(&self.host, self.address)
     }
 
     pub fn free_bytes(&self, folder: &str) -> Option<u64> {

@@ -80,8 +80,8 @@ pub(crate) fn load(call: &Call, admin: &mut Admin, load: &Load<'_>, plan: &Plan,
 fn hint_of_client(failure: Failure, dump: &Dump, server: u32) -> Failure {
     let writer = dump.pg_dump_version.as_deref().filter(|version| major(version).is_some_and(|client| client > server));
     match writer {
-        Some(writer) if failure.code == "server_refused" => failure.hint(format!(
-            "Check that line and the causes. The dump is by pg_dump {writer}, which may write what only a server of that version understands: dump with one of version {server}, or restore on a newer server."
+        Some(writer) if failure.code == "server_refused" => failure.further_hint(format!(
+            "The dump is by pg_dump {writer}, which may write what only a server of that version understands: dump with one of version {server}, or restore on a newer server."
         )),
         _ => failure,
     }
