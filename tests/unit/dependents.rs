@@ -68,7 +68,8 @@ fn stopped_dependents_are_restarted_from_document() {
     unit.systemctl(&["kill", "--signal=KILL"]);
     unit.waits_in("failed");
     part.start().run().ok();
-    let stopped = unit.tool("stop").run().ok().changed().has(&json!({"before/active_state": "failed", "dependents": [part.name]}));
+    let stopped =
+        unit.tool("stop").run().ok().changed().has(&json!({"before/active_state": "failed", "dependents": [part.name]}));
     let from = || unit.start_from(stopped.text());
     let started = json!({"skipped": "was_not_running", "dependents": [part.name]});
     from().run().ok().changed().has(&started);
@@ -81,7 +82,7 @@ fn stopped_dependents_are_restarted_from_document() {
 fn answer_of_dependent_is_awaited_after_its_start() {
     let unit = Own::new("answered", SIMPLE);
     let port = os::free_ports(1).unwrap()[0];
-    let program = format!("import socket, time; s = socket.create_server((\\"127.0.0.1\\", {port})); time.sleep(600)");
+    let program = format!("import socket, time; s = socket.create_server((\"127.0.0.1\", {port})); time.sleep(600)");
     let dependent = Own::needing(&unit, "answers", &format!("ExecStart=/usr/bin/python3 -c '{program}'"));
     dependent.start().run().ok();
     let stopped = unit.tool("stop").run().ok().warns("dependents_stopped").text();
