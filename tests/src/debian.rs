@@ -87,6 +87,10 @@ impl Debian {
 
 impl Drop for Debian {
     fn drop(&mut self) {
+        // One that was killed has been waited for: its number may be another process's by now.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         // It passes the order to halt on to the container.
         let _ = kill(children::pid(&self.child), Signal::SIGTERM);
         if !wait::gone(wait::HANG, || !matches!(self.child.try_wait(), Ok(None))) {
