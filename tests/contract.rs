@@ -191,25 +191,18 @@ fn failure_is_told_on_stderr_and_in_a_document_or_table() {
     }
 }
 
-/// Steps that continue from another's document, and what they are handed.
-const FROM: [(&str, &[&str]); 16] = [
-    ("svc-version", &["check", "--from", "-"]),
-    ("svc-version", &["record", "--from", "-"]),
-    ("svc-unit", &["start", "--from", "-"]),
-    ("svc-confsave", &["diff", "--from", "-"]),
-    ("svc-confsave", &["restore", "--from", "-"]),
-    ("svc-confsave", &["carry", "--from", "-"]),
-    ("svc-pgdump", &["verify", "--from", "-"]),
-    ("svc-pgrestore", &["--from", "-"]),
-    ("svc-pgrestore", &["swap", "--from", "-"]),
-    ("svc-snap", &["show", "--from", "-"]),
-    ("svc-snap", &["wait", "--from", "-"]),
-    ("svc-snap", &["delete", "--from", "-"]),
-    ("svc-snap", &["stage", "--from", "-"]),
-    ("svc-snap", &["swap", "--from", "-"]),
-    ("svc-snap", &["discard", "--from", "-"]),
-    ("svc-snap", &["restore", "--from", "-"]),
-];
+/// Every step that continues from another's document: its tool, and its arguments.
+fn from() -> Vec<(&'static str, Vec<String>)> {
+    let mut all = Vec::new();
+    for (tool, cli) in tools() {
+        for step in cli.get_subcommands().chain([&cli]).filter(|step| step.get_arguments().any(|arg| arg.get_id() == "from")) {
+            let name = Some(step.get_name()).filter(|name| *name != tool);
+            all.push((tool, name.into_iter().chain(["--from", "-"]).map(str::to_owned).collect()));
+        }
+    }
+    assert!(all.len() > 18, "{all:?}");
+    all
+}
 
 #[test]
 fn invalid_from_document_exits_2_without_change() {
@@ -217,9 +210,9 @@ fn invalid_from_document_exits_2_without_change() {
     let foreign = r#"{"schema":"svc-elsewhere.step/1","tool":"x 1","step":"step","ok":true,"changed":false,"dry_run":false,"run_id":"20261120t020003z-hand","result":{},"warnings":[],"error":null}"#;
     let two = format!("{foreign}{foreign}");
     let half = &foreign[..foreign.len() / 2];
-    for (tool, args) in FROM {
+    for (tool, args) in from() {
         for input in ["", " \n", half, two.as_str(), foreign, failed, "[]", "\u{0}"] {
-            let ran = Tool::new(tool).args(args.iter().copied()).stdin(input).run();
+            let ran = Tool::new(tool).args(&args).stdin(input).run();
             assert_eq!(ran.status, 2, "{tool} {args:?} with {input:?}: {}", ran.stdout);
             assert_eq!(ran.doc()["changed"], false, "{tool} {args:?} with {input:?}");
         }
@@ -238,9 +231,9 @@ fn invalid_from_document_exits_2_without_change() {
 
 #[test]
 fn sigterm_ends_step_waiting_for_its_document() {
-    for (tool, args) in FROM {
+    for (tool, args) in from() {
         let mut waiting = Command::new(bin_dir().join(tool));
-        let waiting = waiting.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let waiting = waiting.args(&args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut waiting = waiting.spawn().unwrap();
         // `wait` closes stdin; held here, it stays open until after the signal.
         let input = waiting.stdin.take();

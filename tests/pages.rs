@@ -75,6 +75,12 @@ fn codes() -> BTreeMap<String, String> {
     all
 }
 
+/// The first two cells of a table's row, and the rest of it.
+fn row(line: &str) -> Option<[&str; 3]> {
+    let cells: Vec<&str> = line.strip_prefix('|')?.splitn(3, '|').map(str::trim).collect();
+    cells.try_into().ok()
+}
+
 /// `SVC_UPDATE_PAGES=1` writes the statuses again. What a code means, and where it stands, a person has to say.
 #[test]
 fn errors_page_lists_every_code_once_with_its_statuses() {
@@ -84,8 +90,7 @@ fn errors_page_lists_every_code_once_with_its_statuses() {
     let codes = codes();
     let mut shown = Vec::new();
     let lines = table.lines().map(|line| {
-        let cells: Vec<&str> = line.splitn(4, '|').map(str::trim).collect();
-        let ["", code, _, meaning] = cells[..] else { return line.to_owned() };
+        let Some([code, _, meaning]) = row(line) else { return line.to_owned() };
         let Some(code) = code.strip_prefix('`').and_then(|code| code.strip_suffix('`')) else { return line.to_owned() };
         shown.push(code.to_owned());
         format!("| `{code}` | {} | {meaning}", codes.get(code).map_or("", String::as_str))
@@ -111,8 +116,7 @@ fn exit_statuses_of_a_tools_page_are_those_of_the_sources() {
     for tool in TOOLS {
         let page = fs::read_to_string(root().join(tool).join("README.md")).unwrap();
         for line in page.lines() {
-            let cells: Vec<&str> = line.splitn(4, '|').map(str::trim).collect();
-            let ["", names, statuses, _] = cells[..] else { continue };
+            let Some([names, statuses, _]) = row(line) else { continue };
             if !names.starts_with('`') || !statuses.starts_with(|sign: char| sign.is_ascii_digit()) {
                 continue;
             }
@@ -186,20 +190,36 @@ fn tool_page_fits_180_lines_of_120_characters() {
         let text = fs::read_to_string(root().join(tool).join("README.md")).unwrap();
         assert!(text.lines().count() <= 180, "{tool}: {} lines", text.lines().count());
         // A row of a table, and a command with its output, are one line.
-        let prose = text.split("```").step_by(2).flat_map(str::lines).filter(|line| !line.starts_with(['|', '`']));
+        let prose = text.split("```").step_by(2).flat_map(str::lines).filter(|line| !line.starts_with('|'));
         let long: Vec<&str> = prose.filter(|line| line.chars().count() > 120).collect();
         assert!(long.is_empty(), "{tool}: {long:#?}");
     }
 }
 
+/// A screen, and what a person can read at once.
+#[test]
+fn readme_changelog_schema_and_codes_stay_short() {
+    let text = |page: &str| fs::read_to_string(root().join(page)).unwrap();
+    let changelog = text("CHANGELOG.md");
+    let unreleased = changelog.split("\n## ").find(|section| section.starts_with("Unreleased\n")).unwrap();
+    for (what, length, most) in [
+        ("lines of README.md", text("README.md").lines().count(), 80),
+        ("lines of CHANGELOG.md on what is not released", unreleased.lines().count(), 20),
+        ("lines of the schema", text("schema/svc-tools.json").lines().count(), 5000),
+        ("codes", codes().len(), 60),
+    ] {
+        assert!(length <= most, "{length} {what}, {most} at most");
+    }
+}
+
 /// Words and phrases that the glossary has another word for, as far as they tell it by themselves: no name, comment, help text,
 /// message or page has one of them.
-const NOT_OUR_WORDS: &str = "brake, unstage, brought, bring, brings, bringing, no good, proven, proof, prove, proves, foresee, foreseen, \
-    wish, doubt, fate, stray, rival, gone on, going on, goes on, go on, cut off, nobody saw, end unknown, seal, sealed, overtaken, \
-    altered, altering, alters, the same again, give an account, mend, mended, anew, betimes, befell, bears, riddles, mixture, \
-    of then, of now, at work, glance, patience, in haste, relational database, noted, standing copy, side by side, no room, judge, \
-    judged, judges, straight, is said, trial, nature, trouble, of which, none where, null where, null` where, empty where, \
-    nothing where, also where, save where, only where";
+const NOT_OUR_WORDS: &str = "brake, unstage, brought, bring, brings, bringing, no good, proven, proof, prove, proves, foresee, \
+    foreseen, wish, doubt, fate, stray, rival, gone on, going on, goes on, go on, cut off, nobody saw, end unknown, seal, \
+    sealed, overtaken, altered, altering, alters, the same again, give an account, mend, mended, mends, anew, betimes, befell, \
+    bears, riddles, mixture, of then, of now, at work, glance, patience, in haste, in silence, relational database, noted, \
+    standing copy, side by side, no room, judge, judged, judges, straight, is said, trial, nature, trouble, of which, none \
+    where, null where, null` where, empty where, nothing where, also where, save where, only where";
 
 /// Whether a page, a source or a script is the project's own text. What the tests save and load is not.
 fn has_our_words(file: &Path) -> bool {
@@ -221,7 +241,8 @@ fn has_word(line: &str, word: &str) -> bool {
 #[test]
 fn no_word_stands_anywhere_that_the_glossary_has_another_for() {
     let folders = TOOLS.into_iter().chain(["svc-step", "scripts", "docs", "tests"]);
-    let files = folders.flat_map(|folder| files_below(&root().join(folder))).chain([root().join("README.md")]);
+    let pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(|page| root().join(page));
+    let files = folders.flat_map(|folder| files_below(&root().join(folder))).chain(pages);
     let mut found = Vec::new();
     for file in files.filter(|file| has_our_words(file)) {
         let Ok(text) = fs::read_to_string(&file) else { continue };

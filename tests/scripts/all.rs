@@ -4,9 +4,6 @@ use svc_tests::bare::{document, undo};
 use svc_tests::host::search_env;
 use svc_tests::journey::prelude::*;
 
-const SCRIPTS: [&str; 7] =
-    ["svc-setup-snapshots", "svc-backup", "svc-nightly", "svc-offsite", "svc-upgrade", "svc-rollback", "svc-rehearse"];
-
 fn holds(folder: &Path, text: &str) -> bool {
     let found = Command::new("grep").args(["-rqF", "--", text]).arg(folder).status().unwrap();
     found.success()
@@ -18,7 +15,12 @@ fn help_for_any_user_and_status_2_for_unknown_option() {
     let settings = folder.path().join("environment");
     os::file(&settings, "", 0o600, None).unwrap();
     os::chmod(folder.path(), 0o755);
-    for script in SCRIPTS {
+    let scripts: BTreeSet<String> =
+        names_in(&root().join("scripts")).into_iter().filter(|name| name.starts_with("svc-")).collect();
+    let install = fs::read_to_string(root().join("scripts/install.sh")).unwrap();
+    let installed = install.split_once("\nscripts=(").unwrap().1.split(')').next().unwrap();
+    assert_eq!(installed.split(' ').map(str::to_owned).collect::<BTreeSet<_>>(), scripts);
+    for script in &scripts {
         let help = Tool::new(script).arg("--help").as_user("daemon").env("SVC_ENVIRONMENT_FILE", &settings);
         help.run().exits(0, &["usage:"]);
         Tool::new(script).arg("--no-such-word=secret").run().exits(2, &["hint: "]).without(&["secret"]);
@@ -30,7 +32,7 @@ fn help_for_any_user_and_status_2_for_unknown_option() {
 #[test]
 fn wrong_options_exit_2_and_begin_no_run() {
     let bare = Bare::default();
-    for (script, words, says) in [
+    for (script, args, says) in [
         ("svc-backup", "--prune --delete 20260101t000000z-x", "hint: "),
         ("svc-backup", "--list --prune", "hint: "),
         ("svc-backup", "--read-all", "hint: "),
@@ -46,8 +48,8 @@ fn wrong_options_exit_2_and_begin_no_run() {
         ("svc-upgrade", "--resume --dry-run", "--resume has no dry run."),
         ("svc-rollback", "--resume 20260101t000000z-upgrade-2.0.1 20260101t000000z-upgrade-2.0.1", "--resume takes no `"),
     ] {
-        bare.tool(script, &words.split(' ').collect::<Vec<_>>()).run().exits(2, &[says]);
-        assert!(!bare.path("state").exists(), "{script} {words} has begun a run");
+        bare.tool(script, &args.split(' ').collect::<Vec<_>>()).run().exits(2, &[says]);
+        assert!(!bare.path("state").exists(), "{script} {args} has begun a run");
     }
 }
 
@@ -99,8 +101,8 @@ fn resumed_rollback_uses_recorded_arguments() {
     lost.error_has(&["pass --uninstall COMMAND", "svc-rollback --resume 20260101t000000z-x"]);
     let lost = resume("svc-upgrade", &["--auto-rollback", "--uninstall", "<redacted>", "a.run"]).fails(2, "options_invalid");
     lost.error_has(&["--auto-rollback needs to know", "svc-upgrade --resume 20260101t000000z-x"]);
-    let words = ["--auto-rollback", "--no-uninstall", "--installer-arg", "<redacted>", "a.run"];
-    let lost = resume("svc-upgrade", &words).fails(2, "options_invalid");
+    let args = ["--auto-rollback", "--no-uninstall", "--installer-arg", "<redacted>", "a.run"];
+    let lost = resume("svc-upgrade", &args).fails(2, "options_invalid");
     lost.error_has(&["pass --installer-arg again", "svc-upgrade --resume 20260101t000000z-x"]);
 }
 
@@ -410,8 +412,8 @@ fn state_directory_of_another_product_is_refused() {
     let bare = Bare::default();
     let plan = json!({"script": "svc-upgrade", "settings": {"SVC_NAME": "other"}});
     bare.run_left("20260101t000000z-upgrade", &[("plan.json", plan), ("01-installer.started", json!("external\n"))]);
-    for words in [&["--dry-run"][..], &[]] {
-        let refused = bare.tool("svc-rollback", words).run().refused("settings_invalid").unchanged();
+    for args in [&["--dry-run"][..], &[]] {
+        let refused = bare.tool("svc-rollback", args).run().refused("settings_invalid").unchanged();
         refused.error_has(&["of the product other", "SVC_STATE_DIR", &format!("mv {}", bare.path("state/runs").display())]);
     }
 }
@@ -441,8 +443,8 @@ fn undo_of_run_with_invalid_setting_uses_current_settings() {
 #[test]
 fn backup_after_unfinished_upgrade_needs_ignore_option() {
     let bare = Bare::default();
-    let left = |id: &str, script: &str, parent: Option<&str>, words: &[&str], (file, value): (&str, Value)| {
-        let plan = json!({"script": script, "parent": parent, "arguments": words});
+    let left = |id: &str, script: &str, parent: Option<&str>, args: &[&str], (file, value): (&str, Value)| {
+        let plan = json!({"script": script, "parent": parent, "arguments": args});
         bare.run_left(id, &[("plan.json", plan), (file, value)]);
     };
     left("20260101t000000z-upgrade", "svc-upgrade", None, &["a.run"], ("notes.json", json!({"commit": ""})));
@@ -461,9 +463,9 @@ fn backup_after_unfinished_upgrade_needs_ignore_option() {
     // A run within an upgrade that ignores it, as the backup of its rehearsal, does so too; any other one does not.
     let ask =
         |id: &str| code(bare.tool("svc-run", &["refuse-unfinished", "svc-upgrade", "svc-rollback"]).env("SVC_RUN_ID", id).run());
-    let nested = |outer: &str, words: &[&str]| {
+    let nested = |outer: &str, args: &[&str]| {
         let [rehearsal, backup] = ["1z-rehearse", "2z-backup"].map(|end| format!("{}{end}", &outer[..14]));
-        left(outer, "svc-upgrade", None, words, ("none", json!("")));
+        left(outer, "svc-upgrade", None, args, ("none", json!("")));
         left(&rehearsal, "svc-rehearse", Some(outer), &[], ("none", json!("")));
         left(&backup, "svc-backup", Some(&rehearsal), &[], ("none", json!("")));
         ask(&backup)
@@ -494,8 +496,8 @@ fn invalid_option_or_setting_exits_2_without_change() {
         ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
         ("svc-upgrade", &["--dry-run", "--to", "v2"], no_setting, "options_invalid", "Invalid value 'v2'"),
     ];
-    for (script, words, setting, code, says) in others.into_iter().chain(timeouts) {
-        let ran = bare.tool(script, words).env(setting.0, setting.1).run().fails(2, code).unchanged();
+    for (script, args, setting, code, says) in others.into_iter().chain(timeouts) {
+        let ran = bare.tool(script, args).env(setting.0, setting.1).run().fails(2, code).unchanged();
         let helps = if code == "settings_invalid" { setting.0.to_owned() } else { format!("{script} --help") };
         ran.error_has(&[says, &helps]);
     }
@@ -518,10 +520,10 @@ fn unreadable_folder_is_not_reported_as_empty() {
         fs::create_dir_all(bare.path(name)).unwrap();
         os::chmod(bare.path(name), mode);
     }
-    for (script, words) in
+    for (script, args) in
         [("svc-upgrade", &["--status"][..]), ("svc-backup", &["--list"]), ("svc-nightly", &["--max-age", "26h"])]
     {
-        bare.tool(script, words).as_user("daemon").run().exits(3, &["cannot be read"]);
+        bare.tool(script, args).as_user("daemon").run().exits(3, &["cannot be read"]);
     }
     // The restore points alone may be closed.
     let point = bare.path("backups/20260101t020000z-backup-manual");
@@ -572,14 +574,14 @@ fn installer_inherits_caller_environment_but_no_lock() {
         assert!(holds(&ran.run_dir(), &format!("\"exit_status\":{status}")), "{ran}");
         seen
     };
-    let words = ["--installer-arg", "t0psecret"];
+    let args = ["--installer-arg", "t0psecret"];
     status(9);
-    let first = upgrade().args(words).arg(product.installer_that(&does)).run().fails(1, "command_failed");
+    let first = upgrade().args(args).arg(product.installer_that(&does)).run().fails(1, "command_failed");
     of_caller(&first, 9);
     // The run has recorded the setting, which its tools get again; in this folder a file has the name of the argument.
     fs::write(&settings, "").unwrap();
     fs::create_dir_all(product.path("folder/t0psecret")).unwrap();
-    let again = || upgrade().dir(product.path("folder")).args(["--resume", "--rerun-installer"]).args(words);
+    let again = || upgrade().dir(product.path("folder")).args(["--resume", "--rerun-installer"]).args(args);
     for own in [3, 8] {
         status(own);
         let seen = of_caller(&again().run().fails(1, "command_failed"), own);
@@ -595,8 +597,8 @@ fn installer_inherits_caller_environment_but_no_lock() {
 fn run_id_is_unique_and_greater_than_all_before() {
     let product = running("scid");
     let backup = |id: &str| product.tool("svc-backup").env("SVC_RUN_ID", id).run();
-    let made = product.tool("svc-backup").args(["--because", "a look"]).run().ok();
-    assert_eq!(json_of(point_of(&made).join("snapshot.json"))["result"]["snapshot"]["metadata"]["taken_because"], "a look");
+    let made = product.tool("svc-backup").args(["--because", "a test"]).run().ok();
+    assert_eq!(json_of(point_of(&made).join("snapshot.json"))["result"]["snapshot"]["metadata"]["taken_because"], "a test");
     let id = format!("{}-x", made.id());
     let foreign = product.backup_dir().join(&id);
     fs::create_dir_all(&foreign).unwrap();
@@ -662,7 +664,7 @@ fn snapshot_setup_restarts_server_only_if_told() {
     let host = &product.host;
     let server =
         host.search_server(&host.search.key, &search::Settings { no_path_repo: true, ..search::Settings::default() }).unwrap();
-    // Parents that are not there yet, as in README's own example: the search database must be able to pass them.
+    // Parents that are not there yet, as in README's own example: the server must be able to pass them.
     let location = server.repo_root.join("not/there yet/backup_repo");
     let setup = || product.tool("svc-setup-snapshots").envs(search_env(&server)).env("SVC_BACKUP_REPO", &location);
     let process = || host.systemd.property(&server.unit, "MainPID").unwrap();

@@ -65,15 +65,15 @@ impl Host {
         fs::read_to_string(self.path("snap.log")).unwrap_or_default()
     }
 
-    fn tool(&self, words: &[&str]) -> Tool {
+    fn tool(&self, args: &[&str]) -> Tool {
         let files = ["snap.log", "snap.json", "snap.status"].map(|name| self.path(name).display().to_string());
         let [log, said, status] = files;
         let does = format!("echo \"$@\" >>'{log}'\ncat '{said}'\nexit $(cat '{status}')");
-        self.0.tool("svc-point", words).env("SVC_RUN_ID", "20261120t020003z-test").stub(&self.path("bin"), "svc-snap", &does)
+        self.0.tool("svc-point", args).env("SVC_RUN_ID", "20261120t020003z-test").stub(&self.path("bin"), "svc-snap", &does)
     }
 
-    fn run(&self, words: &[&str]) -> Ran {
-        self.tool(words).run()
+    fn run(&self, args: &[&str]) -> Ran {
+        self.tool(args).run()
     }
 
     /// A restore point of a kind, made so many days ago.
@@ -201,7 +201,7 @@ fn unquiesced_or_damaged_restore_point_is_refused() {
     let typed = format!("If that is acceptable, with the other options of this call:\n  svc-rollback --accept-unquiesced {path}");
     assert_eq!(host.run(&["choose", &path]).hint(), typed);
     assert_eq!(accept().ok().result()["quiesced"], json!(false));
-    let rehearse = |words: &[&str]| host.run(&[&["choose", "--rehearse"], words].concat());
+    let rehearse = |args: &[&str]| host.run(&[&["choose", "--rehearse"], args].concat());
     assert_eq!(rehearse(&[]).ok().warns("not_quiesced").result()["path"], json!(point));
     rehearse(&["--version", "1.15.5", "--max-age", "26h"]).ok();
     rehearse(&["--version", "1.15.6"]).fails(4, "point_not_found");
@@ -568,9 +568,9 @@ fn rehearsal_reports_count_comparison_and_timings() {
             left(&folder, &format!("{name}.json"), &said);
         }
     };
-    let rehearsal = |words: &[&str]| {
+    let rehearsal = |args: &[&str]| {
         let call = host.tool(&["rehearsal", "--search"]).arg(folder.join("02-stage-search.json")).arg("--database");
-        call.arg(folder.join("03-stage-database.json")).arg(&point).args(words.iter().copied()).talks().run()
+        call.arg(folder.join("03-stage-database.json")).arg(&point).args(args.iter().copied()).talks().run()
     };
 
     let not_counted = json!([{"code": "not_verified", "message": "No."}]);
@@ -651,7 +651,7 @@ fn metrics_report_points_rehearsals_copies_and_runs() {
     samples(&text);
     fs::remove_dir_all(odd).unwrap();
 
-    // The file of the collector: whole, readable by everybody, with nothing beside it; one that cannot be written fails.
+    // The file of the collector: complete, readable by everybody, with nothing beside it; one that cannot be written fails.
     let folder = host.path("collector");
     fs::create_dir(&folder).unwrap();
     let file = folder.join("svc.prom");

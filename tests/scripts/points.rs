@@ -9,7 +9,7 @@ fn backup(product: &Product, args: &[&str]) -> Tool {
 #[test]
 fn backup_that_is_told_to_end_at_its_last_step_leaves_nothing() {
     let (product, _) = installed("ptproof");
-    // The last look at the unit, when all else is done: the run is told to end, tells it to end too, and it ends well all the same.
+    // The last check of the unit, when all else is done: the run is told to end, tells it to end too, and it ends well.
     let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
                 trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
     let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).run().fails(143, "interrupted");
@@ -38,7 +38,7 @@ fn failed_night_keeps_its_valid_dump_or_snapshot() {
         assert!(document["changed"] == true && !error["hint"].to_string().contains("Nothing was changed"), "{document}");
         PathBuf::from(document["result"]["incomplete_point"].as_str().unwrap())
     };
-    // The search database does not answer; the dump is there.
+    // The cluster does not answer; the dump is there.
     let with_dump = bad_night(&[DOWN]);
     assert!(with_dump.join("ptnight_db.backup.sql").exists() && with_dump.join("pgdump.json").exists());
     // PostgreSQL does not answer; the snapshot is there.

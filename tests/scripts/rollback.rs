@@ -288,7 +288,7 @@ fn rollback_with_clones_needs_no_restore_point() {
     fs::write(&marker, "2.0.1\n").unwrap();
     rollback().arg("--resume").run().fails(7, "content_differs").error_has(&["The step still-installed failed"]);
     fs::write(&marker, "1.15.5\n").unwrap();
-    // Whoever mends it may stop the service meanwhile.
+    // Whoever fixes it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
     // What it replaced is kept under the name of the upgrade, whose copies these were.
     let ran = rollback().arg("--resume").run().ok().has(&json!({"clones": true, "previous/run": upgrade.id()}));

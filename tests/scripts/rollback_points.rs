@@ -69,8 +69,8 @@ fn rollback_dry_run_prints_commands_that_roll_back() {
     fs::remove_file(conf).unwrap();
 
     let ran = rollback().arg("--dry-run").talks().run().ok().unchanged();
-    let room = ["snapshot", "dump"].map(|check| ran.check(check)["message"].as_str().unwrap());
-    assert!(room[0].contains(" indices of ") && room[1].contains(" free in "), "{ran}");
+    let space = ["snapshot", "dump"].map(|check| ran.check(check)["message"].as_str().unwrap());
+    assert!(space[0].contains(" indices of ") && space[1].contains(" free in "), "{ran}");
     let plan = ran.lines("plan");
     let at = |wanted: &str| {
         let found = plan.iter().position(|line| line.contains(wanted) && !line.contains("--dry-run"));

@@ -111,7 +111,7 @@ fn unverified_counts_are_verified_by_next_call() {
     let before = files();
     let shown = sandbox.run(&["show", "s"]).ok().unchanged();
     assert_eq!(counted(&shown), (json!(20), true));
-    assert_eq!(files(), before, "a look writes nothing");
+    assert_eq!(files(), before, "a read writes nothing");
     let waited = sandbox.from(&["wait"], &begun).ok();
     assert_eq!((counted(&waited), &waited.result()["wanted"]), ((json!(20), true), &json!([sandbox.name("docs")])));
     assert_ne!(files(), before);
@@ -224,10 +224,11 @@ fn silent_server_is_given_up_at_timeout_or_signal() {
     let documents = [("swap", &staged), ("discard", &staged), ("restore", &created)];
     let resuming = documents.map(|(step, document)| sandbox.resuming(&[step], document));
     // A call that continues to wait is killed as one that hangs, and has no document then.
+    let interrupted = |tool: Tool, gate: Gate| gate.hold(tool).ended_by(Signal::SIGTERM).fails(143, "interrupted");
     let is_given_up = |tool: Tool| {
         let gate = sandbox.gate().close_before("", 1);
         tool.clone().args(["--timeout", "1s"]).via(&gate).run().fails(6, "timeout").unchanged();
-        sandbox.gate().close_before("", 1).hold(tool).ended_by(Signal::SIGTERM).fails(143, "interrupted").unchanged();
+        interrupted(tool, sandbox.gate().close_before("", 1)).unchanged();
     };
     thread::scope(|scope| {
         for tool in steps.map(|step| sandbox.tool(step)).into_iter().chain(resuming) {
@@ -235,19 +236,31 @@ fn silent_server_is_given_up_at_timeout_or_signal() {
         }
     });
     assert_eq!((sandbox.content(), sandbox.names(), sandbox.snapshots().len()), (before.0, before.1, 1));
-    for (args, at, side, code) in [
-        (&["create", "t", "--rate-limit", "none"][..], "?verify=false", Side::After, "timeout"),
-        (&["create", "t", "--rate-limit", "none"], "/t?", Side::Before, "timeout"),
-        (&["stage", "s1", "--rate-limit", "none"], "/_restore", Side::After, "outcome_unknown"),
-        (&["delete", "s1", "--cancel"], "DELETE ", Side::Before, "timeout"),
-        (&["cleanup"], "/_cleanup", Side::Before, "timeout"),
+    let delete = ["delete", "s1", "--cancel"];
+    for (args, at, side, code, continues) in [
+        (&["create", "t", "--rate-limit", "none"][..], "?verify=false", Side::After, "timeout", ""),
+        (&["create", "t", "--rate-limit", "none"], "/t?", Side::Before, "timeout", ""),
+        (&["stage", "s1", "--rate-limit", "none"], "/_restore", Side::After, "outcome_unknown", ""),
+        (&delete, "DELETE ", Side::Before, "timeout", "the removal of the snapshot s1"),
+        (&["cleanup"], "/_cleanup", Side::Before, "timeout", "the cleanup of the repository"),
     ] {
         limited(|seconds| {
             let gate = sandbox.gate().close_on(at, side);
             let ran = sandbox.tool(args).args(["--timeout", &format!("{seconds}s")]).via(&gate).run();
             gate.is_closed().then(|| ran.fails(6, code))
         });
+        if !continues.is_empty() {
+            let ran = interrupted(sandbox.tool(args), sandbox.gate().close_on(at, side));
+            assert!(ran.doc()["changed"].is_null(), "{ran}");
+            ran.error_has(&["continues by itself", continues]);
+        }
     }
+    // The server says that it is removed, and then nothing more.
+    let (gate, is_deleted) = (sandbox.gate(), AtomicBool::new(false));
+    let is_later = move |line: &str| is_deleted.fetch_or(line.starts_with("DELETE "), Ordering::SeqCst);
+    gate.rule(is_later, Act::Close(Side::Before), 0, 1);
+    interrupted(sandbox.tool(&delete), gate).changed();
+    assert!(sandbox.snapshots().is_empty());
 }
 
 #[test]
@@ -271,11 +284,13 @@ fn signal_during_create_cancels_snapshot_although_server_is_busy() {
 
 #[test]
 fn snapshot_continues_after_create_times_out() {
-    // The limit is long enough for all that comes before the snapshot, and that takes longer.
-    let sandbox = Sandbox::at_rate("limit", "120kb");
-    let create = ["create", "s", "--timeout", "10s"];
-    let late = sandbox.run(&create).fails(6, "timeout").changed().error_has(&["svc-snap wait s"]);
-    assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
+    // It takes three times as long as the limit.
+    let (sandbox, late) = limited(|seconds| {
+        let sandbox = Sandbox::at_rate("limit", &format!("{}b", 600_000 / seconds));
+        let late = sandbox.run(&["create", "s", "--timeout", &format!("{seconds}s")]);
+        (late.result()["snapshot"]["state"] == "IN_PROGRESS").then_some((sandbox, late))
+    });
+    let late = late.fails(6, "timeout").changed().error_has(&["svc-snap wait s"]);
     assert_eq!(sandbox.run(&["show", "s"]).ok().result()["valid"], Value::Null);
     sandbox.run(&["delete", "s"]).refused("not_ready");
     sandbox.run(&["stage", "s"]).fails(7, "not_ready").unchanged();

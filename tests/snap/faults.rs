@@ -201,7 +201,7 @@ fn unanswered_create_is_given_up_if_name_is_taken() {
 
 #[test]
 fn create_succeeds_although_polls_fail() {
-    let bench = Bench::new(Sandbox::at_rate("looks", "400kb"));
+    let bench = Bench::new(Sandbox::at_rate("polls", "400kb"));
     let unanswered = Act::Answer(String::new(), true);
     for (name, taking, polls) in [
         // Only the first copies the data; the others are quick.

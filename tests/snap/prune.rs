@@ -37,8 +37,7 @@ fn told(ran: &Ran) -> Vec<String> {
 #[test]
 fn snapshot_lifecycle_from_create_to_prune() {
     let server = own_server(&[("thread_pool.estimated_time_interval", "1ms")]);
-    is_taken_shown_listed_waited_for_and_deleted(&server);
-    goes_when_it_is_not_needed_and_all_others_stay(&server);
+    each_holds(&*server, &[is_taken_shown_listed_waited_for_and_deleted, goes_when_it_is_not_needed_and_all_others_stay]);
 }
 
 fn is_taken_shown_listed_waited_for_and_deleted(server: &Search) {

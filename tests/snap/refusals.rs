@@ -180,13 +180,11 @@ fn swap_is_refused_if_client_unblocks_live_index() {
 #[test]
 fn blocks_limits_and_refusals_of_server_are_named() {
     let own = own_server(&[]);
-    metadata_that_are_blocked_are_named_by_every_step_and_a_snapshot_leaves_no_such_block(&own);
-    a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed(&own);
-    what_a_server_refuses_has_a_code_and_a_status_of_its_own(&own);
+    each_holds(&*own, &[blocked_metadata_is_named_and_not_restored, swap_at_shard_limit_is_refused, refusals_have_own_codes]);
 }
 
 /// The servers answer 403 to whoever lists all indices while there is such a block.
-fn metadata_that_are_blocked_are_named_by_every_step_and_a_snapshot_leaves_no_such_block(own: &Search) {
+fn blocked_metadata_is_named_and_not_restored(own: &Search) {
     let sandbox = Sandbox::on(own.clone(), "metadata").registered(&[]);
     let (docs, other) = (sandbox.simple("docs", 10), sandbox.simple("other", 3));
     let content = sandbox.content();
@@ -310,7 +308,7 @@ fn swap_of_many_indices_is_undone_if_one_fails() {
     assert_eq!(sandbox.content(), content);
 }
 
-fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_changed(own: &Search) {
+fn swap_at_shard_limit_is_refused(own: &Search) {
     let sandbox = Sandbox::on(own.clone(), "shards").registered(&[]);
     let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 2}}));
     sandbox.fill(&docs, 0, 3);
@@ -338,7 +336,7 @@ fn a_swap_that_would_come_to_the_limit_of_shards_is_refused_before_anything_is_c
 }
 
 /// Errors of the page's list that no other test provokes.
-fn what_a_server_refuses_has_a_code_and_a_status_of_its_own(own: &Search) {
+fn refusals_have_own_codes(own: &Search) {
     let sandbox = Sandbox::on(own.clone(), "refused").registered(&[]);
     let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 1}}));
     sandbox.fill(&docs, 0, 2);

@@ -136,7 +136,7 @@ fn is_excepted(sandbox: &Sandbox) -> bool {
 #[test]
 fn restore_exceeding_disk_or_shard_limit_is_refused() {
     let own = own_server(&[("cluster.routing.allocation.disk.threshold_enabled", "true")]);
-    let sandbox = Sandbox::on(own.server.clone(), "room").registered(&[]);
+    let sandbox = Sandbox::on(own.server.clone(), "space").registered(&[]);
     sandbox.watermarks("1b", "1b");
     sandbox.simple("docs", 10);
     let everything = |args: &[&str]| sandbox.tool(args).env("SVC_INDICES", "*");
@@ -170,7 +170,7 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
 
     sandbox.set_cluster("cluster.max_shards_per_node", json!(sandbox.shards()));
     beside().into_iter().for_each(|tool| drop(refused(tool)));
-    // In place it has the room of what it gives up.
+    // In place it has the disk space of what it gives up.
     from(&DELETE, &created).arg("--dry-run").run().ok();
 }
 

@@ -8,10 +8,8 @@ use svc_tests::s3::{BUCKET, KEY, S3};
 /// One after the other: the store loses its bucket with the last object, and what the first leaves there stays.
 #[test]
 fn backup_and_lost_host_recovery_with_s3_repository() {
-    let host = Host::shared().unwrap();
-    let s3 = S3::start(&host).unwrap();
-    is_a_repository_as_a_folder_is(&s3);
-    a_host_is_lost_and_comes_back(host, &s3);
+    let s3 = S3::start(&Host::shared().unwrap()).unwrap();
+    each_holds(&s3, &[is_a_repository_as_a_folder_is, a_host_is_lost_and_comes_back]);
 }
 
 fn is_a_repository_as_a_folder_is(s3: &S3) {
@@ -38,7 +36,8 @@ fn is_a_repository_as_a_folder_is(s3: &S3) {
 }
 
 /// Its snapshots and its copies are in the store.
-fn a_host_is_lost_and_comes_back(mut host: Host, s3: &S3) {
+fn a_host_is_lost_and_comes_back(s3: &S3) {
+    let mut host = Host::shared().unwrap();
     host.search = s3.own.server.clone();
     let product = Product::on(host, "sthreelost").unwrap();
     let before = product.install_still("1.15.5", 100).unwrap();

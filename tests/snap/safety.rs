@@ -54,14 +54,14 @@ fn in_place_restore_of_live_or_closed_index_needs_on_conflict() {
 #[test]
 fn in_place_restore_that_was_not_awaited_is_verified_by_same_command() {
     let (sandbox, docs, created) = Sandbox::saved("lost");
-    let look = "/_cluster/state/customs";
+    let poll = "/_cluster/state/customs";
     let away = sandbox.gate();
-    away.rule(move |line| line.contains(look), Act::Cut(At::Request(0), End::Close), 0, 1000);
+    away.rule(move |line| line.contains(poll), Act::Cut(At::Request(0), End::Close), 0, 1000);
     for (n, (gate, limit, status, code)) in (0..).zip([
         // The answer to the restore itself, which the server continues alone.
         (sandbox.gate().close_on("/_restore", Side::After).hanging_up(), "10m", 6, "outcome_unknown"),
         (away, "10m", 5, "search_unreachable"),
-        (sandbox.gate().close_before(look, 1), "20s", 6, "timeout"),
+        (sandbox.gate().close_before(poll, 1), "20s", 6, "timeout"),
     ]) {
         let run = run_id(n);
         let restore = |args: &[&str]| sandbox.resuming(&CLOSE, &created).args(["--run-id", &run]).args(args);
@@ -203,7 +203,7 @@ fn stage_takes_needed_bytes_from_snapshot_status_or_capture() {
     gate.rule(move |line| line == format!("GET {snapshot}"), Act::Answer(answer, false), 0, 9);
     let dry = stage(&gate).arg("--dry-run").run().ok();
     assert!(dry.result()["disk_space"]["needed_bytes"].as_u64().unwrap() > 0 && !is_asked(&gate), "{dry}");
-    // What OpenSearch 2.19 says of a snapshot that has more shards than it looks at.
+    // What OpenSearch 2.19 says of a snapshot that has more shards than it checks.
     let why = "[probe] Total shard count [2] is more than the maximum allowed value of shard count [1] for snapshot status \
         request. Try narrowing down the request by using a snapshot list or an index list for a singular snapshot.";
     let gate = sandbox.gate().refusing(&status, 9, (429, "circuit_breaking_exception", why));

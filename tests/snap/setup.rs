@@ -54,7 +54,7 @@ fn vendor_server_is_configured_and_registered_once() {
     sandbox.run(&["create", "second"]).refused("repository_shared").error_has(&["read-only"]);
     sandbox.run(&["show", "first"]).ok();
     sandbox.run(&["register", "--location", &format!("{location}/other")]).refused("name_in_use");
-    // What it has is not dropped in silence.
+    // What it has is not dropped without an error.
     let rate = ["--setting", "max_snapshot_bytes_per_sec=9mb"];
     sandbox.tool(&["register", "--location", location, "--readonly"]).args(rate).run().ok().changed();
     let before = sandbox.repository();
@@ -190,8 +190,8 @@ fn health_wait_repeats_only_cluster_health_request() {
     let gate = sandbox.gate();
     let is_health = |line: &String| line.starts_with("GET /_cluster/health?");
     let waiting = sandbox.tool(&["health", "--wait"]).via(&gate).spawn();
-    let looks = || gate.asked().iter().filter(|line| is_health(line)).count();
-    wait::so("some looks", || (looks() > 5).then_some(()));
+    let polls = || gate.asked().iter().filter(|line| is_health(line)).count();
+    wait::so("some polls", || (polls() > 5).then_some(()));
     sandbox.delete(&lost);
     waiting.wait().ok();
 

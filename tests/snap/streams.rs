@@ -207,11 +207,10 @@ fn of_the_server(sandbox: &Sandbox) -> Vec<&'static str> {
 #[test]
 fn server_indices_are_skipped_and_stream_aliases_restored() {
     let server = own_server(&[]);
-    what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it(&server);
-    a_stream_comes_back_with_its_aliases(&server);
+    each_holds(&*server, &[server_indices_are_skipped_unless_in_scope, a_stream_comes_back_with_its_aliases]);
 }
 
-fn what_the_server_keeps_for_itself_is_skipped_by_every_step_unless_the_scope_names_it(server: &Search) {
+fn server_indices_are_skipped_unless_in_scope(server: &Search) {
     let sandbox = Sandbox::on(server.clone(), "own").registered(&[]);
     let docs = sandbox.simple("docs", 4);
     let own = of_the_server(&sandbox);

@@ -13,7 +13,7 @@ pub struct Bare(TempDir);
 
 impl Default for Bare {
     fn default() -> Self {
-        Self(tempfile::tempdir().expect("there is room for a folder"))
+        Self(tempfile::tempdir().expect("there is disk space for a folder"))
     }
 }
 
@@ -22,8 +22,8 @@ impl Bare {
         self.0.path().join(name)
     }
 
-    pub fn tool(&self, name: &str, words: &[&str]) -> Tool {
-        self.with(Tool::new(name).args(words.iter().copied()))
+    pub fn tool(&self, name: &str, args: &[&str]) -> Tool {
+        self.with(Tool::new(name).args(args.iter().copied()))
     }
 
     fn with(&self, tool: Tool) -> Tool {

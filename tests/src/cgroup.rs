@@ -42,7 +42,7 @@ impl Group {
         Ok(this)
     }
 
-    /// The arguments of `sh` with which it enters the group, and becomes the program whose words follow them.
+    /// The arguments of `sh` with which it enters the group, and becomes the program whose arguments follow them.
     pub fn entered(&self) -> Vec<OsString> {
         let enter = "while [ \"$1\" != -- ]; do echo $$ >\"$1\" || exit; shift; done; shift; exec \"$@\"";
         let doors = self.folders.iter().map(|folder| folder.join("cgroup.procs").into_os_string());

@@ -17,8 +17,8 @@ const OTHER_USER: &str = "svc-search-3";
 /// Where nodes are named that may not become the manager.
 const EXCLUSIONS: &str = "/_cluster/voting_config_exclusions";
 
-/// Three nodes; they are gone when it is dropped. The first one is the elected manager whenever the cluster is whole, and all of
-/// them hold data. What one of them writes into a repository the others can change, unless a test closes the repository's folder.
+/// Three nodes; they are gone when it is dropped. The first one is the elected manager whenever the cluster is complete, and all
+/// of them hold data. What one of them writes into a repository the others can change, unless a test closes its folder.
 pub struct Cluster {
     nodes: Vec<OwnSearch>,
     systemd: Systemd,
@@ -42,7 +42,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The cluster for one test alone, whole: what the test before has stopped is started again.
+    /// The cluster for one test alone, complete: what the test before has stopped is started again.
     pub fn take(shared: &Mutex<Self>) -> Result<MutexGuard<'_, Self>> {
         let cluster = shared.lock().unwrap_or_else(PoisonError::into_inner);
         cluster.ensure_complete()?;

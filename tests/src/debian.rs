@@ -35,10 +35,10 @@ impl Debian {
         download::cached(&format!("debian-bookworm-2-{}", packages.join("-")), |dir| {
             os::run(Command::new("cp").args(["-a", "--reflink=auto"]).arg(base.join(".")).arg(dir))?;
             os::file(&dir.join("usr/sbin/policy-rc.d"), "#!/bin/sh\nexit 101\n", 0o755, None)?;
-            let within = |words: &[&str]| {
+            let within = |args: &[&str]| {
                 let mut nspawn = Command::new("systemd-nspawn");
                 nspawn.args(["--quiet", "--register=no", "--keep-unit", "--pipe", "--suppress-sync=yes", "--directory"]).arg(dir);
-                os::run(nspawn.args(["--setenv=DEBIAN_FRONTEND=noninteractive", "--setenv=LANG=C.UTF-8"]).args(words)).map(drop)
+                os::run(nspawn.args(["--setenv=DEBIAN_FRONTEND=noninteractive", "--setenv=LANG=C.UTF-8"]).args(args)).map(drop)
             };
             within(&["apt-get", "update", "-q"])?;
             within(&[&["apt-get", "install", "-q", "-y", "--no-install-recommends"], packages].concat())?;

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::os;
 
-/// How many files a disk has room for: few enough to fill it with.
+/// How many files a disk takes: few enough to fill it with.
 const FILES: u32 = 16_384;
 
 /// A disk in memory, mounted at a folder; gone when dropped.

@@ -40,6 +40,8 @@ pub mod witness;
 
 mod cgroup;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 /// The variable that `tests/run --deep` sets; such a run also includes the tests that are `#[ignore]`.
 const DEEP: &str = "SVC_TEST_DEEP";
 
@@ -50,6 +52,12 @@ pub fn rounds(what: &str, few: usize, all: usize) -> usize {
     }
     skip(&format!("{what}: {few} rounds of {all}, the others only with --deep"));
     few
+}
+
+/// Several behaviours of one server, one after the other: one that fails hides none of those behind it.
+pub fn each_holds<T>(server: &T, behaviours: &[fn(&T)]) {
+    let holds = |behaviour: &&fn(&T)| catch_unwind(AssertUnwindSafe(|| behaviour(server))).is_ok();
+    assert_eq!(behaviours.iter().filter(holds).count(), behaviours.len(), "not all hold; what failed is told above");
 }
 
 /// The variable that names the file of what was left out, which `tests/suite` sets for each search database.

@@ -14,7 +14,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Pid, User};
 
 /// Ports are taken from below the range that Linux gives to outgoing connections, which could otherwise sit on one between
-/// the look and the start of the server.
+/// the check and the start of the server.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 pub fn system_user(name: &str) -> Result<User> {
@@ -137,12 +137,17 @@ pub fn has_signal(pid: Pid, line: &str, signal: Signal) -> bool {
 /// A program that a process has started and that is running now.
 pub fn child(of: Pid, name: &str) -> Option<Pid> {
     let (name, parent) = (format!("Name:\t{name}\n"), format!("PPid:\t{of}\n"));
-    let is_it = |pid: &i32| {
+    let is_it = |pid: &Pid| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         status.starts_with(&name) && status.contains(&parent)
     };
-    let all = fs::read_dir("/proc").ok()?.flatten();
-    all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).find(is_it).map(Pid::from_raw)
+    processes().find(is_it)
+}
+
+/// All that run on this machine.
+pub fn processes() -> impl Iterator<Item = Pid> {
+    let all = fs::read_dir("/proc").expect("/proc is there").flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw)
 }
 
 /// A status as a shell has it: 128 and the signal's number for a program that a signal ended.

@@ -22,4 +22,4 @@ pub use crate::sandbox::{CLOSE, DELETE, DENIED, MISHAP, Sandbox, Stopping, limit
 pub use crate::search::{OS_USER, Product, Search, Settings, own_server};
 pub use crate::terminal::on_terminal;
 pub use crate::tool::{Ran, Spawned, Tool};
-pub use crate::{damage, had, os, page, rights, rounds, skip, wait};
+pub use crate::{damage, each_holds, had, os, page, rights, rounds, skip, wait};

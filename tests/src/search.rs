@@ -260,7 +260,7 @@ impl Search {
             (true, "path.logs", self.log_dir.display().to_string()),
             // The tests' machine may be fuller than a server likes; a test of that sets the watermarks itself.
             (true, "cluster.routing.allocation.disk.threshold_enabled", "false".to_owned()),
-            // Each look at its disks takes off every block `read_only_allow_delete`, whoever has set it (on Elasticsearch).
+            // Each check of its disks takes off every block `read_only_allow_delete`, whoever has set it (on Elasticsearch).
             (true, "cluster.info.update.interval", "24h".to_owned()),
             // What this collector has not freed yet is no reason to refuse a request (429).
             (true, "indices.breaker.total.use_real_memory", "false".to_owned()),

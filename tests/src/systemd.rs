@@ -43,8 +43,8 @@ impl Systemd {
         self.control(&["daemon-reload"])
     }
 
-    pub fn control(&self, words: &[&str]) -> Result<()> {
-        os::run(self.systemctl().args(words)).map(drop)
+    pub fn control(&self, args: &[&str]) -> Result<()> {
+        os::run(self.systemctl().args(args)).map(drop)
     }
 
     /// Ends a unit whatever state it is in, and takes its file away; what it holds is no longer wanted, so it is not asked to
@@ -131,7 +131,7 @@ impl Manager {
         kill(children::pid(&self.child), Signal::SIGTERM).ok();
         let left = wait::gone(wait::HANG, || matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)));
         let survivors = self.group.processes();
-        // Killing may take a second round: a process can have made a child between the look and the signal.
+        // Killing may take a second round: a process can have made a child between the poll and the signal.
         let empty = wait::gone(wait::HANG, || {
             self.group.signal(Signal::SIGKILL);
             let _ = self.child.try_wait();

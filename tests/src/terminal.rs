@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::journey::newest_run;
 use crate::product::Product;
 use crate::tool::{root, search_path};
-use crate::wait;
+use crate::{os, wait};
 
 /// A command line with the tools first in `PATH`, to be typed on a terminal that is seen on stdout.
 pub fn on_terminal(typed: &str) -> Command {
@@ -63,8 +63,7 @@ impl Terminal {
         let player = self.player.id();
         let child = fs::read_to_string(format!("/proc/{player}/task/{player}/children")).unwrap();
         let session = Pid::from_raw(child.split_whitespace().next().unwrap().parse().unwrap());
-        let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        for pid in all.map(Pid::from_raw).filter(|pid| getsid(Some(*pid)) == Ok(session)) {
+        for pid in os::processes().filter(|pid| getsid(Some(*pid)) == Ok(session)) {
             // It may have ended by itself.
             let _ = kill(pid, signal);
         }

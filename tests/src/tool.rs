@@ -20,11 +20,8 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests crate is inside the workspace")
 }
 
-/// The folder of the built tools: `SVC_TEST_BIN_DIR`, else the one that cargo put this test beside.
+/// The folder of the built tools: the one that cargo put this test beside.
 pub fn bin_dir() -> PathBuf {
-    if let Some(dir) = env::var_os("SVC_TEST_BIN_DIR") {
-        return PathBuf::from(dir);
-    }
     let test = env::current_exe().expect("this test has a path");
     let folder = test.parent().expect("an executable is in a folder");
     if folder.ends_with("deps") { folder.parent().expect("deps is in a folder").to_owned() } else { folder.to_owned() }

@@ -186,7 +186,7 @@ impl Journey {
         assert!(wanted.is_subset(&rows) && wanted.is_subset(&stored), "the upgrade has lost items");
     }
 
-    /// Every restore point is whole and has its snapshot, and no other snapshot is left.
+    /// Every restore point is complete and has its snapshot, and no other snapshot is left.
     fn assert_no_incomplete_point(&self, context: &dyn std::fmt::Display) {
         let product = &self.product;
         let points: Vec<_> =

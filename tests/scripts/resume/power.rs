@@ -30,18 +30,14 @@ pub fn lose(product: &Product) {
 
 fn kill_all_of(product: &Product) {
     let of_it = format!("SVC_STATE_DIR={}", product.state_dir().display());
-    let pids = || {
-        let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        all.filter(|pid| {
-            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|one| one == of_it.as_bytes())
-        })
-        .collect::<Vec<_>>()
+    let is_of_it = |pid: &Pid| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == of_it.as_bytes())
     };
     wait::so("all that works for the product to die", || {
-        let left = pids();
+        let left: Vec<Pid> = os::processes().filter(is_of_it).collect();
         for pid in &left {
-            let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+            let _ = kill(*pid, Signal::SIGKILL);
         }
         left.is_empty().then_some(())
     });
