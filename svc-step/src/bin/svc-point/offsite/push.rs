@@ -219,7 +219,7 @@ fn push(
     if last::offsite_copy(call.state_dir()).is_ok_and(|last| last.is_some_and(|last| last.made_at > record.made_at)) {
         return Ok(());
     }
-    let text = serde_json::to_vec(&record).map_err(anyhow::Error::from)?;
+    let text = serde_json::to_vec(&record).unwrap_or_default();
     file::write_complete(&call.state_dir().join(last::OFFSITE), &text, 0o600, Existing::Replace)
 }
 
