@@ -84,9 +84,9 @@ fn base36(mut number: u32) -> String {
     digits.iter().rev().collect()
 }
 
-/// `name`, cut and marked with a hash of the whole if it is longer than a server's `limit` in bytes.
+/// `name`, cut and marked with a hash of it if it is longer than a server's `limit` in bytes.
 ///
-/// PostgreSQL cuts names at 63 bytes in silence, so two long names would become one.
+/// PostgreSQL cuts names at 63 bytes without an error, so two long names would become one.
 pub fn fit(name: &str, limit: usize) -> String {
     if name.len() <= limit {
         return name.to_owned();
