@@ -90,7 +90,7 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
         let message = format!("`{value}` stands for a value that is not shown: pass the value itself.");
         return Err(Failure::usage("options_invalid", message).hint(format!("The script's options:\n  {script} --help")));
     }
-    for name in ["SVC_TIMEOUT", "SVC_OFFSITE_TIMEOUT"] {
+    for name in settings::known().filter(|name| name.ends_with("_TIMEOUT")) {
         let limit = settings::setting(name);
         let read = deadline::with_unit(&limit);
         let read = read.and_then(|limit| if limit.is_zero() { Err("it is 0".to_owned()) } else { Ok(limit) });
