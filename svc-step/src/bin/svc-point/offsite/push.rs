@@ -117,7 +117,7 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
         plan: Vec::new(),
         point_id: id,
     };
-    let _lock = Lock::unless_dry(call, "restore-points", &args.dir.dir().display().to_string(), args.dry.dry_run)?;
+    let _lock = args.dir.lock(call, args.dry)?;
     // What svc-snap takes before it writes to the repository.
     let name = lock::repository(&health.cluster_uuid, &health.repository.name);
     let _repository = Lock::unless_dry(call, "repository", &name, args.dry.dry_run || repository.is_none())?;
