@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User, geteuid};
-use sha2::{Digest, Sha256};
+pub(crate) use svc_step::file::sha256;
 use svc_step::file::{self, CompleteFile, Existing, Previous, Rights};
 use svc_step::{Call, Failure};
 
@@ -77,11 +77,6 @@ impl Content {
     pub(crate) fn group(&self) -> Option<String> {
         Group::from_gid(Gid::from_raw(self.meta.gid())).ok().flatten().map(|group| group.name)
     }
-}
-
-/// A hash in hex.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    file::hex(&Sha256::digest(bytes))
 }
 
 /// Puts `bytes` in the place of `old`, which is kept as `previous`. Nothing is changed on failure.

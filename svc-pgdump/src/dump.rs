@@ -8,7 +8,6 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::Client;
-use sha2::{Digest, Sha256};
 use svc_step::action::Action;
 use svc_step::child::Running;
 use svc_step::common::DryRun;
@@ -116,7 +115,7 @@ pub(crate) fn run(args: &DumpArgs, call: &Call) -> StepResult<Dumped> {
     let text = properties.to_text()?;
     let result = Dumped {
         dump: DumpFacts::of(&dump, &path),
-        properties_sha256: Some(file::hex(&Sha256::digest(&text))),
+        properties_sha256: Some(file::sha256(text.as_bytes())),
         contents: dump.contents,
         ..result
     };

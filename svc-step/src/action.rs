@@ -41,14 +41,6 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Body(Box<str>);
 
-impl Body {
-    /// The body as it is sent.
-    pub fn value(&self) -> Value {
-        // It was made of one.
-        serde_json::from_str(&self.0).unwrap_or_default()
-    }
-}
-
 impl From<&Value> for Body {
     fn from(value: &Value) -> Self {
         Self(value.to_string().into_boxed_str())

@@ -7,9 +7,6 @@ use std::path::Path;
 use crate::status::Status;
 
 /// Why a step did not do what it was asked, made at the place where it is understood.
-///
-/// Everything that nobody understood travels as [`anyhow::Error`] and becomes one of status [`Status::Failed`], with its
-/// chain in [`Failure::causes`].
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The exit status.
@@ -190,19 +187,6 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Self {
-        match error.downcast::<Self>() {
-            Ok(failure) => failure,
-            Err(error) => {
-                let mut failure = Self::fault(sentence(&error.to_string()));
-                failure.causes = error.chain().skip(1).map(ToString::to_string).collect();
-                failure
-            }
-        }
-    }
-}
-
 /// A failure together with what had been done by then, so that the document can say it.
 #[derive(Debug)]
 pub struct Stopped<T> {
@@ -236,22 +220,5 @@ impl<T> From<Failure> for Stopped<T> {
     }
 }
 
-impl<T> From<anyhow::Error> for Stopped<T> {
-    fn from(error: anyhow::Error) -> Self {
-        Failure::from(error).into()
-    }
-}
-
 /// What a step gives: its result, or why it stopped and what had been done by then.
 pub type StepResult<T> = Result<T, Stopped<T>>;
-
-/// The text as a sentence: first letter upper case, a full stop at the end.
-fn sentence(text: &str) -> String {
-    let mut chars = text.trim().chars();
-    let mut out: String = chars.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    out.push_str(chars.as_str());
-    if !out.ends_with(['.', '!', '?']) {
-        out.push('.');
-    }
-    out
-}

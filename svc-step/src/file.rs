@@ -165,6 +165,11 @@ pub fn digest_watched(path: &Path, mut watch: impl FnMut(u64) -> Result<(), Fail
     }
 }
 
+/// The SHA-256 of bytes, in hex.
+pub fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
 /// Bytes as lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -28,14 +28,7 @@ impl Lock {
         let folder = call.state_dir().join("locks");
         make_private_folder(&folder, SETTING)?;
         let path = folder.join(file_name(kind, name));
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|error| Failure::directory(&folder, SETTING, &error))?;
+        let mut file = open(&path).map_err(|error| Failure::directory(&folder, SETTING, &error))?;
         // Whoever asks only for its holder has it for a moment too.
         match within(Duration::from_millis(500), &file) {
             Ok(true) => {}
@@ -68,6 +61,14 @@ impl Lock {
 /// The name of the lock, of the kind `repository`, that whoever writes to a snapshot repository of a cluster holds, and whoever copies it.
 pub fn repository(cluster_uuid: &str, name: &str) -> String {
     format!("{cluster_uuid}.{name}")
+}
+
+/// Opens the file of a lock.
+///
+/// # Errors
+/// It cannot be made.
+pub fn open(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 /// Takes the lock of a file that another process may still hold for a moment; whether it was had in that time.

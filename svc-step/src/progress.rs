@@ -22,12 +22,12 @@ pub enum Unit {
 /// How often plain and JSON lines come.
 const PACE: Duration = Duration::from_secs(10);
 
-/// Parts of the work that are whole or not, such as shards.
+/// Parts of the work that are complete or not, such as shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// What they are called.
     pub name: &'static str,
-    /// How many are whole.
+    /// How many are complete.
     pub done: u64,
     /// How many there are.
     pub total: u64,
@@ -70,7 +70,7 @@ impl Progress {
         !matches!(self.shown, Shown::Nothing)
     }
 
-    /// How far the work is, and how many of its parts are whole; `total` is 0 while it is unknown. One that is passed was an
+    /// How far the work is, and how many of its parts are complete; `total` is 0 while it is unknown. One that is passed was an
     /// estimate that did not hold: it counts as not known.
     pub fn set(&self, done: u64, total: u64, parts: Option<&Parts>) {
         let total = if total < done { 0 } else { total };

@@ -14,13 +14,13 @@ pub fn is_watched() -> bool {
 }
 
 /// A command as a shell takes it. What no shell can be told (a zero byte) is left as it is.
-pub fn shell_quoted(words: &[impl AsRef<str>]) -> String {
+pub fn shell_quoted(arguments: &[impl AsRef<str>]) -> String {
     let plain =
-        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte));
-    let quote = |word: &str| {
-        if plain(word) { word.to_owned() } else { shlex::try_quote(word).map_or_else(|_| word.to_owned(), Into::into) }
+        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte));
+    let quote = |text: &str| {
+        if plain(text) { text.to_owned() } else { shlex::try_quote(text).map_or_else(|_| text.to_owned(), Into::into) }
     };
-    words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
+    arguments.iter().map(|argument| quote(argument.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
 /// A number of bytes, for people.

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-use sha2::{Digest, Sha256};
+
+use crate::file::sha256;
 
 /// The id of a run, such as `20261120t020003z-upgrade-2.0.1`: lower case, since servers want it in their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,14 +84,15 @@ fn base36(mut number: u32) -> String {
     digits.iter().rev().collect()
 }
 
-/// `name`, cut and marked with a hash of the whole if it is longer than a server's `limit` in bytes.
+/// `name`, cut and marked with a hash of it if it is longer than a server's `limit` in bytes.
 ///
 /// PostgreSQL cuts names at 63 bytes without an error, so two long names would become one.
 pub fn fit(name: &str, limit: usize) -> String {
     if name.len() <= limit {
         return name.to_owned();
     }
-    let mark: String = Sha256::digest(name.as_bytes()).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let hash = sha256(name.as_bytes());
+    let (mark, _) = hash.split_at(8);
     let mut length = limit.saturating_sub(mark.len() + 1);
     while !name.is_char_boundary(length) {
         length -= 1;

@@ -62,7 +62,11 @@ pub fn default_of(setting: &str, product: &str) -> String {
 /// # Errors
 /// A sentence for clap.
 pub fn name(text: &str) -> Result<String, String> {
-    let good = text.starts_with(|first: char| first.is_ascii_lowercase())
+    let valid = text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_'));
-    if good { Ok(text.to_owned()) } else { Err(format!("`{text}` is not a product name: use a-z, 0-9, - and _, a letter first")) }
+    if valid {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("`{text}` is not a product name: use a-z, 0-9, - and _, a letter first"))
+    }
 }

@@ -29,10 +29,10 @@ const FIRST: &[(&str, &[&str])] = &[
     ("changed", &["path", "saved", "new"]),
     ("copies", &["point_id", "host", "made_at", "has_repository"]),
 ];
-/// Keys whose value is a verdict, with the values that are good and those that are bad.
+/// Keys whose value is a verdict, with the values that are shown in green and in red.
 const VERDICTS: [&str; 5] = ["state", "status", "verdict", "level", "active_state"];
-const GOOD: [&str; 7] = ["valid", "SUCCESS", "ok", "verified", "green", "free", "active"];
-const BAD: [&str; 7] = ["damaged", "FAILED", "PARTIAL", "INCOMPATIBLE", "failed", "red", "past_flood_stage"];
+const GREEN: [&str; 7] = ["valid", "SUCCESS", "ok", "verified", "green", "free", "active"];
+const RED: [&str; 7] = ["damaged", "FAILED", "PARTIAL", "INCOMPATIBLE", "failed", "red", "past_flood_stage"];
 
 /// A document as a person reads it. A result with a `summary` is that sentence.
 pub fn document(json: &str, exit_code: u8) -> String {
@@ -332,8 +332,8 @@ fn is_word_wider(text: &str, width: usize) -> bool {
 fn style_of(key: &str, value: &Value) -> Option<Style> {
     let text = value.as_str().filter(|_| VERDICTS.contains(&key))?;
     match text {
-        good if GOOD.contains(&good) => Some(Style::new().green()),
-        bad if BAD.contains(&bad) => Some(Style::new().red()),
+        text if GREEN.contains(&text) => Some(Style::new().green()),
+        text if RED.contains(&text) => Some(Style::new().red()),
         _ => Some(Style::new().yellow()),
     }
 }

@@ -9,11 +9,11 @@ use svc_step::Failure;
 use crate::installer::version_of;
 use crate::version::Version;
 
-/// The versions that the directory has names of. A directory that cannot be read whole is no list: the last minor might be what is
+/// The versions that the directory has names of. A directory that cannot be read completely is no list: the last minor might be what is
 /// missing.
 ///
 /// # Errors
-/// It is missing (4) or cannot be read whole (3, 1).
+/// It is missing (4) or cannot be read completely (3, 1).
 pub(crate) fn versions(path: &Path, product: &str) -> Result<Vec<Version>, Failure> {
     Ok(read(path, product)?.into_iter().map(|(version, _)| version).collect())
 }

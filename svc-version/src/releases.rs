@@ -28,7 +28,7 @@ impl ReleaseArgs {
     /// The given last minors. The list of releases is read only if one of `majors` is not named.
     ///
     /// # Errors
-    /// The list is missing (4), cannot be read whole (3, 1), or has a line that is no version (7).
+    /// The list is missing (4), cannot be read completely (3, 1), or has a line that is no version (7).
     pub(crate) fn last_minors(&self, product: &str, majors: Range<u64>) -> Result<LastMinors, Failure> {
         let named = self.last_minor.iter().map(|last| (last.major, last.minor));
         let mut known = LastMinors::highest_of(named);

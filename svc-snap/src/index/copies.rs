@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use svc_step::file::hex;
 use svc_step::reporter::shell_quoted;
 use svc_step::run_id::fit;
 use svc_step::{Call, Failure, RunId};
@@ -65,7 +66,7 @@ pub(crate) fn staged(run: &str, index: &str) -> String {
 
 /// The copy of an index that a client made under the name of a live one while that was not there; `previous` is the name of that.
 pub(crate) fn conflict(previous: &str, uuid: &str) -> String {
-    let mark: String = uuid.bytes().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let mark = hex(&uuid.bytes().take(6).collect::<Vec<_>>());
     fit(&format!("{previous}-conflict-{mark}"), LONGEST)
 }
 

@@ -72,12 +72,12 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
 }
 
 fn not_finished(run: &str, back: bool) -> Failure {
-    let hint = format!("On the host where it began: {}", ways_on(run, back));
+    let hint = format!("On the host where it began: {}", hint_to_finish(run, back));
     Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished.")).hint(hint)
 }
 
 /// What ends an unfinished swap. One that goes back is not taken back itself: `--back` finishes it.
-fn ways_on(run: &str, back: bool) -> String {
+fn hint_to_finish(run: &str, back: bool) -> String {
     let take_back = if back { String::new() } else { format!("; svc-snap swap --run {run} --back takes it back") };
     format!("svc-snap swap --run {run} finishes it{take_back}.")
 }
@@ -167,7 +167,7 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
 
 /// Every failure of an unfinished swap names the command that resumes it.
 pub(crate) fn unfinished(swapped: &Swapped, failure: Failure) -> Failure {
-    failure.further_hint(format!("When it is fixed, {}", ways_on(&swapped.run, swapped.back)))
+    failure.further_hint(format!("When it is fixed, {}", hint_to_finish(&swapped.run, swapped.back)))
 }
 
 /// What is live, as it is blocked and cloned. The clone of an unfinished swap that is taken back is not.

@@ -7,7 +7,8 @@ use super::{default_of, table, variable};
 /// What a run records besides the settings of the table.
 const OTHERS: [&str; 7] = ["SVC_ENVIRONMENT_FILE", "SVC_RUN_ID", "PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSFILE"];
 
-/// What a run hands to its script although nobody has set it.
+/// What a run hands to its script, and records, although nobody has set it: what scripts read, and what an undo must find as it was, even
+/// if it was set meanwhile.
 const HANDED: &str = "SVC_NAME SVC_INSTALL_DIR SVC_UNIT SVC_DATABASE SVC_DB_USER SVC_REPOSITORY SVC_STATE_DIR SVC_BACKUP_DIR \
     SVC_HOOKS_DIR";
 

@@ -2,6 +2,7 @@ use super::sql::{BACKSLASH, QUOTE, VERTICAL_TAB};
 use super::*;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// The units of a dump, each with its bytes, however the input was cut.
 fn units(input: &[u8], chunk: usize) -> (Vec<(Kind, String)>, Option<&'static str>) {
@@ -242,13 +243,15 @@ fn nasty() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(part, 0..60).prop_map(|parts| parts.concat())
 }
 
-/// `tests/run --deep` tries a hundred times as many.
-fn cases() -> u32 {
-    if std::env::var_os("SVC_TEST_DEEP").is_some_and(|value| !value.is_empty()) { 200_000 } else { 2000 }
+/// The same cases in every run; `tests/run --deep` tries a hundred times as many, and others each time.
+fn cases() -> ProptestConfig {
+    let deep = std::env::var_os("SVC_TEST_DEEP").is_some_and(|value| !value.is_empty());
+    let (cases, rng_seed) = if deep { (200_000, RngSeed::Random) } else { (2000, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases())]
 
     #[test]
     fn pieces_rejoin_to_input_for_any_chunk_size(input in nasty(), chunk in 1_usize..9) {

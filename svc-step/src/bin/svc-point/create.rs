@@ -34,8 +34,6 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let created = Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the directory, mode 0700")] };
     if args.dry.dry_run {
         crate::point::usable(file::folder_of(&dir))?;
-    }
-    if args.dry.dry_run {
         return Ok(created);
     }
     let Err(error) = make(call, &dir) else { return Ok(created) };

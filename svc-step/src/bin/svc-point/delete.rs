@@ -10,7 +10,6 @@ use serde::Serialize;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::journal::Journal;
-use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
 use svc_step::run_id::snapshot_name;
 use svc_step::{Call, Failure, StepResult, file};
@@ -56,10 +55,9 @@ pub struct Removal {
 }
 
 pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
-    let dir = args.dir.dir();
-    let _lock = Lock::unless_dry(call, "restore-points", &dir.display().to_string(), args.dry.dry_run)?;
+    let _lock = args.dir.lock(call, args.dry)?;
     let points = point::survey(call, &args.dir, false)?;
-    let doomed = named(args, &dir, &points, &point::needed(call))?;
+    let doomed = named(args, &points, &point::needed(call))?;
     let mut removal = Removal::default();
     let done = doomed.iter().try_for_each(|point| removal.remove(call, point, args.dir.service(), args.dry));
     let deleted = Deleted { points, removal };
@@ -70,17 +68,12 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
 }
 
 /// Those that are named; nothing is removed if one of them must stay.
-fn named<'a>(
-    args: &DeleteArgs,
-    dir: &Path,
-    points: &'a [Point],
-    needed: &BTreeMap<String, Journal>,
-) -> Result<Vec<&'a Point>, Failure> {
+fn named<'a>(args: &DeleteArgs, points: &'a [Point], needed: &BTreeMap<String, Journal>) -> Result<Vec<&'a Point>, Failure> {
     let newest = points.iter().rfind(|point| point.state == State::Valid);
     let mut doomed: Vec<&Point> = Vec::new();
     for id in &args.ids {
         let point = points.iter().find(|point| point.id == *id).ok_or_else(|| {
-            Failure::not_found("point_not_found", format!("There is no restore point {id} in {}.", dir.display()))
+            Failure::not_found("point_not_found", format!("There is no restore point {id} in {}.", args.dir.dir().display()))
                 .hint("To list them:\n  svc-backup --list")
         })?;
         if newest == Some(point) {

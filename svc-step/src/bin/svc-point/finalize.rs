@@ -173,7 +173,7 @@ fn finalize(args: &FinalizeArgs, call: &Call, dir: &Path, quiesced: bool) -> Res
         database: dump.database.clone(),
         quiesced,
     };
-    let text = serde_json::to_string_pretty(&about).map_err(anyhow::Error::from)?;
+    let text = serde_json::to_string_pretty(&about).unwrap_or_default();
     write(&dir.join(ABOUT), format!("{text}\n").as_bytes())?;
     let sums = sums(call, dir, &dump)?;
     call.check()?;

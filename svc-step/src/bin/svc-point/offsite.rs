@@ -50,7 +50,7 @@ pub struct Copy {
 }
 
 impl Snapshot {
-    /// Whether it is the one that restic printed this ID of, whole or shortened, perhaps with other tags since.
+    /// Whether it is the one that restic printed this ID of, complete or shortened, perhaps with other tags since.
     fn was(&self, id: &str) -> bool {
         [Some(&self.id), self.original.as_ref()].into_iter().flatten().any(|one| one.starts_with(id))
     }

@@ -15,7 +15,7 @@ use svc_step::journal::{self, Journal};
 use svc_step::reporter::shell_quoted;
 use svc_step::run_id::{self, RunId};
 use svc_step::settings::{ServiceArg, default_of, variable};
-use svc_step::{Call, Failure, file};
+use svc_step::{Call, DryRun, Failure, Lock, file};
 
 /// What a restore point says of itself, in `restore-point.json`.
 pub const ABOUT: &str = "restore-point.json";
@@ -50,6 +50,11 @@ impl BackupDir {
     /// The service's own database: restore points of others may have come into the directory.
     pub fn database(&self) -> String {
         variable("SVC_DATABASE").unwrap_or_else(|| default_of("SVC_DATABASE", self.service()))
+    }
+
+    /// The lock of the directory; none in a dry run.
+    pub fn lock(&self, call: &Call, dry: DryRun) -> Result<Option<Lock>, Failure> {
+        Lock::unless_dry(call, "restore-points", &self.dir().display().to_string(), dry.dry_run)
     }
 
     /// The directory, without links, of a restore point that is named by its ID or by its path.

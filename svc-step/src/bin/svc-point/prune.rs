@@ -10,7 +10,6 @@ use serde::Serialize;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::journal::{self, Journal};
-use svc_step::lock::Lock;
 use svc_step::retention::{self, Item, Limit, Reason, Retention};
 use svc_step::steps;
 use svc_step::{Call, Failure, Status, StepResult};
@@ -65,8 +64,7 @@ pub struct PrunedPoint {
 }
 
 pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
-    let dir = args.dir.dir();
-    let _lock = Lock::unless_dry(call, "restore-points", &dir.display().to_string(), args.dry.dry_run)?;
+    let _lock = args.dir.lock(call, args.dry)?;
     let points = point::survey(call, &args.dir, false)?;
     let mut verified = BTreeMap::new();
     for kind in &args.kinds {

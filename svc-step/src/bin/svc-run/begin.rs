@@ -1,9 +1,9 @@
 //! The begin of a run: its lock, its ID, its directory, what earlier runs have left, and what it was called with.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
@@ -90,7 +90,7 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
         let message = format!("`{value}` stands for a value that is not shown: pass the value itself.");
         return Err(Failure::usage("options_invalid", message).hint(format!("The script's options:\n  {script} --help")));
     }
-    for name in ["SVC_TIMEOUT", "SVC_OFFSITE_TIMEOUT"] {
+    for name in settings::known().filter(|name| name.ends_with("_TIMEOUT")) {
         let limit = settings::setting(name);
         let read = deadline::with_unit(&limit);
         let read = read.and_then(|limit| if limit.is_zero() { Err("it is 0".to_owned()) } else { Ok(limit) });
@@ -273,7 +273,7 @@ pub fn lock_service(state_dir: &Path) -> Result<(Option<File>, Option<String>), 
     }
     // This may be the first call on this host.
     svc_step::lock::make_private_folder(&state_dir.join("runs"), svc_step::lock::SETTING)?;
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path).map_err(fault)?;
+    let file = svc_step::lock::open(&path).map_err(fault)?;
     if !svc_step::lock::within(external::SHORTLY, &file).map_err(fault)? {
         let holder = fs::read_to_string(&path).unwrap_or_default();
         return Err(Failure::locked("locked", "Another run holds the lock of the service.")
@@ -342,9 +342,6 @@ fn log_call(run: &Run, plan: &Plan) {
     run.log(&format!("command: {} ({}, process {process}, in {})", shell_quoted(&command), plan.user, plan.directory));
     if let Some(parent) = &plan.parent {
         let log = Journal::of(&run.state_dir, parent).dir().join("log");
-        append(
-            &log,
-            &format!("{} run {}: {}\n", Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"), run.id, shell_quoted(&command)),
-        );
+        append(&log, &format!("run {}: {}", run.id, shell_quoted(&command)));
     }
 }

@@ -10,7 +10,7 @@ use svc_step::Failure;
 use svc_step::document::{Document, ErrorPart};
 use svc_step::table::duration;
 
-use crate::report::{Check, RunResult, Total};
+use crate::report::{Check, RunResult, Verdict};
 
 /// A line of a script. Whoever listened may be gone, or his disk be full: no reason to stop half-way.
 pub fn line(script: &str, text: &str) {
@@ -105,7 +105,8 @@ pub fn preflight(checks: &[Check], shown: usize) -> Vec<String> {
     let line =
         |one: &Check| format!("preflight  {:width$}  {}  {}", one.check, one.verdict.word(), one.message).trim_end().to_owned();
     let mut lines: Vec<String> = checks.iter().skip(shown).map(line).collect();
-    let Total { pass, warn, fail } = Total::of(checks);
+    let count = |verdict| checks.iter().filter(|one| one.verdict == verdict).count();
+    let (pass, warn, fail) = (count(Verdict::Pass), count(Verdict::Warn), count(Verdict::Fail));
     lines.push(format!("preflight: {} checks: {pass} pass, {warn} warn, {fail} fail", checks.len()));
     lines
 }
@@ -257,7 +258,6 @@ mod tests {
 
     use super::*;
     use crate::fixture;
-    use crate::report::Verdict;
 
     fn document(differs: &Value) -> Document<Value> {
         serde_json::from_value(fixture::document(differs)).unwrap()

@@ -5,7 +5,6 @@ use std::os::unix::process::ExitStatusExt;
 
 use jiff::Timestamp;
 use svc_step::document::{Document, ErrorPart};
-use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Attempt, Journal, Notes, Plan};
 use svc_step::reporter::shell_quoted;
 use svc_step::{Failure, Status, signals};
@@ -13,7 +12,7 @@ use svc_step::{Failure, Status, signals};
 use super::arguments::SuperviseArgs;
 use super::command_line::NOTHING_CHANGED;
 use super::report::{self, Outcome, RunResult};
-use super::run::{Failed, NOTICED, Run};
+use super::run::{Failed, NOTICED, Run, write_json};
 use super::terminal::FOLLOWED;
 use super::{command_line, console, external, undo};
 
@@ -61,8 +60,7 @@ pub fn finish(
     let list = run.undo_list();
     // Where all that the run did is undone however it ends, nothing is left of it.
     let for_its_time = list.iter().all(|undo| undo.always);
-    let was_killed = ended.as_ref().is_ok_and(|ended| ended.signal().is_some());
-    let left = undo::run_all(run, &environment, None, failed.is_some(), was_killed);
+    let left = undo::run_all(run, &environment, None, failed.is_some(), is_ended_by_signal);
     // One that came while a rollback was running has ended that; no other undo is ended by one.
     let rollback_ended = run.undo_list().iter().any(|undo| undo.unless_interrupted);
     if let (None, Some(late), true) = (signal, run.signal(), failed.is_some() && rollback_ended) {
@@ -257,17 +255,13 @@ fn publish(
     mut document: Document<RunResult>,
     signal: Option<i32>,
 ) -> (End, Document<RunResult>) {
-    if !run.dry_run {
-        let path = run.journal().document_path();
-        let text = serde_json::to_vec(&document).unwrap_or_default();
-        if file::write_complete(&path, &text, 0o600, Existing::Replace).is_err() && outcome.is_ok() {
-            // A run whose end nobody can read has not ended well.
-            outcome.status = 1;
-            let message = format!("All was done, but the last document could not be written to {}.", run.dir().display());
-            let hint = format!("Free disk space for {}.", run.state_dir.display());
-            outcome.failure = Some(Failure::failed("journal_full", message).hint(hint));
-            document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
-        }
+    if !run.dry_run && write_json(&run.journal().document_path(), &document).is_err() && outcome.is_ok() {
+        // A run whose end nobody can read has not ended well.
+        outcome.status = 1;
+        let message = format!("All was done, but the last document could not be written to {}.", run.dir().display());
+        let hint = format!("Free disk space for {}.", run.state_dir.display());
+        outcome.failure = Some(Failure::failed("journal_full", message).hint(hint));
+        document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
     }
     run.log(&format!("ended with status {}", outcome.status));
     let is_told = print(args, &run.script, &document);

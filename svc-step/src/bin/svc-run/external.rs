@@ -14,7 +14,6 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::document::{Document, ErrorPart};
-use svc_step::file::{self, Existing};
 use svc_step::journal::{Attempt, Journal, Kind, with_ending};
 use svc_step::lock;
 use svc_step::redact::without_secrets;
@@ -22,11 +21,11 @@ use svc_step::reporter::shell_quoted;
 use svc_step::secret::REDACTED;
 use svc_step::steps;
 use svc_step::work::{Lost, Work};
-use svc_step::{Failure, Status};
+use svc_step::{Failure, Status, file};
 
 use super::private_arguments;
 use super::protocol::Step;
-use super::run::Run;
+use super::run::{Run, write_json};
 
 /// How long another run may still hold the lock that is about to end, or that only reads (`svc-run status`).
 pub const SHORTLY: Duration = Duration::from_secs(1);
@@ -213,8 +212,7 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
         }),
         ..Document::new("svc-run", "command", &run.id, began)
     };
-    let text = serde_json::to_vec(&document).unwrap_or_default();
-    let _ = file::write_complete(&with_ending(files, "json"), &text, 0o600, Existing::Replace);
+    let _ = write_json(&with_ending(files, "json"), &document);
     document
 }
 
@@ -318,8 +316,8 @@ fn lock_path(state_dir: &Path) -> PathBuf {
 pub fn take_lock(state_dir: &Path) -> Result<File, Failure> {
     let path = lock_path(state_dir);
     let fault = |error: std::io::Error| Failure::io("use the lock of external commands", &path, &error);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(fault)?;
-    if svc_step::lock::within(SHORTLY, &file).map_err(fault)? && !recorded_is_alive(&path) {
+    let file = lock::open(&path).map_err(fault)?;
+    if lock::within(SHORTLY, &file).map_err(fault)? && !recorded_is_alive(&path) {
         return Ok(file);
     }
     Err(Failure::locked("external_running", "An installer or another external command of an earlier run is still running.").hint(

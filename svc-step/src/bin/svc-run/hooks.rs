@@ -95,8 +95,7 @@ pub fn on_failure(document: &Document<RunResult>, environment: &[(OsString, OsSt
         Err(failure) => vec![failure],
     };
     for failure in failures {
-        console::plain(&format!("svc-run: {}", failure.message));
-        failure.hint.iter().for_each(|hint| console::plain(&format!("hint: {hint}")));
+        console::failed("svc-run", &failure);
     }
 }
 

@@ -5,13 +5,12 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use svc_step::document::{Document, ErrorPart};
-use svc_step::file::{self, Existing};
 use svc_step::journal::{self, Journal, Notes, Undo};
 use svc_step::{Failure, settings, steps};
 
 use super::end::{as_before, own_steps};
 use super::report::{self, Outcome, RunResult};
-use super::run::{Caller, Run};
+use super::run::{Caller, Run, write_json};
 use super::{command_line, external, undo};
 
 /// What was undone of earlier runs.
@@ -133,8 +132,6 @@ fn one(
     let mut document = report::document(Some(run.journal()), &run.state().notes.clone(), &outcome);
     let hint = as_before(&document).into_iter().chain([command_line::hint(&plan)]).collect::<Vec<_>>().join("\n");
     document.error = document.error.map(|error| ErrorPart { hint: Some(hint), ..error });
-    let text = serde_json::to_vec(&document).unwrap_or_default();
-    file::write_complete(&run.journal().document_path(), &text, 0o600, Existing::Replace)
-        .map_err(|failure| run.journal_full(&failure))?;
+    write_json(&run.journal().document_path(), &document).map_err(|failure| run.journal_full(&failure))?;
     Ok((Vec::new(), Some(document)))
 }

@@ -32,8 +32,6 @@ pub struct RunResult {
     pub version: Option<String>,
     /// The checks that were made before anything was changed.
     pub preflight: Vec<Check>,
-    /// How many of the checks passed, warned and failed.
-    pub preflight_total: Option<Total>,
     /// What a rollback replaced and left in place; null if there is nothing of the kind.
     pub previous: Option<Previous>,
     /// The commands that undo the swaps of a rollback, in their order.
@@ -117,24 +115,6 @@ impl Verdict {
             Self::Warn => "warn",
             Self::Fail => "fail",
         }
-    }
-}
-
-/// How many checks ended in which way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Total {
-    /// Checks without a warning.
-    pub pass: usize,
-    /// Checks with a warning.
-    pub warn: usize,
-    /// Checks that failed.
-    pub fail: usize,
-}
-
-impl Total {
-    pub fn of(checks: &[Check]) -> Self {
-        let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
-        Self { pass: count(Verdict::Pass), warn: count(Verdict::Warn), fail: count(Verdict::Fail) }
     }
 }
 

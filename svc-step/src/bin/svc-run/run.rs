@@ -2,7 +2,7 @@
 
 mod journal;
 
-pub use journal::append;
+pub use journal::{append, write_json};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

@@ -14,7 +14,6 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use svc_step::child::exit_status;
 use svc_step::document::Document;
-use svc_step::file::Existing;
 use svc_step::journal::{self, Journal, Kind, with_ending};
 use svc_step::reporter::shell_quoted;
 use svc_step::work::{Lost, Work};
@@ -25,7 +24,7 @@ use super::external;
 use super::protocol::Step;
 use super::query;
 use super::report::{Check, Verdict};
-use super::run::{Failed, NOTICED, Run, SHUTDOWN_TIMEOUT, disk_space_hint};
+use super::run::{Failed, NOTICED, Run, SHUTDOWN_TIMEOUT, disk_space_hint, write_json};
 use super::usage_error::{self, Printed};
 
 /// With less space than this on the journal's disk, a document that is not there had none.
@@ -293,8 +292,7 @@ fn check_outcome(run: &Run, step: &Step, files: &Path, status: i32, printed: &Pr
     if document.is_none() && status == i32::from(Status::Usage.code()) && !is_disk_full(run) {
         document = usage_error::document(run, step, &printed.text());
         if let Some(document) = &document {
-            let text = serde_json::to_vec(document).unwrap_or_default();
-            let _ = file::write_complete(&path, &text, 0o600, Existing::Replace);
+            let _ = write_json(&path, document);
         }
     }
     let outcome = match &document {

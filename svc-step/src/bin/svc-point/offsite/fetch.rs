@@ -9,7 +9,7 @@ use serde::Serialize;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::file;
-use svc_step::lock::{Lock, make_private_folder};
+use svc_step::lock::make_private_folder;
 use svc_step::run_id::RunId;
 use svc_step::{Call, Failure, StepResult};
 
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &FetchArgs, call: &Call) -> StepResult<Fetched> {
     if args.dry.dry_run {
         return Ok(fetched);
     }
-    let _lock = Lock::take(call, "restore-points", &dir.display().to_string())?;
+    let _lock = args.dir.lock(call, args.dry)?;
     let done = repository.as_deref().map_or(Ok(()), |directory| fetch_repository(call, &copy, directory, id));
     let done = done.and_then(|()| fetch_point(call, &copy, &dir, id));
     if let (Ok(()), Some(directory)) = (&done, &repository) {

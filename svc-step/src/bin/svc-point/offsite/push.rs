@@ -117,7 +117,7 @@ pub(crate) fn run(args: &PushArgs, call: &Call) -> StepResult<Pushed> {
         plan: Vec::new(),
         point_id: id,
     };
-    let _lock = Lock::unless_dry(call, "restore-points", &args.dir.dir().display().to_string(), args.dry.dry_run)?;
+    let _lock = args.dir.lock(call, args.dry)?;
     // What svc-snap takes before it writes to the repository.
     let name = lock::repository(&health.cluster_uuid, &health.repository.name);
     let _repository = Lock::unless_dry(call, "repository", &name, args.dry.dry_run || repository.is_none())?;
@@ -219,7 +219,7 @@ fn push(
     if last::offsite_copy(call.state_dir()).is_ok_and(|last| last.is_some_and(|last| last.made_at > record.made_at)) {
         return Ok(());
     }
-    let text = serde_json::to_vec(&record).map_err(anyhow::Error::from)?;
+    let text = serde_json::to_vec(&record).unwrap_or_default();
     file::write_complete(&call.state_dir().join(last::OFFSITE), &text, 0o600, Existing::Replace)
 }
 

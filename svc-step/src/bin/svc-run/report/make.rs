@@ -8,7 +8,7 @@ use svc_step::document::{Document, ErrorPart, Warning};
 use svc_step::journal::{Attempt, Journal, Kind, Notes};
 use svc_step::steps;
 
-use super::{Hop, Outcome, RunResult, StepLine, Total};
+use super::{Hop, Outcome, RunResult, StepLine};
 
 /// The last document of a run: of its journal (none if it ended before it had one), of its notes, and of how it ended.
 pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Document<RunResult> {
@@ -21,7 +21,6 @@ pub fn document(run: Option<&Journal>, notes: &Notes, outcome: &Outcome) -> Docu
     // That of a nightly backup is its step's.
     let span = downtime(&attempts).and_then(|(down, up)| Some(up? - down));
     result.downtime_ms = span.or_else(|| document_of(&attempts, steps::BACKUP)?.number("/downtime_ms"));
-    result.preflight_total = (!result.preflight.is_empty()).then(|| Total::of(&result.preflight));
     result.hops = hops(&attempts);
     result.from_version = from_version(&attempts);
     if outcome.is_ok() && result.version.is_none() {

@@ -5,8 +5,11 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 use svc_step::Failure;
+use svc_step::document::Time;
 use svc_step::file::{self, Existing};
 use svc_step::journal::{Kind, Notes, Undo, with_ending};
 
@@ -104,8 +107,7 @@ impl Run {
 
     /// A line for the run's log alone.
     pub fn log(&self, text: &str) {
-        let line = format!("{} {text}\n", jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ"));
-        append(&self.dir().join("log"), &line);
+        append(&self.dir().join("log"), text);
     }
 
     /// A line of what happens, for the log, and for whoever watches.
@@ -137,9 +139,7 @@ impl Run {
         let mut notes = notes.clone();
         // What is not run after a kill need not be kept, and may hold what is written nowhere.
         notes.undo = undo.iter().filter(|undo| !undo.unless_interrupted).cloned().collect();
-        let text = serde_json::to_vec(&notes).unwrap_or_default();
-        file::write_complete(&self.dir().join("notes.json"), &text, 0o600, Existing::Replace)
-            .map_err(|failure| self.journal_full(&failure))
+        write_json(&self.dir().join("notes.json"), &notes).map_err(|failure| self.journal_full(&failure))
     }
 
     /// A fact of the last document.
@@ -154,10 +154,16 @@ impl Run {
     }
 }
 
-/// Appends to the log of a run.
+/// Writes a file of the journal, or writes it again.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    file::write_complete(path, &serde_json::to_vec(value).unwrap_or_default(), 0o600, Existing::Replace)
+}
+
+/// Appends a line to the log of a run.
 pub fn append(path: &Path, text: &str) {
+    let line = format!("{} {text}\n", Time::from(Timestamp::now()).as_str());
     let _ =
-        OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+        OpenOptions::new().append(true).create(true).mode(0o600).open(path).and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
 /// A dot in the key is a member of an object: `previous.run`.
