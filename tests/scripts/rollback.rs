@@ -237,6 +237,13 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
     assert_eq!(product.marker(), "2.0.1");
     rollback(&["--resume"]).run().fails(3, "service_state");
+    // The same behind `clear`, which has no effect on what is installed.
+    cut(&["--no-uninstall", "--installer-arg", "odd", &id_of(&point)]);
+    let cleared = rollback(&["--resume"]).run().fails(2, "options_invalid");
+    assert!(cleared.steps().contains(&"clear") && !product.install_dir().join("current-version").exists(), "{cleared}");
+    product.host.systemd.control(&["start", &product.unit()]).unwrap();
+    rollback(&["--resume", "--installer-arg", "odd"]).run().fails(3, "service_state");
+    fs::write(product.install_dir().join("current-version"), "2.0.1\n").unwrap();
     // A socket or a supervisor starts it behind the swaps. It may have failed by the time somebody looks.
     let starts = format!("case $* in status*inactive*) systemctl --user start '{}' ;; esac", product.unit());
     let again = rollback(&["--no-uninstall", &id_of(&point)]);
