@@ -287,6 +287,14 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     assert_eq!(prune(&[]).texts("points", "reason"), ["other_kind", "needed", "newest"]);
     delete(&old).refused("not_removed");
     fs::remove_dir_all(run).unwrap();
+    // So does an upgrade, until it is rolled back, also if it was by itself.
+    let upgrade = at(1, "upgrade");
+    let run = host.journal(&upgrade, "svc-upgrade", None, &["commit"], Some((false, json!({}))));
+    left(&run, "notes.json", &json!({"commit": "", "facts": {"restore_point": old}}));
+    delete(&old).refused("not_removed");
+    let back = host.journal(&at(0, "rollback"), "svc-rollback", Some(&upgrade), &["commit"], Some((true, json!({}))));
+    host.run(&["delete", "--dry-run", &id_of(&old)]).ok();
+    [run, back].iter().for_each(|run| fs::remove_dir_all(run).unwrap());
     assert_eq!(prune(&["--dry-run"]).ok().result()["plan"].as_array().unwrap().len(), 3);
     assert!(old.join("SHA256SUMS").exists() && !host.calls().contains("delete"));
     let ran = prune(&[]).ok().changed();
