@@ -166,6 +166,10 @@ fn choose_takes_restore_point_of_last_upgrade() {
     left(&run, "document.json", &ended);
     choose().refused("not_resumable").error_has(&["more than a day ago", "that upgrade (version 1.15.5)", &named]);
     host.run(&["choose", &upgrade]).ok();
+    // The clock was ahead.
+    ended["finished_at"] = json!(ago(-1).to_string());
+    left(&run, "document.json", &ended);
+    choose().refused("not_resumable").error_has(&["in the future", &named]);
     ended["finished_at"] = json!(ago(0).strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     left(&run, "document.json", &ended);
     choose().ok();
@@ -741,6 +745,11 @@ fn offsite_age_and_last_rehearsal_are_reported() {
         assert_eq!((&last()["verdict"], &last()["run_id"]), (&json!(verdict), &json!(run)), "{days}");
         assert_eq!(last()["age_ms"].as_u64().unwrap() / 86_400_000, days.unsigned_abs());
     }
+    // The clock was ahead once, and IDs continue from the greatest.
+    let ahead = host.journal("20990101t000000z-rehearse", "svc-rehearse", None, &["point"], Some((true, result(true))));
+    left(&ahead, "plan.json", &json!({"script": "svc-rehearse", "started_at": ago(5).to_string()}));
+    assert_eq!(last()["age_ms"].as_u64().unwrap() / 86_400_000, 5);
+    fs::remove_dir_all(ahead).unwrap();
     let table = host.run(&["list", "--table"]).stdout;
     assert!(table.contains("last rehearsal verdict") && table.contains("interrupted") && table.contains("(6 d ago)"), "{table}");
 }
