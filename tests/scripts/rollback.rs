@@ -217,6 +217,13 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     discard().arg(ran.id()).run().ok().unchanged();
 }
 
+/// The run cannot be resumed, and says how its restore point is restored once more, as with these words.
+#[track_caller]
+fn assert_anew(ran: &Ran, words: &str) {
+    let anew = format!("To restore it again:\n  svc-rollback {words}\nIf that is impossible, ");
+    assert!(ran.hint().starts_with(&anew) && !ran.hint().contains("--resume"), "{ran}");
+}
+
 #[test]
 fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let (product, before, upgrade) = upgraded("rbused");
@@ -235,6 +242,8 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     cut(&["--no-uninstall", &id_of(&point)]);
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
+    let anew = format!("--no-uninstall {}", point.display());
+    assert_anew(&used, &anew);
     assert_eq!(product.marker(), "2.0.1");
     rollback(&["--resume"]).run().fails(3, "service_state");
     // The same behind `clear`, which has no effect on what is installed.
@@ -242,16 +251,17 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let cleared = rollback(&["--resume"]).run().fails(2, "options_invalid");
     assert!(cleared.steps().contains(&"clear") && !product.install_dir().join("current-version").exists(), "{cleared}");
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
-    rollback(&["--resume", "--installer-arg", "odd"]).run().fails(3, "service_state");
+    let used = rollback(&["--resume", "--installer-arg", "odd"]).run().fails(3, "service_state");
+    assert_anew(&used, &format!("{anew} --installer-arg ARG"));
     fs::write(product.install_dir().join("current-version"), "2.0.1\n").unwrap();
     // A socket or a supervisor starts it behind the swaps. It may have failed by the time somebody looks.
     let starts = format!("case $* in status*inactive*) systemctl --user start '{}' ;; esac", product.unit());
     let again = rollback(&["--no-uninstall", &id_of(&point)]);
     again.stub(&product.path("starts"), "svc-unit", &starts).run().fails(3, "service_state");
     assert_eq!(product.marker(), "2.0.1");
-    rollback(&["--resume"]).run().fails(3, "service_state");
-    let line = used.hint().lines().map(str::trim).find(|line| line.starts_with("svc-rollback /")).unwrap_or_default().to_owned();
-    product.typed(&line);
+    let used = rollback(&["--resume"]).run().fails(3, "service_state");
+    assert_anew(&used, &anew);
+    product.typed(used.hint().lines().nth(1).unwrap());
     assert_back(&product, &before);
 }
 
