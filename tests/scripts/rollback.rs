@@ -51,7 +51,10 @@ fn failed_installer_is_rerun_by_option_or_rolled_back() {
     // Behind the swaps neither the installer nor its checks are asked for again, wherever that is typed.
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);
-    signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
+    let (run, _) = signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
+    let back = format!("svc-pgrestore swap --run {} --back\n", id_of(&run));
+    let says = || rollback(&folder).arg("--status").run().stdout.contains(&back).then_some(());
+    wait::so("the tools of the killed run to end", says);
     once_free(|| rollback(Path::new("/")).arg("--resume")).ok();
     assert_back(&product, &before);
     status().exits(0, &["next: It was rolled back by the run "]);
@@ -220,7 +223,8 @@ fn previous_data_is_swapped_back_by_printed_commands() {
 /// The run cannot be resumed, and says how its restore point is restored once more, as with these words.
 #[track_caller]
 fn assert_anew(ran: &Ran, words: &str) {
-    let anew = format!("To restore it again:\n  svc-rollback {words}\nIf that is impossible, ");
+    let anew =
+        format!("To restore it again:\n  svc-rollback {words}\nIf that is impossible, this undoes the swaps:\n  svc-unit stop\n");
     assert!(ran.hint().starts_with(&anew) && !ran.hint().contains("--resume"), "{ran}");
 }
 
@@ -231,8 +235,12 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let rollback = |words: &[&str]| product.tool("svc-rollback").args(words.iter().copied());
     let fails = "case $* in clear*) exit 1 ;; esac";
     let cut = |words: &[&str]| rollback(words).stub(&product.path("stub"), "svc-version", fails).run().fails(1, "no_document");
+    // Nothing is swapped yet, so there is nothing to swap back.
+    let stays = rollback(&["--no-uninstall"]).stub(&product.path("stays"), "svc-unit", "case $* in stop*) exit 1 ;; esac");
+    let stays = stays.run().fails(1, "no_document");
+    assert!(stays.hint().contains("svc-rollback --resume") && !stays.hint().contains("swap"), "{stays}");
     // The lines of swap_back were typed in part: the old version must not be installed on the new data.
-    let ran = cut(&["--no-uninstall"]);
+    let ran = cut(&["--resume"]);
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
     let shape = || product.host.postgres.sql(&product.database(), "SELECT shape FROM public.content_version").unwrap();
     let new = shape();
