@@ -244,13 +244,13 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
     let shape = || product.host.postgres.sql(&product.database(), "SELECT shape FROM public.content_version").unwrap();
     let new = shape();
-    rollback(&["--resume"]).run().fails(3, "name_in_use");
+    let anew = format!("--no-uninstall {}", point.display());
+    assert_anew(&rollback(&["--resume"]).run().fails(3, "name_in_use"), &anew);
     assert_eq!((product.marker(), shape()), ("2.0.1".to_owned(), new));
     // A boot has started the new version, which is still installed, on the restored data.
     cut(&["--no-uninstall", &id_of(&point)]);
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
-    let anew = format!("--no-uninstall {}", point.display());
     assert_anew(&used, &anew);
     assert_eq!(product.marker(), "2.0.1");
     rollback(&["--resume"]).run().fails(3, "service_state");
@@ -311,7 +311,8 @@ fn rollback_with_clones_needs_no_restore_point() {
     // By the commands of swap_back the new version is back: there is nothing to resume.
     let marker = product.install_dir().join("current-version");
     fs::write(&marker, "2.0.1\n").unwrap();
-    rollback().arg("--resume").run().fails(7, "content_differs").error_has(&["The step still-installed failed"]);
+    let newer = rollback().arg("--resume").run().fails(7, "content_differs").error_has(&["The step still-installed failed"]);
+    assert_anew(&newer, &point_of(&upgrade).display().to_string());
     fs::write(&marker, "1.15.5\n").unwrap();
     // Whoever mends it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
