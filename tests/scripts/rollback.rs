@@ -361,6 +361,9 @@ fn discard_current_is_asked_before_staging() {
     let refused = product.tool("svc-rollback").run().refused("not_resumable").hint_has(&[attempt.id()]);
     assert!(refused.hint().ends_with(&format!("svc-rollback {}", upgrade.id())), "{refused}");
     let rollback = || product.tool("svc-rollback").arg(upgrade.id());
+    // Whether there is a unit is not known.
+    let unknown = rollback().stub(&product.path("stub"), "svc-unit", "exit 5").run().fails(5, "no_document");
+    assert!(!unknown.doc()["warnings"].to_string().contains("unit_not_found"), "{unknown}");
     // The question comes before the staging.
     let refused = rollback().run().refused("indices_red");
     assert!(refused.hint().contains("--discard-current"), "{refused}");
