@@ -298,9 +298,17 @@ fn resume_hint_names_own_script_by_its_path() {
     assert!(ran.hint().ends_with(&wanted), "{ran}");
     // The same command again is refused now.
     let fails = "svc-run fail 1 odd 'It is odd.' 'When it is right, run the same command again.'\n";
-    let ran = bare.own_script(&format!("svc-run commit\n{}{fails}", changes("made"))).run().fails(1, "odd");
+    let tells = "echo $SVC_SUPERVISOR >\"$SVC_INSTALL_DIR/process\"\n";
+    let ran = bare.own_script(&format!("{tells}svc-run commit\n{}{fails}", changes("made"))).run().fails(1, "odd");
     let wanted = format!("When it is right, resume the run.\nTo continue:\n  '{}' --resume {}", script.display(), ran.id());
     assert_eq!(ran.hint(), wanted);
+    // Which process it is that ends the run, the log says of each call.
+    let resume = ["supervise", "--kind", "mine", "--resumable", "--resume", "--", &script.display().to_string()];
+    bare.tool("svc-run", &resume).run().fails(1, "odd");
+    let log = fs::read_to_string(ran.run_dir().join("log")).unwrap();
+    let process = fs::read_to_string(bare.path("process")).unwrap();
+    let last = log.lines().rfind(|line| line.contains(" command: ")).unwrap();
+    assert!(last.contains(&format!(", process {},", process.trim())), "{process}{log}");
 }
 
 #[test]
