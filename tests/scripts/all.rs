@@ -443,7 +443,8 @@ fn undo_of_run_with_invalid_setting_uses_current_settings() {
     let changes = format!("echo '{}'", changed());
     let files = [("plan.json", json!({"script": "svc-rollback"})), ("notes.json", undo("a", &["bash", "-c", &changes]))];
     bare.run_left("20260102t000000z-rollback", &files);
-    bare.tool("svc-rollback", &["--resume"]).run().fails(3, "not_resumable").changed();
+    let ended = bare.tool("svc-rollback", &["--resume"]).run().fails(3, "not_resumable").changed();
+    ended.error_has(&["ended before its point of no return: nothing is left to resume."]);
 }
 
 #[test]
