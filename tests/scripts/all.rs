@@ -360,6 +360,18 @@ fn failed_run_reports_what_it_leaves_in_place() {
 }
 
 #[test]
+fn hint_names_command_of_outer_script() {
+    let bare = Bare::default();
+    let mut says = changed();
+    (says["ok"], says["changed"]) = (json!(false), json!(false));
+    says["error"] = json!({"code": "odd", "message": "It is odd.", "hint": null, "retryable": false, "causes": []});
+    let fails = format!("case $1 in create) echo '{says}'; exit 1 ;; esac");
+    bare.tool("svc-nightly", &["--layout", "yaml"]).stub(&bare.path("stub"), "svc-point", &fails).run();
+    let again = "next: Nothing was changed. Run the same command again:\n  svc-nightly --layout yaml\n";
+    bare.tool("svc-run", &["status"]).run().exits(0, &[again]);
+}
+
+#[test]
 fn nothing_begins_in_script_whose_supervisor_was_killed() {
     let bare = Bare::default();
     let script = bare.path("own scripts/mine");

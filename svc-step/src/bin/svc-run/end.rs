@@ -213,7 +213,11 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
         let is_said = [&own, &rerun].into_iter().flatten().any(says);
         return join([own.as_deref().map(to_resume), rerun, Some(if is_said { back } else { committed })]);
     }
-    // A script that is a step says it of itself.
+    // A script that is a step says it of itself; what is run again is this one.
+    let own = own.map(|own| match own.split_once(command_line::SAME_COMMAND) {
+        Some((helps, _)) if script_step(run, failed).is_some() => format!("{helps}{}", run_again(args)),
+        _ => own,
+    });
     let own = own.map(|own| if as_before.is_some() { own.trim_start_matches(NOTHING_CHANGED).trim().to_owned() } else { own });
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
 }
