@@ -56,11 +56,11 @@ preflight_staging() {
   preflight exchange -- svc-snap restore --from "$point/snapshot.json" "${other_server[@]}" --exact "${drop_old[@]}" --dry-run
   preflight dump -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}" --dry-run
 }
-
+copies() { if dry || is_done "$1"; then "${@:2}" --from "@$1"; else "${@:2}" --run "$SVC_RUN_ID"; fi; } # by STEP's document or, if lost, its run
 # stage_both: restored and verified, then it is checked that both can be swapped in; `undo_when` and `impossible` are options of svc-run.
 stage_both() {
-  undo "${undo_when[@]}" discard-search -- svc-snap discard --run "$SVC_RUN_ID"
-  undo "${undo_when[@]}" discard-database -- svc-pgrestore discard --run "$SVC_RUN_ID"
+  copies stage-search undo "${undo_when[@]}" discard-search -- svc-snap discard
+  copies stage-database undo "${undo_when[@]}" discard-database -- svc-pgrestore discard
   start stage-search -- svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}"
   start stage-database -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}"
   svc-run wait stage-search stage-database

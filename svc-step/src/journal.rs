@@ -345,12 +345,13 @@ impl Journal {
         all.into_iter().take_while(|other| other.id() > self.id())
     }
 
-    /// The run after which this one has nothing to resume: a later one that has changed the service, save those that this one has called;
-    /// or one that was told that what was unfinished is repaired, and ended well.
+    /// The run after which this one has nothing to resume: a later one that has changed the service, save those that this one has called,
+    /// but for its rollback; or one that was told that what was unfinished is repaired, and ended well.
     pub fn replaced_by(&self) -> Option<Self> {
         let changes = |other: &Self| other.has_changed_the_service() || other.has_begun(steps::INSTALLER);
         let replaces = |other: &Self| changes(other) || other.ignores_unfinished() && other.is_ok();
-        self.later().filter(|other| replaces(other) && !other.is_within(self.id())).last()
+        let goes_back = |other: &Self| other.script() == "svc-rollback";
+        self.later().filter(|other| replaces(other) && (goes_back(other) || !other.is_within(self.id()))).last()
     }
 
     /// Whether the newest attempt of a step is ok.

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals as Incoming;
 
-/// ^C reaches a whole process group, and a script of that group hands it on to its steps: one request, told twice.
+/// ^C reaches a whole process group, and a script of that group hands it on to its steps: one request, told twice. So is TERM with HUP right
+/// behind it, which systemd sends to a login session at a shutdown.
 const ECHO: Duration = Duration::from_secs(1);
 
 /// The signal that came, if one came.
@@ -14,8 +15,8 @@ const ECHO: Duration = Duration::from_secs(1);
 pub struct Signals(Arc<(Mutex<Option<i32>>, Condvar)>);
 
 impl Signals {
-    /// Starts to catch what [`caught`] does. A second signal ends the process at once; the same one
-    /// within [`ECHO`] of the first is taken for its echo.
+    /// Starts to catch what [`caught`] does. A second signal ends the process at once; the same one,
+    /// or a HUP besides another, within [`ECHO`] of the first is taken for its echo.
     ///
     /// # Errors
     /// The kernel refuses the handlers.
@@ -34,7 +35,9 @@ impl Signals {
                         first_at = Some(Instant::now());
                         wake.notify_all();
                     }
-                    Some(first) if first == signal && first_at.is_some_and(|at| at.elapsed() < ECHO) => {}
+                    Some(first)
+                        if (first == signal || [first, signal].contains(&SIGHUP))
+                            && first_at.is_some_and(|at| at.elapsed() < ECHO) => {}
                     Some(_) => {
                         drop(came);
                         die_of(signal);

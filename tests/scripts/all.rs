@@ -300,9 +300,17 @@ fn resume_hint_names_own_script_by_its_path() {
     assert!(ran.hint().ends_with(&wanted), "{ran}");
     // The same command again is refused now.
     let fails = "svc-run fail 1 odd 'It is odd.' 'When it is right, run the same command again.'\n";
-    let ran = bare.own_script(&format!("svc-run commit\n{}{fails}", changes("made"))).run().fails(1, "odd");
+    let tells = "echo $SVC_SUPERVISOR >\"$SVC_INSTALL_DIR/process\"\n";
+    let ran = bare.own_script(&format!("{tells}svc-run commit\n{}{fails}", changes("made"))).run().fails(1, "odd");
     let wanted = format!("When it is right, resume the run.\nTo continue:\n  '{}' --resume {}", script.display(), ran.id());
     assert_eq!(ran.hint(), wanted);
+    // Which process it is that ends the run, the log says of each call.
+    let resume = ["supervise", "--kind", "mine", "--resumable", "--resume", "--", &script.display().to_string()];
+    bare.tool("svc-run", &resume).run().fails(1, "odd");
+    let log = fs::read_to_string(ran.run_dir().join("log")).unwrap();
+    let process = fs::read_to_string(bare.path("process")).unwrap();
+    let last = log.lines().rfind(|line| line.contains(" command: ")).unwrap();
+    assert!(last.contains(&format!(", process {},", process.trim())), "{process}{log}");
 }
 
 #[test]
@@ -351,6 +359,18 @@ fn failed_run_reports_what_it_leaves_in_place() {
     let run = bare.path("state/runs").join(recovered.result()["undone"][0].as_str().unwrap());
     let document = fs::read_to_string(run.join("document.json")).unwrap();
     assert!(document.contains(r#""changed":true"#) && !document.contains("Nothing was changed"), "{document}");
+}
+
+#[test]
+fn hint_names_command_of_outer_script() {
+    let bare = Bare::default();
+    let mut says = changed();
+    (says["ok"], says["changed"]) = (json!(false), json!(false));
+    says["error"] = json!({"code": "odd", "message": "It is odd.", "hint": null, "retryable": false, "causes": []});
+    let fails = format!("case $1 in create) echo '{says}'; exit 1 ;; esac");
+    bare.tool("svc-nightly", &["--layout", "yaml"]).stub(&bare.path("stub"), "svc-point", &fails).run();
+    let again = "next: Nothing was changed. Run the same command again:\n  svc-nightly --layout yaml\n";
+    bare.tool("svc-run", &["status"]).run().exits(0, &[again]);
 }
 
 #[test]
@@ -437,7 +457,8 @@ fn undo_of_run_with_invalid_setting_uses_current_settings() {
     let changes = format!("echo '{}'", changed());
     let files = [("plan.json", json!({"script": "svc-rollback"})), ("notes.json", undo("a", &["bash", "-c", &changes]))];
     bare.run_left("20260102t000000z-rollback", &files);
-    bare.tool("svc-rollback", &["--resume"]).run().fails(3, "not_resumable").changed();
+    let ended = bare.tool("svc-rollback", &["--resume"]).run().fails(3, "not_resumable").changed();
+    ended.error_has(&["ended before its point of no return: nothing is left to resume."]);
 }
 
 #[test]
@@ -632,7 +653,9 @@ fn signal_to_process_group_keeps_step_documents() {
     service.host("127.0.0.1").port(product.host.postgres.port).user(&product.name).password("pass:word");
     let mut holder = service.dbname(&product.database()).connect(postgres::NoTls).unwrap();
     holder.batch_execute("BEGIN; LOCK TABLE items").unwrap();
-    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+    // At a shutdown systemd sends a login session the last two, one right behind the other.
+    let [int, term, hup] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    for signals in [&[int][..], &[term], &[hup], &[term, hup]] {
         let script = product.tool("svc-backup").spawn();
         // What they do, and not the journal's word that they were started: a tool that has not come to catch signals yet
         // leaves no document, as one that is killed.
@@ -642,8 +665,10 @@ fn signal_to_process_group_keeps_step_documents() {
             let dump = files.any(|file| file.file_name().to_string_lossy().ends_with(".partial"));
             (dump && !product.snapshots().is_empty()).then_some(())
         });
-        script.signal_group(signal);
-        let ran = script.wait().exits(128 + signal as i32, &[]);
+        signals.iter().for_each(|signal| script.signal_group(*signal));
+        // Of two that are there at once, either may be seen first.
+        let ran = script.wait();
+        assert!(signals.iter().any(|signal| ran.status == 128 + *signal as i32), "{ran}");
         for step in ran.result()["steps"].as_array().unwrap() {
             assert!(!step["schema"].is_null(), "{} left no document\n{ran}", step["step"]);
         }

@@ -474,6 +474,9 @@ fn push_prunes_only_copies_of_its_own_host() {
     terminal.wait_for("restic: ");
     kill(server_id, Signal::SIGCONT).unwrap();
     terminal.wait();
+    // A clock that was ahead once has dated one in the future.
+    let ahead = json!({"point_id": "x", "made_at": "2099-01-01T00:00:00Z", "copied_at": "2026-01-01T00:00:00Z"});
+    fs::write(product.state_dir().join("offsite.json"), ahead.to_string()).unwrap();
     for point in [&newer, &older] {
         offsite(&["push"]).arg(point).run().ok().changed();
     }

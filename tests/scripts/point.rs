@@ -166,6 +166,10 @@ fn choose_takes_restore_point_of_last_upgrade() {
     left(&run, "document.json", &ended);
     choose().refused("not_resumable").error_has(&["more than a day ago", "that upgrade (version 1.15.5)", &named]);
     host.run(&["choose", &upgrade]).ok();
+    // The clock was ahead.
+    ended["finished_at"] = json!(ago(-1).to_string());
+    left(&run, "document.json", &ended);
+    choose().refused("not_resumable").error_has(&["in the future", &named]);
     ended["finished_at"] = json!(ago(0).strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     left(&run, "document.json", &ended);
     choose().ok();
@@ -287,6 +291,14 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     assert_eq!(prune(&[]).texts("points", "reason"), ["other_kind", "needed", "newest"]);
     delete(&old).refused("not_removed");
     fs::remove_dir_all(run).unwrap();
+    // So does an upgrade, until it is rolled back, also if it was by itself.
+    let upgrade = at(1, "upgrade");
+    let run = host.journal(&upgrade, "svc-upgrade", None, &["commit"], Some((false, json!({}))));
+    left(&run, "notes.json", &json!({"commit": "", "facts": {"restore_point": old}}));
+    delete(&old).refused("not_removed");
+    let back = host.journal(&at(0, "rollback"), "svc-rollback", Some(&upgrade), &["commit"], Some((true, json!({}))));
+    host.run(&["delete", "--dry-run", &id_of(&old)]).ok();
+    [run, back].iter().for_each(|run| fs::remove_dir_all(run).unwrap());
     assert_eq!(prune(&["--dry-run"]).ok().result()["plan"].as_array().unwrap().len(), 3);
     assert!(old.join("SHA256SUMS").exists() && !host.calls().contains("delete"));
     let ran = prune(&[]).ok().changed();
@@ -733,6 +745,11 @@ fn offsite_age_and_last_rehearsal_are_reported() {
         assert_eq!((&last()["verdict"], &last()["run_id"]), (&json!(verdict), &json!(run)), "{days}");
         assert_eq!(last()["age_ms"].as_u64().unwrap() / 86_400_000, days.unsigned_abs());
     }
+    // The clock was ahead once, and IDs continue from the greatest.
+    let ahead = host.journal("20990101t000000z-rehearse", "svc-rehearse", None, &["point"], Some((true, result(true))));
+    left(&ahead, "plan.json", &json!({"script": "svc-rehearse", "started_at": ago(5).to_string()}));
+    assert_eq!(last()["age_ms"].as_u64().unwrap() / 86_400_000, 5);
+    fs::remove_dir_all(ahead).unwrap();
     let table = host.run(&["list", "--table"]).stdout;
     assert!(table.contains("last rehearsal verdict") && table.contains("interrupted") && table.contains("(6 d ago)"), "{table}");
 }

@@ -51,7 +51,10 @@ fn failed_installer_is_rerun_by_option_or_rolled_back() {
     // Behind the swaps neither the installer nor its checks are asked for again, wherever that is typed.
     let folder = product.path("installers");
     let rollback = |dir: &Path| product.tool("svc-rollback").env_remove("SVC_INSTALLER_DIR").dir(dir);
-    signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
+    let (run, _) = signal_at(&product, rollback(&folder), (Signal::SIGKILL, true), "swap-database.json");
+    let back = format!("svc-pgrestore swap --run {} --back\n", id_of(&run));
+    let says = || rollback(&folder).arg("--status").run().stdout.contains(&back).then_some(());
+    wait::so("the tools of the killed run to end", says);
     once_free(|| rollback(Path::new("/")).arg("--resume")).ok();
     assert_back(&product, &before);
     status().exits(0, &["next: It was rolled back by the run "]);
@@ -217,6 +220,14 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     discard().arg(ran.id()).run().ok().unchanged();
 }
 
+/// The run cannot be resumed, and says how its restore point is restored once more, as with these words.
+#[track_caller]
+fn assert_anew(ran: &Ran, words: &str) {
+    let anew =
+        format!("To restore it again:\n  svc-rollback {words}\nIf that is impossible, this undoes the swaps:\n  svc-unit stop\n");
+    assert!(ran.hint().starts_with(&anew) && !ran.hint().contains("--resume"), "{ran}");
+}
+
 #[test]
 fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let (product, before, upgrade) = upgraded("rbused");
@@ -224,27 +235,41 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let rollback = |words: &[&str]| product.tool("svc-rollback").args(words.iter().copied());
     let fails = "case $* in clear*) exit 1 ;; esac";
     let cut = |words: &[&str]| rollback(words).stub(&product.path("stub"), "svc-version", fails).run().fails(1, "no_document");
+    // Nothing is swapped yet, so there is nothing to swap back.
+    let stays = rollback(&["--no-uninstall"]).stub(&product.path("stays"), "svc-unit", "case $* in stop*) exit 1 ;; esac");
+    let stays = stays.run().fails(1, "no_document");
+    assert!(stays.hint().contains("svc-rollback --resume") && !stays.hint().contains("swap"), "{stays}");
     // The lines of swap_back were typed in part: the old version must not be installed on the new data.
-    let ran = cut(&["--no-uninstall"]);
+    let ran = cut(&["--resume"]);
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
     let shape = || product.host.postgres.sql(&product.database(), "SELECT shape FROM public.content_version").unwrap();
     let new = shape();
-    rollback(&["--resume"]).run().fails(3, "name_in_use");
+    let anew = format!("--no-uninstall {}", point.display());
+    assert_anew(&rollback(&["--resume"]).run().fails(3, "name_in_use"), &anew);
     assert_eq!((product.marker(), shape()), ("2.0.1".to_owned(), new));
     // A boot has started the new version, which is still installed, on the restored data.
     cut(&["--no-uninstall", &id_of(&point)]);
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
+    assert_anew(&used, &anew);
     assert_eq!(product.marker(), "2.0.1");
     rollback(&["--resume"]).run().fails(3, "service_state");
+    // The same behind `clear`, which has no effect on what is installed.
+    cut(&["--no-uninstall", "--installer-arg", "odd", &id_of(&point)]);
+    let cleared = rollback(&["--resume"]).run().fails(2, "options_invalid");
+    assert!(cleared.steps().contains(&"clear") && !product.install_dir().join("current-version").exists(), "{cleared}");
+    product.host.systemd.control(&["start", &product.unit()]).unwrap();
+    let used = rollback(&["--resume", "--installer-arg", "odd"]).run().fails(3, "service_state");
+    assert_anew(&used, &format!("{anew} --installer-arg ARG"));
+    fs::write(product.install_dir().join("current-version"), "2.0.1\n").unwrap();
     // A socket or a supervisor starts it behind the swaps. It may have failed by the time somebody looks.
     let starts = format!("case $* in status*inactive*) systemctl --user start '{}' ;; esac", product.unit());
     let again = rollback(&["--no-uninstall", &id_of(&point)]);
     again.stub(&product.path("starts"), "svc-unit", &starts).run().fails(3, "service_state");
     assert_eq!(product.marker(), "2.0.1");
-    rollback(&["--resume"]).run().fails(3, "service_state");
-    let line = used.hint().lines().map(str::trim).find(|line| line.starts_with("svc-rollback /")).unwrap_or_default().to_owned();
-    product.typed(&line);
+    let used = rollback(&["--resume"]).run().fails(3, "service_state");
+    assert_anew(&used, &anew);
+    product.typed(used.hint().lines().nth(1).unwrap());
     assert_back(&product, &before);
 }
 
@@ -286,7 +311,8 @@ fn rollback_with_clones_needs_no_restore_point() {
     // By the commands of swap_back the new version is back: there is nothing to resume.
     let marker = product.install_dir().join("current-version");
     fs::write(&marker, "2.0.1\n").unwrap();
-    rollback().arg("--resume").run().fails(7, "content_differs").error_has(&["The step still-installed failed"]);
+    let newer = rollback().arg("--resume").run().fails(7, "content_differs").error_has(&["The step still-installed failed"]);
+    assert_anew(&newer, &point_of(&upgrade).display().to_string());
     fs::write(&marker, "1.15.5\n").unwrap();
     // Whoever fixes it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
@@ -335,6 +361,9 @@ fn discard_current_is_asked_before_staging() {
     let refused = product.tool("svc-rollback").run().refused("not_resumable").hint_has(&[attempt.id()]);
     assert!(refused.hint().ends_with(&format!("svc-rollback {}", upgrade.id())), "{refused}");
     let rollback = || product.tool("svc-rollback").arg(upgrade.id());
+    // Whether there is a unit is not known.
+    let unknown = rollback().stub(&product.path("stub"), "svc-unit", "exit 5").run().fails(5, "no_document");
+    assert!(!unknown.doc()["warnings"].to_string().contains("unit_not_found"), "{unknown}");
     // The question comes before the staging.
     let refused = rollback().run().refused("indices_red");
     assert!(refused.hint().contains("--discard-current"), "{refused}");

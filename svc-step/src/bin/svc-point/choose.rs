@@ -167,8 +167,11 @@ fn of_upgrade(args: &ChooseArgs, call: &Call, upgrade: &Journal) -> Result<PathB
     // A day's work is not removed for want of an argument.
     let ended_well = upgrade.last_document().filter(|document| document.ok);
     let ended_at = ended_well.and_then(|document| document.finished_at.as_str().parse().ok());
-    if ended_at.is_some_and(|ended_at| point::older(ended_at) > LATELY) {
-        return Err(named_only(args, upgrade, format!("The last upgrade, {}, ended well more than a day ago.", upgrade.id())));
+    // Of an end in the future nobody knows when it was.
+    if ended_at.is_some_and(|ended_at| point::age(ended_at).is_none_or(|age| age > LATELY)) {
+        let message =
+            format!("The last upgrade, {}, ended well more than a day ago, or its time is in the future.", upgrade.id());
+        return Err(named_only(args, upgrade, message));
     }
     Ok(folder_of(upgrade, &args.dir.dir()))
 }

@@ -204,11 +204,18 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
         let is_hook = failed.step.as_ref().is_some_and(|step| external::is_hook(step));
         let rerun = (code == "command_failed" && status == Status::Failed && !is_hook && script.is_none())
             .then(|| external::rerun_hint(run));
-        let is_rerun = [&own, &rerun].into_iter().flatten().any(|hint| hint.contains("--rerun-installer"));
-        // That resumes it too.
-        return join([own.as_deref().map(to_resume), rerun, Some(if is_rerun { back } else { committed })]);
+        // That resumes it too, or begins it anew since it cannot be resumed.
+        let script = format!("\n  {} ", run.script);
+        let begins = |hint: &String| hint.contains(&script) && !hint.contains(" --resume ") && !hint.contains(" --help");
+        let says = |hint: &String| hint.contains("--rerun-installer") || begins(hint);
+        let is_said = [&own, &rerun].into_iter().flatten().any(says);
+        return join([own.as_deref().map(to_resume), rerun, Some(if is_said { back } else { committed })]);
     }
-    // A script that is a step says it of itself.
+    // A script that is a step says it of itself; what is run again is this one.
+    let own = own.map(|own| match own.split_once(command_line::SAME_COMMAND) {
+        Some((helps, _)) if script_step(run, failed).is_some() => format!("{helps}{}", run_again(args)),
+        _ => own,
+    });
     let own = own.map(|own| if as_before.is_some() { own.trim_start_matches(NOTHING_CHANGED).trim().to_owned() } else { own });
     join([as_before, Some(own.unwrap_or_else(|| run_again(args))), None])
 }
@@ -217,7 +224,8 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
 fn journal_lost(run: &Run) -> Option<String> {
     let back = run.committed()?;
     let point = run.state().notes.facts.get("restore_point")?.as_str()?.to_owned();
-    let back = if run.script == "svc-upgrade" { back } else { format!("To roll back again:\n  {}", run.script) };
+    let back =
+        if run.script == "svc-upgrade" { back } else { format!("To roll back again, with its options:\n  {}", run.script) };
     let point = shell_quoted(&[point]);
     Some(format!("The run directory {} was removed, so the run cannot be resumed.\n{back} {point}", run.dir().display()))
 }

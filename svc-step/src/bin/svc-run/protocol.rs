@@ -105,6 +105,9 @@ pub struct Options {
     /// A failure of one of these codes is a warning of that code; any other is a failure
     #[arg(long, value_name = "CODE,...", value_delimiter = ',', conflicts_with_all = ["or_warn", "or_review", "defer"])]
     pub warn_if: Vec<String>,
+    /// What helps after a failure of this code, in place of the tool's hint
+    #[arg(long, num_args = 2, value_names = ["CODE", "TEXT"])]
+    pub hint: Vec<String>,
     /// A failure ends the run only when the script has ended
     #[arg(long)]
     pub defer: bool,

@@ -61,7 +61,7 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     if journal.notes().commit.is_none() {
         return Err(Failure::refused(
             "not_resumable",
-            format!("The run {id} ended before its point of no return: nothing was changed, and nothing is left to resume."),
+            format!("The run {id} ended before its point of no return: nothing is left to resume."),
         )
         .hint(command_line::hint(&plan)));
     }

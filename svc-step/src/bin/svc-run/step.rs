@@ -36,7 +36,7 @@ const SCRIPTS: [&str; 5] = ["svc-backup", "svc-offsite", "svc-upgrade", "svc-rol
 
 /// Runs a step of the script, and checks it as its options say. The error ends the run.
 pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
-    let failure = match perform(run, step) {
+    let mut failure = match perform(run, step) {
         Ok(()) => {
             if step.options.preflight {
                 checked(run, step);
@@ -46,6 +46,11 @@ pub fn run(run: &Run, step: &Step) -> Result<(), Failure> {
         Err(failure) => failure,
     };
     let options = &step.options;
+    if let [code, text] = &options.hint[..]
+        && *code == failure.code
+    {
+        failure.hint = Some(text.clone());
+    }
     // What a signal ended says nothing of what it was doing; beside a command that is running, or without a journal, nothing is begun.
     let ends_the_run = ["external_running", "journal_full"].contains(&failure.code.as_str());
     // One to the whole process group may have ended the tool, with a document or before it had one, before the run has noticed it.

@@ -215,8 +215,9 @@ fn push(
     let copied_at = Timestamp::now();
     pushed.copied_at = Some(copied_at.into());
     let record = OffsiteCopy { point_id: id, copied_at, made_at: made_at(pushed) };
-    // An older restore point that is copied too is not the newest copy.
-    if last::offsite_copy(call.state_dir()).is_ok_and(|last| last.is_some_and(|last| last.made_at > record.made_at)) {
+    // An older restore point that is copied too is not the newest copy. (One of the future is of a clock that was wrong.)
+    let is_newer = |last: &OffsiteCopy| last.made_at > record.made_at && last.made_at <= copied_at;
+    if last::offsite_copy(call.state_dir()).is_ok_and(|last| last.as_ref().is_some_and(is_newer)) {
         return Ok(());
     }
     let text = serde_json::to_vec(&record).unwrap_or_default();
