@@ -256,14 +256,18 @@ fn index_named_like_data_stream_is_refused() {
     }
     assert_eq!(sandbox.names(), names);
     sandbox.from(&["discard"], &staged).ok();
-    sandbox.from(&["restore"], &created).refused("name_in_use").error_has(&[&name]);
+    let names = sandbox.names();
+    for args in [&["restore"][..], &CLOSE, &DELETE] {
+        sandbox.from(args, &created).refused("name_in_use").unchanged().error_has(&[&name]);
+        assert_eq!(sandbox.names(), names, "{args:?}");
+    }
 }
 
 /// As a new version migrates: into an index of another name, which gets the old name as its alias.
 #[test]
 fn alias_of_index_that_is_taken_away_is_no_obstacle() {
     let sandbox = Sandbox::new("migrated");
-    let docs = sandbox.simple("docs", 3);
+    let (docs, more) = (sandbox.simple("docs", 3), sandbox.simple("more", 3));
     let created = sandbox.create("s1");
     let saved = sandbox.content();
     sandbox.delete(&docs);
@@ -272,11 +276,21 @@ fn alias_of_index_that_is_taken_away_is_no_obstacle() {
     let migrated = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.from(&["swap"], &staged).refused("name_in_use").error_has(&[&docs, "--exact"]);
+    for args in [CLOSE, DELETE] {
+        sandbox.from(&args, &created).refused("name_in_use").unchanged().error_has(&[&docs]);
+        assert_eq!(sandbox.content(), migrated, "{args:?}");
+    }
     let swapped = sandbox.from(&["swap", "--exact"], &staged).ok();
     assert_eq!(sandbox.content(), saved);
     sandbox.from(&["swap", "--back"], &swapped).ok();
     assert_eq!(sandbox.content(), migrated);
     sandbox.from(&["restore", "--exact"], &created).ok();
+    assert_eq!(sandbox.content(), saved);
+    // What a restore in place deletes is no obstacle either; what it closes keeps its aliases.
+    sandbox.delete(&docs);
+    sandbox.ask("PUT", &format!("/{more}/_alias/{docs}"), None);
+    sandbox.from(&CLOSE, &created).refused("name_in_use").unchanged();
+    sandbox.from(&DELETE, &created).ok().changed();
     assert_eq!(sandbox.content(), saved);
 }
 

@@ -109,8 +109,10 @@ fn exact_swap_keeps_surplus_index_as_previous() {
     sandbox.ask("POST", "/_aliases", Some(json!({"actions": moved})));
     let upgraded = sandbox.content();
 
-    sandbox.from(&["restore"], &created).refused("name_in_use").error_has(&["write index of an alias"]);
-    assert_eq!(sandbox.content(), upgraded);
+    for args in [&["restore"][..], &CLOSE, &DELETE] {
+        sandbox.from(args, &created).refused("name_in_use").unchanged().error_has(&["write index of an alias"]);
+        assert_eq!(sandbox.content(), upgraded, "{args:?}");
+    }
     assert!(sandbox.copies().is_empty());
 
     // What is taken away may be a clone's that was killed.

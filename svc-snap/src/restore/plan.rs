@@ -67,7 +67,7 @@ fn target(index: &str, source: SwapSource, becomes: Option<IndexMetadata>) -> Sw
     SwapIndex { source: Some(source), becomes, ..taken_away(index.to_owned()) }
 }
 
-fn taken_away(index: String) -> SwapIndex {
+pub(super) fn taken_away(index: String) -> SwapIndex {
     SwapIndex { index, ..SwapIndex::default() }
 }
 
