@@ -263,6 +263,35 @@ fn index_named_like_data_stream_is_refused() {
     }
 }
 
+#[test]
+fn alias_that_data_stream_has_now_is_refused() {
+    let sandbox = Sandbox::new("alias-stream");
+    if sandbox.search.product == Product::OpenSearch || sandbox.search.key == "elasticsearch-7" {
+        return skip("an alias of a data stream: OpenSearch gives it none, and this distribution of 7.17 has no data streams");
+    }
+    let (alias, logs) = (sandbox.name("alias"), sandbox.name("logs"));
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
+    let template = json!({"index_patterns": [&logs], "data_stream": {}, "priority": 500});
+    sandbox.ask("PUT", &format!("/_index_template/{logs}"), Some(template));
+    sandbox.fill_stream(&logs, 0, 2);
+    sandbox.ask("POST", "/_aliases", Some(json!({"actions": [{"add": {"index": logs, "alias": alias}}]})));
+    let names = sandbox.names();
+    for (args, document) in [
+        (&["swap", "--exact", "--dry-run"][..], &staged),
+        (&["swap"], &staged),
+        (&["restore"], &created),
+        (&CLOSE, &created),
+        (&DELETE, &created),
+    ] {
+        sandbox.from(args, document).refused("name_in_use").unchanged().error_has(&[&alias]);
+        assert_eq!(sandbox.names(), names, "{args:?}");
+    }
+    sandbox.from(&["discard"], &staged).ok();
+}
+
 /// As a new version migrates: into an index of another name, which gets the old name as its alias.
 #[test]
 fn alias_of_index_that_is_taken_away_is_no_obstacle() {

@@ -74,8 +74,8 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     refuse_any("name_in_use", message, &conflicts, hint)
 }
 
-/// Refuses names of indices that are aliases or data streams by now, and aliases that are names of indices: nothing would be live under
-/// them (3). What the exchange removes, as the server does first, is in nobody's way.
+/// Refuses names of indices that are aliases or data streams by now, and aliases that are names of indices or a data stream's: nothing
+/// would be live under them (3). What the exchange removes, as the server does first, is in nobody's way.
 pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     let Swapped { indices, direct, .. } = swapped;
     let live = select::names(server)?;
@@ -85,11 +85,14 @@ pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<
         |name: &String| live.aliases.get(name).is_some_and(|indices| indices.iter().any(|index| !removed.contains(index)));
     let new = new.chain(direct.iter().map(|one| &one.index)).filter(|name| stays(name) || live.streams.contains(*name));
     let own = indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
-    let names: BTreeSet<&String> =
-        live.indices.iter().filter(|name| !removed.contains(name)).chain(&live.streams).chain(own).collect();
+    // An alias has indices or data streams, never both.
+    let backing: BTreeSet<&String> = live.backing.values().flatten().collect();
+    let of_streams = live.aliases.iter().filter(|(_, of)| of.iter().any(|one| backing.contains(one))).map(|(alias, _)| alias);
+    let stay = live.indices.iter().filter(|name| !removed.contains(name)).chain(&live.streams).chain(of_streams);
+    let names: BTreeSet<&String> = stay.chain(own).collect();
     let aliases = become_live(swapped).flat_map(|becomes| becomes.aliases.keys()).filter(|alias| names.contains(alias));
     let clashes: Vec<&String> = new.chain(aliases).collect::<BTreeSet<_>>().into_iter().collect();
-    let hint = "GET /_cat/aliases and GET /_cat/indices show them. A swap with --exact takes away indices of the scope that have such an alias or name; else remove the alias, or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
-    let message = "Names of indices of the backup are aliases now, or its aliases are names of indices or data streams";
+    let hint = "GET /_cat/aliases and GET /_cat/indices show them. A swap with --exact takes away indices of the scope that have such an alias or name; else remove the alias (a data stream's too: POST /_aliases), or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
+    let message = "Names of indices of the backup are aliases now, or its aliases are data streams' or names that are in use";
     refuse_any("name_in_use", message, &clashes, hint)
 }
