@@ -216,6 +216,7 @@ fn alias_named_like_existing_index_is_refused() {
     let alias = sandbox.name("alias");
     let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
     sandbox.simple("more", 3);
+    let saved = sandbox.content();
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
@@ -234,6 +235,8 @@ fn alias_named_like_existing_index_is_refused() {
     let content = sandbox.content();
     refused(sandbox.from(&["restore"], &created));
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
+    sandbox.from(&["restore", "--exact"], &created).ok();
+    assert_eq!(sandbox.content(), saved);
 }
 
 #[test]

@@ -157,14 +157,15 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
     Stopped::ended(ended, restored)
 }
 
-/// What is restored directly: what is not live, unless its name is an alias, or another index has one of its aliases, which would count
-/// double until the swap.
+/// What is restored directly: what is not live, unless its name is an alias, or one of its aliases is an index or has another one, which
+/// would count double until the swap.
 fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failure> {
     let mut live = get_indices(&chosen.server, chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));
-    let aliases = select::names(&chosen.server)?.aliases;
-    let is_alias = |name: &String| aliases.contains_key(name);
-    let has_live_alias = |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(is_alias));
+    let names = select::names(&chosen.server)?;
+    let is_alias = |name: &String| names.aliases.contains_key(name);
+    let is_live = |alias: &String| is_alias(alias) || names.indices.contains(alias);
+    let has_live_alias = |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(is_live));
     let direct = chosen.indices.iter().filter(|index| !live.contains_key(*index) && !is_alias(index) && !has_live_alias(index));
     Ok(direct.cloned().collect())
 }
