@@ -6,7 +6,7 @@ use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 use crate::client::{continues_by_itself, path};
 use crate::guard;
 use crate::index::select::Names;
-use crate::index::{Stream, counts, get_indices, get_streams, refuse_any, select};
+use crate::index::{Stream, counts, get_indices, get_streams, policy, refuse_any, select};
 use crate::restore::{
     Begun, Chosen, CopiedIndex, RestoreState, Restored, RestoredIndex, Swapped, capacity, checks, phases, plan, record, verify,
 };
@@ -203,6 +203,8 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
 fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     match verify_all(call, chosen, restored) {
         Ok(()) => {
+            let policies = chosen.indices.iter().filter_map(|index| Some((index.as_str(), chosen.metadata(index)?.policy?)));
+            policy::attach(call, &chosen.server, policies);
             record::write_end(call, &restored.run, "restore", restored);
             Ok(())
         }
