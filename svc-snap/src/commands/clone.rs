@@ -32,9 +32,9 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     let server = Server::connect(&args.connection, call)?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let patterns = Patterns::parse(&args.indices);
-    phases::refuse_unfinished_swaps(call, &server, call.run_id(), |name| {
-        args.scope.scope.contains(name) && patterns.ask_for(name)
-    })?;
+    let wanted = |name: &str| args.scope.scope.contains(name) && patterns.ask_for(name);
+    phases::refuse_unfinished_swaps(call, &server, call.run_id(), wanted)?;
+    phases::refuse_unopened(call, &server, wanted)?;
     let live = select::live(&server, &args.scope.scope, &patterns)?;
     let hint = format!("Leave them out with {}.", without(&args.indices, &live.streams));
     refuse_any("not_swappable", "Data streams cannot be cloned", &live.streams, &hint)?;

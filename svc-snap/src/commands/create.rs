@@ -100,10 +100,11 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     create(args, call, &server, &patterns, &live)
 }
 
-/// An index may be missing now, or be without writes, that is a swap's or a clone's.
+/// An index may be missing now, or be without writes, that is a swap's, a clone's or a restore's.
 fn refuse_unfinished(args: &CreateArgs, call: &Call, server: &Server, patterns: &Patterns) -> Result<(), Failure> {
     let wanted = |name: &str| args.scope.scope.contains(name) && patterns.ask_for(name);
-    phases::refuse_unfinished_runs(call, server, call.run_id(), wanted)
+    phases::refuse_unfinished_runs(call, server, call.run_id(), wanted)?;
+    phases::refuse_unopened(call, server, wanted)
 }
 
 fn create(args: &CreateArgs, call: &Call, server: &Server, patterns: &Patterns, live: &Selected) -> StepResult<Created> {

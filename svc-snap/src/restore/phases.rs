@@ -7,7 +7,7 @@ use svc_step::{Action, Call, Failure, RunId, Status, swaps};
 use crate::client::Server;
 use crate::index::clone::{LiveClone, again};
 use crate::index::{Act, Found, SkipReason, Skipped, clone, copies, get_indices, refuse_any};
-use crate::restore::{SwapIndex, SwapState, Swapped, record};
+use crate::restore::{Begun, SwapIndex, SwapState, Swapped, record};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -125,6 +125,21 @@ fn refuse_unfinished_clones(call: &Call, server: &Server, touches: impl Fn(&str)
         blocked.retain(|index| touches(index));
         let hint = format!("If it does not run any more, {} takes the blocks off.", copies::discard(call, &set.run));
         refuse_any("index_blocked", "A clone that is not finished has blocked writes to these", &blocked, &hint)?;
+    }
+    Ok(())
+}
+
+/// Refuses what a restore has put under live names, and has not opened or was killed before it did (3): the block is not theirs.
+pub(crate) fn refuse_unopened(call: &Call, server: &Server, touches: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    let all = swaps::all(call, &[record::STAGE, record::SWAP]).into_iter().filter_map(|received| Begun::read(&received).ok());
+    for begun in all.filter(|begun| begun.cluster_uuid() == server.cluster_uuid) {
+        let mut unopened = begun.unopened(server)?;
+        unopened.retain(|index| touches(index));
+        let hint = match &begun {
+            Begun::Swapped(swapped) => ways_on(&swapped.run, swapped.back),
+            other => format!("If it does not run any more, {} removes them.", copies::discard(call, other.of().0)),
+        };
+        refuse_any("index_blocked", "A restore that is not finished has blocked writes to these", &unopened, &hint)?;
     }
     Ok(())
 }
