@@ -274,7 +274,10 @@ fn snapshot_continues_after_create_times_out() {
     // The limit is long enough for all that comes before the snapshot, and that takes longer.
     let sandbox = Sandbox::at_rate("limit", "120kb");
     let create = ["create", "s", "--timeout", "10s"];
-    let late = sandbox.run(&create).fails(6, "timeout").changed().error_has(&["svc-snap wait s"]);
+    let tool =
+        sandbox.tool(&create).env_remove("SVC_SEARCH_URL").env_remove("SVC_STATE_DIR").args(["--url", &sandbox.search.url]);
+    let tool = tool.arg("--state-dir").arg(sandbox.state.path().join("its own"));
+    let late = tool.run().fails(6, "timeout").changed().error_has(&["svc-snap wait s"]);
     assert_eq!(late.result()["snapshot"]["state"], "IN_PROGRESS");
     assert_eq!(sandbox.run(&["show", "s"]).ok().result()["valid"], Value::Null);
     sandbox.run(&["delete", "s"]).refused("not_ready");
@@ -286,6 +289,9 @@ fn snapshot_continues_after_create_times_out() {
     let waited = sandbox.from(&["wait"], &late).ok().unchanged();
     assert_eq!(waited.result()["snapshot"]["uuid"], late.result()["snapshot"]["uuid"]);
     sandbox.from(&["show"], &waited).ok();
+    // The hint is pasted into a shell that has none of the settings.
+    let typed = late.hint().split(" waits for it").next().map(|hint| &hint[hint.find("svc-snap").unwrap()..]).unwrap();
+    assert_eq!(Tool::program("/bin/sh").args(["-c", typed]).run().ok().result()["captured"][0]["docs_exact"], true, "{typed}");
 
     sandbox.noise("more", 20);
     let begun = sandbox.run(&["create", "t", "--no-wait"]).ok().changed();

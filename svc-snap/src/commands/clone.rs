@@ -78,8 +78,8 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
     let gone: Vec<&str> = earlier.indices.iter().filter(|one| !one.is_there(found)).map(|one| one.copy.as_str()).collect();
     let message = format!("The run {} was cloned completely, and some of its copies have gone", earlier.run);
     let hint = format!(
-        "What is left of it is the way back to what was live then: name another run with --run-id, or remove it with svc-snap discard --run {}.",
-        earlier.run
+        "What is left of it is the way back to what was live then: name another run with --run-id, or remove it with {}.",
+        copies::discard(call, &earlier.run)
     );
     refuse_any("not_verified", &message, &gone, &hint)
 }

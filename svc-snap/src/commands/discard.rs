@@ -71,7 +71,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     let recorded = record::find(call, &run)?.filter(|one| one.cluster_uuid() == server.cluster_uuid);
     // The record of the run is newer than any document.
     if let Some(Begun::Swapped(swapped)) = recorded.as_ref().or(given.as_ref()) {
-        phases::refuse_unfinished(&server, swapped)?;
+        phases::refuse_unfinished(call, &server, swapped)?;
     }
     let all: Vec<String> = select::names(&server)?.indices;
     // The way back from a swap is not removed by the document of what it has made live.

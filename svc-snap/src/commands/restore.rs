@@ -11,7 +11,7 @@ use crate::restore::in_place::OnConflict;
 use crate::restore::stage::Earlier;
 use crate::restore::{
     Begun, Chosen, CopySet, CopyState, Ended, RestoreMethod, RestoreState, Restored, SelectionArgs, Staged, SwapOptions,
-    SwapState, Swapped, in_place, phases, plan, record, refuse_other_plan, stage, swap, verify,
+    SwapState, Swapped, in_place, phases, plan, record, refuse_flags, stage, swap, verify,
 };
 
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let is_surplus = |name: &str| args.how.exact && chosen.scope.contains(name) && asked_for.ask_for(name);
     phases::refuse_unfinished_runs(call, server, call.run_id(), |name| names.contains(&name) || is_surplus(name))?;
     if let Some(swapped) = unfinished_swap(call, &chosen)? {
-        refuse_other_plan(&swapped, args.how, true)?;
+        refuse_flags(call, server, &swapped, args.how, true)?;
         return resume(call, &chosen, swapped, args.dry.dry_run);
     }
     guard::refuse_blocked_live(server, &names)?;
@@ -149,7 +149,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
         call.check().and_then(|()| match swap::execute(call, &chosen.server, &mut swapped) {
             Ended::Finished => Ok(()),
             // Its plan may be what fails.
-            Ended::Undone(failure) => Err(phases::unfinished(&swapped, failure)),
+            Ended::Undone(failure) => Err(phases::unfinished(call, &chosen.server, &swapped, failure)),
             Ended::Unfinished(failure) => Err(failure),
         })
     };

@@ -54,7 +54,7 @@ pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
 }
 
 /// Refuses to continue if a swap has begun and is not finished (3): its copies may be all that there is of some indices.
-pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
+pub(crate) fn refuse_unfinished(call: &Call, server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     if swapped.finished {
         return Ok(());
     }
@@ -68,18 +68,19 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
         Phase::Exchanged => false,
         Phase::After => swapped.indices.is_empty() && swapped.direct.is_empty(),
     };
-    if is_untouched { Ok(()) } else { Err(not_finished(&swapped.run, swapped.back)) }
+    if is_untouched { Ok(()) } else { Err(not_finished(call, server, &swapped.run, swapped.back)) }
 }
 
-fn not_finished(run: &str, back: bool) -> Failure {
-    let hint = format!("On the host where it began: {}", ways_on(run, back));
+fn not_finished(call: &Call, server: &Server, run: &str, back: bool) -> Failure {
+    let hint = format!("On the host where it began: {}", ways_on(call, server, run, back));
     Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished.")).hint(hint)
 }
 
 /// What ends an unfinished swap. One that goes back is not taken back itself: `--back` finishes it.
-fn ways_on(run: &str, back: bool) -> String {
-    let take_back = if back { String::new() } else { format!("; svc-snap swap --run {run} --back takes it back") };
-    format!("svc-snap swap --run {run} finishes it{take_back}.")
+fn ways_on(call: &Call, server: &Server, run: &str, back: bool) -> String {
+    let swap = ["swap", "--run", run, "--back"];
+    let take_back = if back { String::new() } else { format!("; {} takes it back", server.command(call, &swap)) };
+    format!("{} finishes it{take_back}.", server.command(call, &swap[..3]))
 }
 
 /// Refuses to touch indices whose swap or clone by another run is not finished (3).
@@ -107,7 +108,7 @@ pub(crate) fn refuse_unfinished_swaps(
     };
     for ((other, name), back) in marked {
         if other != run.as_str() && (touches(&name) || copies::is_copy_of(&name, &other, &touches)) {
-            return Err(not_finished(&other, back));
+            return Err(not_finished(call, server, &other, back));
         }
     }
     let swaps = swaps::all(call, &[record::SWAP]).into_iter().filter_map(|received| received.result::<Swapped>().ok());
@@ -115,7 +116,7 @@ pub(crate) fn refuse_unfinished_swaps(
         let is_other = swapped.cluster_uuid == server.cluster_uuid && swapped.run != run.as_str();
         is_other && swapped.live_names().into_iter().any(&touches)
     };
-    swaps.filter(concerns).try_for_each(|swapped| refuse_unfinished(server, &swapped))
+    swaps.filter(concerns).try_for_each(|swapped| refuse_unfinished(call, server, &swapped))
 }
 
 /// Refuses indices without writes that a clone has blocked, which is in progress or was interrupted (3): the block is not theirs.
@@ -136,7 +137,7 @@ pub(crate) fn refuse_unopened(call: &Call, server: &Server, touches: impl Fn(&st
         let mut unopened = begun.unopened(server)?;
         unopened.retain(|index| touches(index));
         let hint = match &begun {
-            Begun::Swapped(swapped) => ways_on(&swapped.run, swapped.back),
+            Begun::Swapped(swapped) => ways_on(call, server, &swapped.run, swapped.back),
             other => format!("If it does not run any more, {} removes them.", copies::discard(call, other.of().0)),
         };
         refuse_any("index_blocked", "A restore that is not finished has blocked writes to these", &unopened, &hint)?;
@@ -173,7 +174,7 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
         undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act))?;
         get_indices(server, before.names())
     };
-    let found = again(undo).map_err(|failure| unfinished(before, failure))?;
+    let found = again(undo).map_err(|failure| unfinished(call, server, before, failure))?;
     let _ = clone::review_last(call, &before.run, &clone::last_copies(&live_clones(before), &found));
     undone.finished = true;
     record::write_end(call, &before.run, "swap", undone);
@@ -181,8 +182,8 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
 }
 
 /// Every failure of an unfinished swap names the command that resumes it.
-pub(crate) fn unfinished(swapped: &Swapped, failure: Failure) -> Failure {
-    failure.further_hint(format!("When it is fixed, {}", ways_on(&swapped.run, swapped.back)))
+pub(crate) fn unfinished(call: &Call, server: &Server, swapped: &Swapped, failure: Failure) -> Failure {
+    failure.further_hint(format!("When it is fixed, {}", ways_on(call, server, &swapped.run, swapped.back)))
 }
 
 /// What is live, as it is blocked and cloned. The clone of an unfinished swap that is taken back is not.
