@@ -81,6 +81,8 @@ pub(crate) type RequestResult = Result<Value, RequestError>;
 pub(crate) struct Client {
     agent: ureq::Agent,
     base: String,
+    /// As [`Settings`] has them.
+    options: Vec<String>,
     authorization: Option<Secret>,
     deadline: Deadline,
     watch: Watch,
@@ -116,10 +118,10 @@ impl Client {
             .timeout_resolve(Some(CONNECT_TIMEOUT))
             .timeout_connect(Some(CONNECT_TIMEOUT))
             .user_agent(concat!("svc-snap/", env!("CARGO_PKG_VERSION")));
-        let Settings { base, authorization, tls, .. } = settings;
+        let Settings { base, authorization, tls, options, .. } = settings;
         let agent = config.tls_config(tls).build().new_agent();
         let (deadline, watch, reporter) = (*call.deadline(), call.watch(), call.reporter().clone());
-        Self { agent, base, authorization, deadline, watch, reporter, acting: Arc::default() }
+        Self { agent, base, options, authorization, deadline, watch, reporter, acting: Arc::default() }
     }
 
     /// The server's address, without credentials.

@@ -14,7 +14,7 @@ pub(crate) mod stage;
 pub(crate) mod swap;
 pub(crate) mod verify;
 
-pub(crate) use self::plan::{SwapOptions, refuse_other_plan};
+pub(crate) use self::plan::{SwapOptions, refuse_flags};
 pub(crate) use self::record::{Begun, Given};
 pub(crate) use self::result::*;
 pub(crate) use self::source::{Chosen, Origin, RestoreMethod, RestoreState, Restored, RestoredIndex, SelectionArgs};

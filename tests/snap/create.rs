@@ -287,7 +287,9 @@ fn snapshot_continues_after_create_times_out() {
     // It takes three times as long as the limit.
     let (sandbox, late) = limited(|seconds| {
         let sandbox = Sandbox::at_rate("limit", &format!("{}b", 600_000 / seconds));
-        let late = sandbox.run(&["create", "s", "--timeout", &format!("{seconds}s")]);
+        let limit = format!("{seconds}s");
+        let tool = sandbox.tool(&["create", "s", "--timeout", &limit]).env_remove("SVC_SEARCH_URL").env_remove("SVC_STATE_DIR");
+        let late = tool.args(["--url", &sandbox.search.url, "--state-dir"]).arg(sandbox.state.path().join("its own")).run();
         (late.result()["snapshot"]["state"] == "IN_PROGRESS").then_some((sandbox, late))
     });
     let late = late.fails(6, "timeout").changed().error_has(&["svc-snap wait s"]);
@@ -301,6 +303,9 @@ fn snapshot_continues_after_create_times_out() {
     let waited = sandbox.from(&["wait"], &late).ok().unchanged();
     assert_eq!(waited.result()["snapshot"]["uuid"], late.result()["snapshot"]["uuid"]);
     sandbox.from(&["show"], &waited).ok();
+    // The hint is pasted into a shell that has none of the settings.
+    let typed = late.hint().split(" waits for it").next().map(|hint| &hint[hint.find("svc-snap").unwrap()..]).unwrap();
+    assert_eq!(Tool::program("/bin/sh").args(["-c", typed]).run().ok().result()["captured"][0]["docs_exact"], true, "{typed}");
 
     sandbox.noise("more", 20);
     let begun = sandbox.run(&["create", "t", "--no-wait"]).ok().changed();

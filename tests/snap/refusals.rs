@@ -214,6 +214,7 @@ fn alias_named_like_existing_index_is_refused() {
     let alias = sandbox.name("alias");
     let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
     sandbox.simple("more", 3);
+    let saved = sandbox.content();
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
@@ -232,6 +233,8 @@ fn alias_named_like_existing_index_is_refused() {
     let content = sandbox.content();
     refused(sandbox.from(&["restore"], &created));
     assert_eq!((sandbox.copies(), sandbox.content()), (Vec::new(), content));
+    sandbox.from(&["restore", "--exact"], &created).ok();
+    assert_eq!(sandbox.content(), saved);
 }
 
 #[test]
@@ -254,14 +257,47 @@ fn index_named_like_data_stream_is_refused() {
     }
     assert_eq!(sandbox.names(), names);
     sandbox.from(&["discard"], &staged).ok();
-    sandbox.from(&["restore"], &created).refused("name_in_use").error_has(&[&name]);
+    let names = sandbox.names();
+    for args in [&["restore"][..], &CLOSE, &DELETE] {
+        sandbox.from(args, &created).refused("name_in_use").unchanged().error_has(&[&name]);
+        assert_eq!(sandbox.names(), names, "{args:?}");
+    }
+}
+
+#[test]
+fn alias_that_data_stream_has_now_is_refused() {
+    let sandbox = Sandbox::new("alias-stream");
+    if sandbox.search.product == Product::OpenSearch || sandbox.search.key == "elasticsearch-7" {
+        return skip("an alias of a data stream: OpenSearch gives it none, and this distribution of 7.17 has no data streams");
+    }
+    let (alias, logs) = (sandbox.name("alias"), sandbox.name("logs"));
+    let docs = sandbox.index("docs", json!({"settings": {"number_of_replicas": 0}, "aliases": {&alias: {}}}));
+    let created = sandbox.create("s1");
+    let staged = sandbox.from(&["stage"], &created).ok();
+    sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
+    let template = json!({"index_patterns": [&logs], "data_stream": {}, "priority": 500});
+    sandbox.ask("PUT", &format!("/_index_template/{logs}"), Some(template));
+    sandbox.fill_stream(&logs, 0, 2);
+    sandbox.ask("POST", "/_aliases", Some(json!({"actions": [{"add": {"index": logs, "alias": alias}}]})));
+    let names = sandbox.names();
+    for (args, document) in [
+        (&["swap", "--exact", "--dry-run"][..], &staged),
+        (&["swap"], &staged),
+        (&["restore"], &created),
+        (&CLOSE, &created),
+        (&DELETE, &created),
+    ] {
+        sandbox.from(args, document).refused("name_in_use").unchanged().error_has(&[&alias]);
+        assert_eq!(sandbox.names(), names, "{args:?}");
+    }
+    sandbox.from(&["discard"], &staged).ok();
 }
 
 /// As a new version migrates: into an index of another name, which gets the old name as its alias.
 #[test]
 fn alias_of_index_that_is_taken_away_is_no_obstacle() {
     let sandbox = Sandbox::new("migrated");
-    let docs = sandbox.simple("docs", 3);
+    let (docs, more) = (sandbox.simple("docs", 3), sandbox.simple("more", 3));
     let created = sandbox.create("s1");
     let saved = sandbox.content();
     sandbox.delete(&docs);
@@ -270,11 +306,21 @@ fn alias_of_index_that_is_taken_away_is_no_obstacle() {
     let migrated = sandbox.content();
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.from(&["swap"], &staged).refused("name_in_use").error_has(&[&docs, "--exact"]);
+    for args in [CLOSE, DELETE] {
+        sandbox.from(&args, &created).refused("name_in_use").unchanged().error_has(&[&docs]);
+        assert_eq!(sandbox.content(), migrated, "{args:?}");
+    }
     let swapped = sandbox.from(&["swap", "--exact"], &staged).ok();
     assert_eq!(sandbox.content(), saved);
     sandbox.from(&["swap", "--back"], &swapped).ok();
     assert_eq!(sandbox.content(), migrated);
     sandbox.from(&["restore", "--exact"], &created).ok();
+    assert_eq!(sandbox.content(), saved);
+    // What a restore in place deletes is no obstacle either; what it closes keeps its aliases.
+    sandbox.delete(&docs);
+    sandbox.ask("PUT", &format!("/{more}/_alias/{docs}"), None);
+    sandbox.from(&CLOSE, &created).refused("name_in_use").unchanged();
+    sandbox.from(&DELETE, &created).ok().changed();
     assert_eq!(sandbox.content(), saved);
 }
 

@@ -63,12 +63,16 @@ fn killed_direct_restore_is_discarded_or_finished_by_same_command() {
         sandbox.run(&["discard", "--run", &run]).ok();
         assert!(sandbox.copies().is_empty(), "{number} {side:?}");
     }
-    // While it verifies what is there, and when its swap begins.
+    // While it verifies what is there, and when its swap begins. Nobody takes the block for the index's own.
     sandbox.delete(&lost);
-    for (n, stop) in [(8, "POST /_msearch"), (9, &format!("PUT /{live}/_block"))] {
+    for (n, stop, step) in [(8, "POST /_msearch", "discard"), (9, &format!("PUT /{live}/_block"), "swap")] {
         let run = run_id(n);
         sandbox.gate().close_before(stop, 1).kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
         assert!(sandbox.names().contains(&lost));
+        for args in [&["create", "s2"][..], &["clone"]] {
+            let refused = sandbox.run(args).refused("index_blocked").unchanged();
+            refused.error_has(&[&lost, &format!("svc-snap {step} --run {run} ")]);
+        }
         sandbox.run(&["discard", "--run", &run]).ok().changed();
         assert_eq!(sandbox.names(), std::slice::from_ref(&live), "{stop}");
     }
@@ -82,6 +86,10 @@ fn swap_opens_no_direct_index_outside_its_scope() {
     sandbox.gate().close_on("/_settings", Side::Before).kill(sandbox.resuming(&["restore", "--run-id", &run], &created));
     sandbox.tool(&["swap", "--run", &run]).env("SVC_INDICES", "other-*").run().refused("options_invalid").unchanged();
     assert_eq!(sandbox.blocks(&docs), ["write"]);
+    for args in [&["create", "s2"][..], &["clone"]] {
+        let refused = sandbox.run(args).refused("index_blocked").unchanged();
+        refused.error_has(&[&docs, &format!("svc-snap swap --run {run} finishes it")]);
+    }
     sandbox.run(&["swap", "--run", &run]).ok().changed();
     assert_eq!((sandbox.blocks(&docs), sandbox.count(&docs)), (Vec::new(), 10));
 }

@@ -20,7 +20,12 @@ pub struct Connection {
     args: ConnectionArgs,
     /// What stands on the command line: it wins over the environment, which may come from a file that holds for every call.
     given: Vec<String>,
+    /// The same of [`REPEATED`], as another command line has it.
+    options: Vec<String>,
 }
+
+/// Options that lead another call to the same server, beside its address.
+const REPEATED: [&str; 7] = ["user", "password_file", "api_key_file", "bearer_file", "ca_cert", "client_cert", "client_key"];
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Cluster")]
@@ -55,6 +60,8 @@ pub(super) struct Settings {
     pub authorization: Option<Secret>,
     pub tls: TlsConfig,
     pub insecure: bool,
+    /// The options of the command line that lead another call to the same server.
+    pub options: Vec<String>,
 }
 
 impl Connection {
@@ -89,7 +96,9 @@ impl Connection {
         let client = tls::client(args.client_cert.as_deref(), args.client_key.as_deref())?;
         let ca_cert = ca_cert.filter(|_| over_tls);
         let tls = tls::config(ca_cert, client, insecure)?;
-        Ok(Settings { base: address.base, authorization, tls, insecure })
+        let url = self.is_given("url").then(|| ["--url".to_owned(), address.base.clone()]);
+        let options = url.into_iter().flatten().chain(self.options.iter().cloned()).collect();
+        Ok(Settings { base: address.base, authorization, tls, insecure, options })
     }
 
     /// The value of the header `Authorization`. One kind of credentials on the command line replaces the others of the environment.
@@ -143,8 +152,13 @@ fn token(what: &str, path: &Path) -> Result<String, Failure> {
 impl FromArgMatches for Connection {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_given = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
-        let given = matches.ids().filter(is_given).map(ToString::to_string).collect();
-        Ok(Self { args: ConnectionArgs::from_arg_matches(matches)?, given })
+        let given: Vec<String> = matches.ids().filter(is_given).map(ToString::to_string).collect();
+        let option = |id: &String| {
+            let value = matches.get_raw(id)?.next()?.to_string_lossy().into_owned();
+            Some([format!("--{}", id.replace('_', "-")), value])
+        };
+        let options = given.iter().filter(|id| REPEATED.contains(&id.as_str())).filter_map(option).flatten().collect();
+        Ok(Self { args: ConnectionArgs::from_arg_matches(matches)?, given, options })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_step::deadline::Deadline;
+use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, Status};
 
 use crate::client::{Answer, Client, Connection, errors, members, text};
@@ -56,6 +57,12 @@ impl Server {
         }?;
         call.reporter().detail(&format!("{:?} {} ({})", server.product, server.version, server.cluster_name));
         Ok(server)
+    }
+
+    /// A command of this tool for hints, with the options that lead it to this server and to the state directory of this call.
+    pub(crate) fn command(&self, call: &Call, words: &[&str]) -> String {
+        let words = ["svc-snap"].iter().chain(words).map(|word| (*word).to_owned());
+        shell_quoted(&[words.collect(), self.client.options.clone(), call.state_dir_option()].concat())
     }
 
     /// The same whose requests end with signals and the time limit, whatever was changed before.

@@ -32,9 +32,9 @@ pub(crate) fn run(args: &CloneArgs, call: &Call) -> StepResult<CopySet> {
     let server = Server::connect(&args.connection, call)?;
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let patterns = Patterns::parse(&args.indices);
-    phases::refuse_unfinished_swaps(call, &server, call.run_id(), |name| {
-        args.scope.scope.contains(name) && patterns.ask_for(name)
-    })?;
+    let wanted = |name: &str| args.scope.scope.contains(name) && patterns.ask_for(name);
+    phases::refuse_unfinished_swaps(call, &server, call.run_id(), wanted)?;
+    phases::refuse_unopened(call, &server, wanted)?;
     let live = select::live(&server, &args.scope.scope, &patterns)?;
     let hint = format!("Leave them out with {}.", without(&args.indices, &live.streams));
     refuse_any("not_swappable", "Data streams cannot be cloned", &live.streams, &hint)?;
@@ -78,8 +78,8 @@ fn refuse_other(call: &Call, earlier: &CopySet, found: &Found, names: &[&str]) -
     let gone: Vec<&str> = earlier.indices.iter().filter(|one| !one.is_there(found)).map(|one| one.copy.as_str()).collect();
     let message = format!("The run {} was cloned completely, and some of its copies have gone", earlier.run);
     let hint = format!(
-        "What is left of it is the way back to what was live then: name another run with --run-id, or remove it with svc-snap discard --run {}.",
-        earlier.run
+        "What is left of it is the way back to what was live then: name another run with --run-id, or remove it with {}.",
+        copies::discard(call, &earlier.run)
     );
     refuse_any("not_verified", &message, &gone, &hint)
 }

@@ -100,10 +100,11 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     create(args, call, &server, &patterns, &live)
 }
 
-/// An index may be missing now, or be without writes, that is a swap's or a clone's.
+/// An index may be missing now, or be without writes, that is a swap's, a clone's or a restore's.
 fn refuse_unfinished(args: &CreateArgs, call: &Call, server: &Server, patterns: &Patterns) -> Result<(), Failure> {
     let wanted = |name: &str| args.scope.scope.contains(name) && patterns.ask_for(name);
-    phases::refuse_unfinished_runs(call, server, call.run_id(), wanted)
+    phases::refuse_unfinished_runs(call, server, call.run_id(), wanted)?;
+    phases::refuse_unopened(call, server, wanted)
 }
 
 fn create(args: &CreateArgs, call: &Call, server: &Server, patterns: &Patterns, live: &Selected) -> StepResult<Created> {
@@ -328,7 +329,7 @@ impl Taking<'_> {
                 .hint("It was deleted, or the server was restarted meanwhile; run the same command again, which takes it again.")
         } else {
             let message = format!("The snapshot {name} in {repository} was begun, and how it ended is unknown.");
-            follow::continues(Failure::timeout("outcome_unknown", message), repository, name)
+            follow::continues(self.call, self.server, Failure::timeout("outcome_unknown", message), repository, name)
         };
         Err(why.causes.into_iter().fold(failure.cause(why.message), Failure::cause))
     }
@@ -353,7 +354,7 @@ impl Taking<'_> {
         if why.signal.is_some() {
             self.cancelled(Some(pending), why)
         } else if is_begun {
-            follow::continues(why, self.repository, self.name)
+            follow::continues(self.call, self.server, why, self.repository, self.name)
         } else {
             why.hint(format!("Run {}: it finds out whether the snapshot was begun.", self.call.same_command()))
         }
@@ -380,10 +381,9 @@ impl Taking<'_> {
             self.call.effects().undone();
             return why.hint("Nothing is left of the snapshot; running the same command again is safe.");
         }
-        why.hint(format!(
-            "The snapshot could not be cancelled: svc-snap show {0} --repository {1} shows it, and svc-snap delete {0} --cancel --repository {1} removes it.",
-            self.name, self.repository
-        ))
+        let command = |step: &[&str]| self.server.command(self.call, &[step, &["--repository", self.repository]].concat());
+        let (show, delete) = (command(&["show", self.name]), command(&["delete", self.name, "--cancel"]));
+        why.hint(format!("The snapshot could not be cancelled: {show} shows it, and {delete} removes it."))
     }
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Action, Call, DryRun, Failure, StepResult, Stopped};
 
-use crate::client::{continues_by_itself, path};
+use crate::client::{Server, continues_by_itself, path};
 use crate::snapshot::{Snapshot, Source, SourceArgs, captured, verdict};
 use crate::temporary::Left;
 use crate::{repository, snapshot};
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
         }
         found => {
             let found = found?;
-            check(args, &source, found.as_ref())?;
+            check(args, call, &server, &source, found.as_ref())?;
             (found.is_some(), found)
         }
     };
@@ -77,15 +77,16 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     Ok(deleted)
 }
 
-fn check(args: &DeleteArgs, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
+fn check(args: &DeleteArgs, call: &Call, server: &Server, source: &Source, found: Option<&Snapshot>) -> Result<(), Failure> {
+    let Source { repository, name, .. } = source;
     match found {
         Some(found) if found.is_under_way() && !args.cancel => {
-            let wait = format!("svc-snap wait {} --repository {}", source.name, source.repository);
-            Err(verdict::under_way(&source.repository, &source.name).hint(format!("Wait for it ({wait}), or pass --cancel.")))
+            let wait = server.command(call, &["wait", name, "--repository", repository]);
+            Err(verdict::under_way(repository, name).hint(format!("Wait for it ({wait}), or pass --cancel.")))
         }
         Some(found) => source.check_uuid(found),
         // The document's snapshot had been there, and is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),
-        None => Err(snapshot::not_found(&source.repository, &source.name)),
+        None => Err(snapshot::not_found(repository, name)),
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     let recorded = record::find(call, &run)?.filter(|one| one.cluster_uuid() == server.cluster_uuid);
     // The record of the run is newer than any document.
     if let Some(Begun::Swapped(swapped)) = recorded.as_ref().or(given.as_ref()) {
-        phases::refuse_unfinished(&server, swapped)?;
+        phases::refuse_unfinished(call, &server, swapped)?;
     }
     let all: Vec<String> = select::names(&server)?.indices;
     // The way back from a swap is not removed by the document of what it has made live.
@@ -93,15 +93,9 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     }
     names.extend(known().flat_map(Begun::copies).filter(|name| copies::is_own_of(name, run.as_str())).map(str::to_owned));
     // What a killed restore has restored directly under a live name, and never opened.
-    let restored = match &recorded {
-        Some(Begun::Copies(set)) => &*set.indices,
-        Some(Begun::Swapped(swapped)) if !swapped.finished => &swapped.direct,
-        _ => &[],
-    };
-    let found = get_indices(&server, restored.iter().map(|one| &one.index))?;
-    let unopened: Vec<&String> = restored.iter().filter(|one| one.is_unopened(&found)).map(|one| &one.index).collect();
+    let unopened = recorded.as_ref().map_or(Ok(Vec::new()), |recorded| recorded.unopened(&server))?;
     guard::refuse_outside(&args.scope.scope, &unopened)?;
-    names.extend(unopened.into_iter().cloned());
+    names.extend(unopened);
     // As long as there is more of the run, so is its record.
     let has_more = matches!(recorded, Some(Begun::Swapped(_))) || all.iter().any(|name| is_ours(&name) && !names.contains(name));
     clear(args, call, &server, &run, &names, recorded.as_ref().filter(|_| !is_set || !has_more))

@@ -258,9 +258,8 @@ fn own_copies(server: &Server, scope: &Scope) -> Result<Vec<OwnCopy>, Failure> {
 /// A swap that was killed after its exchange: some indices may not be live.
 fn warn_of_swaps(call: &Call, server: &Server) -> Result<(), Failure> {
     for run in copies::marked(server)?.into_keys().map(|(run, _)| run).collect::<BTreeSet<_>>() {
-        let message = format!(
-            "The swap of the run {run} is in progress or was interrupted; svc-snap swap --run {run} finishes it where it began."
-        );
+        let swap = server.command(call, &["swap", "--run", &run]);
+        let message = format!("The swap of the run {run} is in progress or was interrupted; {swap} finishes it where it began.");
         call.warn("swap_unfinished", message);
     }
     Ok(())

@@ -172,8 +172,8 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
 fn clean_up(call: &Call, server: &Server, pruned: &Pruned) -> Result<(), Failure> {
     match repository::clean_up(call, server, &pruned.repository) {
         Err(failure) if is_busy(&failure) => {
-            let hint = format!("svc-snap cleanup --repository {} does it later.", pruned.repository);
-            call.warn("server_busy", format!("The repository was not cleaned up: the server is busy. {hint}"));
+            let later = server.command(call, &["cleanup", "--repository", &pruned.repository]);
+            call.warn("server_busy", format!("The repository was not cleaned up: the server is busy. {later} does it later."));
             Ok(())
         }
         ended => ended.map(drop),

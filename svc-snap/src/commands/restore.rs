@@ -11,7 +11,7 @@ use crate::restore::in_place::OnConflict;
 use crate::restore::stage::Earlier;
 use crate::restore::{
     Begun, Chosen, CopySet, CopyState, Ended, RestoreMethod, RestoreState, Restored, SelectionArgs, Staged, SwapOptions,
-    SwapState, Swapped, in_place, phases, plan, record, refuse_other_plan, stage, swap, verify,
+    SwapState, Swapped, in_place, phases, plan, record, refuse_flags, stage, swap, verify,
 };
 
 #[derive(Debug, clap::Args)]
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
     let is_surplus = |name: &str| args.how.exact && chosen.scope.contains(name) && asked_for.ask_for(name);
     phases::refuse_unfinished_runs(call, server, call.run_id(), |name| names.contains(&name) || is_surplus(name))?;
     if let Some(swapped) = unfinished_swap(call, &chosen)? {
-        refuse_other_plan(&swapped, args.how, true)?;
+        refuse_flags(call, server, &swapped, args.how, true)?;
         return resume(call, &chosen, swapped, args.dry.dry_run);
     }
     guard::refuse_blocked_live(server, &names)?;
@@ -149,7 +149,7 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
         call.check().and_then(|()| match swap::execute(call, &chosen.server, &mut swapped) {
             Ended::Finished => Ok(()),
             // Its plan may be what fails.
-            Ended::Undone(failure) => Err(phases::unfinished(&swapped, failure)),
+            Ended::Undone(failure) => Err(phases::unfinished(call, &chosen.server, &swapped, failure)),
             Ended::Unfinished(failure) => Err(failure),
         })
     };
@@ -157,14 +157,15 @@ fn resume(call: &Call, chosen: &Chosen, mut swapped: Swapped, dry_run: bool) -> 
     Stopped::ended(ended, restored)
 }
 
-/// What is restored directly: what is not live, unless its name is an alias, or another index has one of its aliases, which would count
-/// double until the swap.
+/// What is restored directly: what is not live, unless its name is an alias, or one of its aliases is an index or has another one, which
+/// would count double until the swap.
 fn direct(chosen: &Chosen, earlier: &Earlier) -> Result<BTreeSet<String>, Failure> {
     let mut live = get_indices(&chosen.server, chosen.names())?;
     live.retain(|index, _| !earlier.leftovers.contains(index));
-    let aliases = select::names(&chosen.server)?.aliases;
-    let is_alias = |name: &String| aliases.contains_key(name);
-    let has_live_alias = |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(is_alias));
+    let names = select::names(&chosen.server)?;
+    let is_alias = |name: &String| names.aliases.contains_key(name);
+    let is_live = |alias: &String| is_alias(alias) || names.indices.contains(alias);
+    let has_live_alias = |index: &str| chosen.metadata(index).is_some_and(|metadata| metadata.aliases.keys().any(is_live));
     let direct = chosen.indices.iter().filter(|index| !live.contains_key(*index) && !is_alias(index) && !has_live_alias(index));
     Ok(direct.cloned().collect())
 }

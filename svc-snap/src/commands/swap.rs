@@ -6,7 +6,7 @@ use crate::client::{Connection, Server};
 use crate::guard;
 use crate::index::{Scope, ScopeArg};
 use crate::restore::phases::Phase;
-use crate::restore::{Begun, Ended, Given, SwapOptions, Swapped, phases, plan, record, refuse_other_plan, swap};
+use crate::restore::{Begun, Ended, Given, SwapOptions, Swapped, phases, plan, record, refuse_flags, swap};
 use crate::temporary::Left;
 
 #[derive(Debug, clap::Args)]
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &SwapArgs, call: &Call) -> StepResult<Swapped> {
             Err(failure)
         }
         // Its plan is an earlier call's, and may be what fails.
-        (Ended::Undone(failure), _) => Err(phases::unfinished(&swapped, failure)),
+        (Ended::Undone(failure), _) => Err(phases::unfinished(call, &server, &swapped, failure)),
         (Ended::Unfinished(failure), _) => Err(failure),
     };
     Stopped::ended(ended, swapped)
@@ -134,12 +134,12 @@ fn task(args: &SwapArgs, call: &Call, server: &Server, given: Given) -> Result<(
     };
     if latest.back == back {
         let is_same_command = matches!(given.begun, Begun::Copies(_)) && !args.back;
-        refuse_other_plan(&latest, args.how, is_same_command)?;
+        refuse_flags(call, server, &latest, args.how, is_same_command)?;
         Ok((latest, Task::Resume))
     } else if may_go_back {
         take_back(call, server, scope, latest, args.how)
     } else {
-        Err(taken_back(&latest))
+        Err(taken_back(call, server, &latest))
     }
 }
 
@@ -151,12 +151,12 @@ fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: 
     Ok((plan::backward(call, server, scope, &before, how)?, Task::Begin(Begun::Swapped(before))))
 }
 
-fn taken_back(recorded: &Swapped) -> Failure {
+fn taken_back(call: &Call, server: &Server, recorded: &Swapped) -> Failure {
     let failure =
         Failure::refused("name_in_use", format!("The swap of the run {} was taken back, or is being taken back.", recorded.run));
     if recorded.finished {
         failure.hint("Swap the document of the swap back once more, or stage the snapshot again under another --run-id.")
     } else {
-        failure.hint(format!("svc-snap swap --run {} finishes it.", recorded.run))
+        failure.hint(format!("{} finishes it.", server.command(call, &["swap", "--run", &recorded.run])))
     }
 }

@@ -1,4 +1,4 @@
-//! What would stop a swap after its exchange, refused before its first request.
+//! What would stop a swap after its exchange, or a restore in place after its removals, refused before its first request.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use svc_step::Failure;
 
 use crate::client::{Server, members};
 use crate::index::metadata::is_write_index;
-use crate::index::{Found, Index, counts, refuse_any, select};
+use crate::index::{Found, Index, IndexMetadata, counts, refuse_any, select};
 use crate::restore::{SwapIndex, SwapSource, Swapped};
 
 /// Refuses copies that have gone, lost a shard or been written to since they were verified (3). One that takes writes has no clones.
@@ -47,9 +47,14 @@ pub(super) fn refuse_red(indices: &[SwapIndex], found: &Found) -> Result<(), Fai
     refuse_any("indices_red", "What is live cannot be cloned, since it lacks shards", &red, hint)
 }
 
+/// What indices have that become live, as far as it was captured.
+fn become_live(swapped: &Swapped) -> impl Iterator<Item = &IndexMetadata> {
+    swapped.indices.iter().map(|item| &item.becomes).chain(swapped.direct.iter().map(|one| &one.metadata)).flatten()
+}
+
 /// Refuses aliases that would have two write indices: one of the swap's and one that the swap does not touch (3).
 pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
-    let given = swapped.indices.iter().flat_map(|item| &item.becomes).flat_map(|becomes| &becomes.aliases);
+    let given = become_live(swapped).flat_map(|becomes| &becomes.aliases);
     let write: BTreeSet<&str> =
         given.filter(|(_, properties)| is_write_index(properties)).map(|(alias, _)| alias.as_str()).collect();
     if write.is_empty() {
@@ -69,8 +74,8 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
     refuse_any("name_in_use", message, &conflicts, hint)
 }
 
-/// Refuses names of indices that are aliases or data streams by now, and aliases that are names of indices: nothing would be live under
-/// them (3). What the exchange removes, as the server does first, is in nobody's way.
+/// Refuses names of indices that are aliases or data streams by now, and aliases that are names of indices or a data stream's: nothing
+/// would be live under them (3). What the exchange removes, as the server does first, is in nobody's way.
 pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     let Swapped { indices, direct, .. } = swapped;
     let live = select::names(server)?;
@@ -80,12 +85,14 @@ pub(super) fn refuse_name_clashes(server: &Server, swapped: &Swapped) -> Result<
         |name: &String| live.aliases.get(name).is_some_and(|indices| indices.iter().any(|index| !removed.contains(index)));
     let new = new.chain(direct.iter().map(|one| &one.index)).filter(|name| stays(name) || live.streams.contains(*name));
     let own = indices.iter().filter(|item| item.source.is_some()).map(|item| &item.index);
-    let names: BTreeSet<&String> =
-        live.indices.iter().filter(|name| !removed.contains(name)).chain(&live.streams).chain(own).collect();
-    let become_live = indices.iter().map(|item| &item.becomes).chain(direct.iter().map(|one| &one.metadata)).flatten();
-    let aliases = become_live.flat_map(|metadata| metadata.aliases.keys()).filter(|alias| names.contains(alias));
+    // An alias has indices or data streams, never both.
+    let backing: BTreeSet<&String> = live.backing.values().flatten().collect();
+    let of_streams = live.aliases.iter().filter(|(_, of)| of.iter().any(|one| backing.contains(one))).map(|(alias, _)| alias);
+    let stay = live.indices.iter().filter(|name| !removed.contains(name)).chain(&live.streams).chain(of_streams);
+    let names: BTreeSet<&String> = stay.chain(own).collect();
+    let aliases = become_live(swapped).flat_map(|becomes| becomes.aliases.keys()).filter(|alias| names.contains(alias));
     let clashes: Vec<&String> = new.chain(aliases).collect::<BTreeSet<_>>().into_iter().collect();
-    let hint = "GET /_cat/aliases and GET /_cat/indices show them. With --exact, indices of the scope that have such an alias or name are taken away; else remove the alias, or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
-    let message = "Names of indices of the backup are aliases now, or its aliases are names of indices or data streams";
+    let hint = "GET /_cat/aliases and GET /_cat/indices show them. A swap with --exact takes away indices of the scope that have such an alias or name; else remove the alias (a data stream's too: POST /_aliases), or clone the index to another name (POST /INDEX/_clone/NAME) and delete it.";
+    let message = "Names of indices of the backup are aliases now, or its aliases are data streams' or names that are in use";
     refuse_any("name_in_use", message, &clashes, hint)
 }

@@ -6,8 +6,10 @@ use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 use crate::client::{continues_by_itself, path};
 use crate::guard;
 use crate::index::select::Names;
-use crate::index::{Stream, counts, get_indices, get_streams, refuse_any, select};
-use crate::restore::{Begun, Chosen, RestoreState, Restored, RestoredIndex, capacity, phases, record, verify};
+use crate::index::{Stream, counts, get_indices, get_streams, policy, refuse_any, select};
+use crate::restore::{
+    Begun, Chosen, CopiedIndex, RestoreState, Restored, RestoredIndex, Swapped, capacity, checks, phases, plan, record, verify,
+};
 
 /// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -49,7 +51,13 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
         let hint = "Without --in-place, there is a previous copy of the live indices; --on-conflict close or delete gives up all that is live.";
         refuse_any("name_in_use", "Indices or data streams of the same names are in the way", &conflicts, hint)?;
     }
-    // What was closed or deleted could not be restored, so the disk space is checked before.
+    // What was closed or deleted could not be restored, so whatever the server would refuse is refused before.
+    let deleted = live.keys().filter(|_| on_conflict == OnConflict::Delete).cloned().map(plan::taken_away);
+    let direct = |one: &String| CopiedIndex { metadata: chosen.metadata(one), ..CopiedIndex::planned(one.clone(), one.clone()) };
+    let direct = chosen.indices.iter().map(direct).collect();
+    let restores = Swapped { indices: deleted.collect(), direct, ..Swapped::default() };
+    checks::refuse_name_clashes(server, &restores)?;
+    checks::refuse_second_write_index(server, &restores)?;
     let wanted: Vec<String> =
         chosen.indices.iter().cloned().chain(chosen.streams.iter().flat_map(|one| chosen.backing(one))).collect();
     let backing = live_streams.iter().filter_map(|stream| there.backing.get(*stream)).flatten();
@@ -186,8 +194,8 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
     record::write_end(call, &restored.run, "restore", restored);
     failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
     let again = call.same_command();
-    failure.hint(format!(
-        "Run {again}: it finds out how things stand and restores them; POST /INDEX/_open opens what is only closed."
+    failure.further_hint(format!(
+        "When it is fixed, run {again}: it finds out how things stand and restores them; POST /INDEX/_open opens what is only closed."
     ))
 }
 
@@ -195,6 +203,8 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
 fn wait_and_verify(call: &Call, chosen: &Chosen, restored: &mut Restored) -> Result<(), Failure> {
     match verify_all(call, chosen, restored) {
         Ok(()) => {
+            let policies = chosen.indices.iter().filter_map(|index| Some((index.as_str(), chosen.metadata(index)?.policy?)));
+            policy::attach(call, &chosen.server, policies);
             record::write_end(call, &restored.run, "restore", restored);
             Ok(())
         }

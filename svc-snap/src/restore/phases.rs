@@ -7,7 +7,7 @@ use svc_step::{Action, Call, Failure, RunId, Status, swaps};
 use crate::client::Server;
 use crate::index::clone::{LiveClone, again};
 use crate::index::{Act, Found, SkipReason, Skipped, clone, copies, get_indices, refuse_any};
-use crate::restore::{SwapIndex, SwapState, Swapped, record};
+use crate::restore::{Begun, SwapIndex, SwapState, Swapped, record};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -54,7 +54,7 @@ pub(super) fn set_states(swapped: &mut Swapped, found: &Found) {
 }
 
 /// Refuses to continue if a swap has begun and is not finished (3): its copies may be all that there is of some indices.
-pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<(), Failure> {
+pub(crate) fn refuse_unfinished(call: &Call, server: &Server, swapped: &Swapped) -> Result<(), Failure> {
     if swapped.finished {
         return Ok(());
     }
@@ -68,18 +68,19 @@ pub(crate) fn refuse_unfinished(server: &Server, swapped: &Swapped) -> Result<()
         Phase::Exchanged => false,
         Phase::After => swapped.indices.is_empty() && swapped.direct.is_empty(),
     };
-    if is_untouched { Ok(()) } else { Err(not_finished(&swapped.run, swapped.back)) }
+    if is_untouched { Ok(()) } else { Err(not_finished(call, server, &swapped.run, swapped.back)) }
 }
 
-fn not_finished(run: &str, back: bool) -> Failure {
-    let hint = format!("On the host where it began: {}", hint_to_finish(run, back));
+fn not_finished(call: &Call, server: &Server, run: &str, back: bool) -> Failure {
+    let hint = format!("On the host where it began: {}", hint_to_finish(call, server, run, back));
     Failure::refused("swap_unfinished", format!("The swap of the run {run} is not finished.")).hint(hint)
 }
 
 /// What ends an unfinished swap. One that goes back is not taken back itself: `--back` finishes it.
-fn hint_to_finish(run: &str, back: bool) -> String {
-    let take_back = if back { String::new() } else { format!("; svc-snap swap --run {run} --back takes it back") };
-    format!("svc-snap swap --run {run} finishes it{take_back}.")
+fn hint_to_finish(call: &Call, server: &Server, run: &str, back: bool) -> String {
+    let swap = ["swap", "--run", run, "--back"];
+    let take_back = if back { String::new() } else { format!("; {} takes it back", server.command(call, &swap)) };
+    format!("{} finishes it{take_back}.", server.command(call, &swap[..3]))
 }
 
 /// Refuses to touch indices whose swap or clone by another run is not finished (3).
@@ -107,7 +108,7 @@ pub(crate) fn refuse_unfinished_swaps(
     };
     for ((other, name), back) in marked {
         if other != run.as_str() && (touches(&name) || copies::is_copy_of(&name, &other, &touches)) {
-            return Err(not_finished(&other, back));
+            return Err(not_finished(call, server, &other, back));
         }
     }
     let swaps = swaps::all(call, &[record::SWAP]).into_iter().filter_map(|received| received.result::<Swapped>().ok());
@@ -115,7 +116,7 @@ pub(crate) fn refuse_unfinished_swaps(
         let is_other = swapped.cluster_uuid == server.cluster_uuid && swapped.run != run.as_str();
         is_other && swapped.live_names().into_iter().any(&touches)
     };
-    swaps.filter(concerns).try_for_each(|swapped| refuse_unfinished(server, &swapped))
+    swaps.filter(concerns).try_for_each(|swapped| refuse_unfinished(call, server, &swapped))
 }
 
 /// Refuses indices without writes that a clone has blocked, which is in progress or was interrupted (3): the block is not theirs.
@@ -125,6 +126,21 @@ fn refuse_unfinished_clones(call: &Call, server: &Server, touches: impl Fn(&str)
         blocked.retain(|index| touches(index));
         let hint = format!("If it does not run any more, {} takes the blocks off.", copies::discard(call, &set.run));
         refuse_any("index_blocked", "A clone that is not finished has blocked writes to these", &blocked, &hint)?;
+    }
+    Ok(())
+}
+
+/// Refuses what a restore has put under live names, and has not opened or was killed before it did (3): the block is not theirs.
+pub(crate) fn refuse_unopened(call: &Call, server: &Server, touches: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    let all = swaps::all(call, &[record::STAGE, record::SWAP]).into_iter().filter_map(|received| Begun::read(&received).ok());
+    for begun in all.filter(|begun| begun.cluster_uuid() == server.cluster_uuid) {
+        let mut unopened = begun.unopened(server)?;
+        unopened.retain(|index| touches(index));
+        let hint = match &begun {
+            Begun::Swapped(swapped) => hint_to_finish(call, server, &swapped.run, swapped.back),
+            other => format!("If it does not run any more, {} removes them.", copies::discard(call, other.of().0)),
+        };
+        refuse_any("index_blocked", "A restore that is not finished has blocked writes to these", &unopened, &hint)?;
     }
     Ok(())
 }
@@ -158,7 +174,7 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
         undoing(server, before)?.iter().try_for_each(|act| clone::send_or_each(call, server, act))?;
         get_indices(server, before.names())
     };
-    let found = again(undo).map_err(|failure| unfinished(before, failure))?;
+    let found = again(undo).map_err(|failure| unfinished(call, server, before, failure))?;
     let _ = clone::review_last(call, &before.run, &clone::last_copies(&live_clones(before), &found));
     undone.finished = true;
     record::write_end(call, &before.run, "swap", undone);
@@ -166,8 +182,8 @@ pub(crate) fn take_back(call: &Call, server: &Server, before: &Swapped, undone: 
 }
 
 /// Every failure of an unfinished swap names the command that resumes it.
-pub(crate) fn unfinished(swapped: &Swapped, failure: Failure) -> Failure {
-    failure.further_hint(format!("When it is fixed, {}", hint_to_finish(&swapped.run, swapped.back)))
+pub(crate) fn unfinished(call: &Call, server: &Server, swapped: &Swapped, failure: Failure) -> Failure {
+    failure.further_hint(format!("When it is fixed, {}", hint_to_finish(call, server, &swapped.run, swapped.back)))
 }
 
 /// What is live, as it is blocked and cloned. The clone of an unfinished swap that is taken back is not.

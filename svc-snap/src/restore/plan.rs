@@ -67,12 +67,12 @@ fn target(index: &str, source: SwapSource, becomes: Option<IndexMetadata>) -> Sw
     SwapIndex { source: Some(source), becomes, ..taken_away(index.to_owned()) }
 }
 
-fn taken_away(index: String) -> SwapIndex {
+pub(super) fn taken_away(index: String) -> SwapIndex {
     SwapIndex { index, ..SwapIndex::default() }
 }
 
 /// Refuses flags that are not the plan's (2). They are passed again only with the command that began the swap (`same`).
-pub(crate) fn refuse_other_plan(planned: &Swapped, how: SwapOptions, same: bool) -> Result<(), Failure> {
+pub(crate) fn refuse_flags(call: &Call, server: &Server, planned: &Swapped, how: SwapOptions, same: bool) -> Result<(), Failure> {
     let flags = [("--exact", how.exact, planned.exact), ("--drop-old", how.drop_old, planned.drop_old)];
     let differing: Vec<&str> =
         flags.into_iter().filter(|(_, asked, planned)| asked != planned && (same || *asked)).map(|(flag, ..)| flag).collect();
@@ -80,8 +80,8 @@ pub(crate) fn refuse_other_plan(planned: &Swapped, how: SwapOptions, same: bool)
         return Ok(());
     }
     let message = format!("The swap of the run {} was planned otherwise: {}.", planned.run, differing.join(", "));
-    let hint = format!("svc-snap swap --run {} resumes it as it was planned.", planned.run);
-    Err(Failure::usage("options_invalid", message).hint(hint))
+    let resume = server.command(call, &["swap", "--run", &planned.run]);
+    Err(Failure::usage("options_invalid", message).hint(format!("{resume} resumes it as it was planned.")))
 }
 
 /// Indices of the scope that the backup does not hold, and what stays although the backup does not hold it.

@@ -4,10 +4,10 @@ use serde::Serialize;
 use svc_step::{Call, Failure, GivenArgs, Received, RunId, swaps};
 
 use crate::client::Server;
-use crate::index::{SkipReason, copies};
+use crate::index::{SkipReason, copies, get_indices};
 use crate::restore::{CopySet, CopyState, Restored, SwapIndex, Swapped};
 
-const STAGE: &str = "svc-snap.stage/1";
+pub(super) const STAGE: &str = "svc-snap.stage/1";
 const CLONE: &str = "svc-snap.clone/1";
 pub(super) const SWAP: &str = "svc-snap.swap/1";
 const SCHEMAS: [&str; 4] = [STAGE, CLONE, SWAP, "svc-snap.restore/1"];
@@ -31,7 +31,7 @@ impl Begun {
     }
 
     /// The run whose copies these are, which need not be the run of the call that printed the document; and their cluster.
-    fn of(&self) -> (&str, &str) {
+    pub(super) fn of(&self) -> (&str, &str) {
         match self {
             Self::Copies(copies) => (&copies.run, &copies.cluster_uuid),
             Self::Swapped(swapped) => (&swapped.run, &swapped.cluster_uuid),
@@ -67,6 +67,17 @@ impl Begun {
             }
             Self::InPlace(_) => Vec::new(),
         }
+    }
+
+    /// What was restored directly under live names, and not opened for writes yet.
+    pub(crate) fn unopened(&self, server: &Server) -> Result<Vec<String>, Failure> {
+        let restored = match self {
+            Self::Copies(set) => &*set.indices,
+            Self::Swapped(swapped) if !swapped.finished => &swapped.direct,
+            Self::Swapped(_) | Self::InPlace(_) => &[],
+        };
+        let found = get_indices(server, restored.iter().filter(|one| one.is_direct()).map(|one| &one.index))?;
+        Ok(restored.iter().filter(|one| one.is_unopened(&found)).map(|one| one.index.clone()).collect())
     }
 
     /// Writes it as what the run has come to.

@@ -86,7 +86,7 @@ impl Chosen {
         if source.document.is_none() && backup.captured.is_empty() && backup.captured_streams.is_empty() {
             call.warn(
                 "not_checked",
-                "Neither a document of create nor this host says how many documents the indices held, so only their shards are verified, not their counts.",
+                "Neither a document of create nor this host says how many documents the indices held, so only their shards are verified, not their counts, and blocks that they had (index.blocks.*) are set in place only.",
             );
         }
         let selected = select::of_snapshot(&Patterns::parse(&args.indices), held, &args.scope.scope)?;

@@ -68,7 +68,7 @@ impl Swap<'_> {
         if let Err(failure) = self.finish(swapped) {
             self.read_states(swapped);
             // Clients are kept from creating indices of the live names until the next call finishes it.
-            return Ended::Unfinished(unfinished(swapped, failure));
+            return Ended::Unfinished(unfinished(self.call, self.server, swapped, failure));
         }
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         let direct = swapped.direct.iter().map(|one| (one.index.as_str(), one.metadata.as_ref()));
@@ -111,14 +111,14 @@ impl Swap<'_> {
         if !is_known {
             auto_create.iter().for_each(|_| lasting(self.call));
             self.read_states(swapped);
-            return Ended::Unfinished(unfinished(swapped, failure));
+            return Ended::Unfinished(unfinished(self.call, self.server, swapped, failure));
         }
         let ended = clone::undo(self.call, server, &swapped.run, (&live_clones(swapped), theirs), &mut failure);
         let _ = auto_create.map(|change| change.put_back_own(self.call, self.server));
         self.read_states(swapped);
         if let Err(left) = ended {
             failure.causes.push(format!("What the swap had begun could not be undone: {left}"));
-            return Ended::Unfinished(unfinished(swapped, failure));
+            return Ended::Unfinished(unfinished(self.call, self.server, swapped, failure));
         }
         self.call.effects().undone();
         if failure.hint.is_none() {

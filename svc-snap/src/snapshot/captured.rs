@@ -157,9 +157,13 @@ impl Captured {
                     call.warn("not_checked", format!("What was captured of the indices could not be written: {why}"));
                 }
             }
-            Err(Failure { message: why, .. }) => call.warn("not_checked", format!(
-                "It could not be verified that the counts of {name} are exact ({why}); svc-snap wait {name} --repository {repository} tries again."
-            )),
+            Err(Failure { message: why, .. }) => {
+                let wait = server.command(call, &["wait", name, "--repository", repository]);
+                call.warn(
+                    "not_checked",
+                    format!("Whether the counts of {name} are exact is unknown ({why}); {wait} tries again."),
+                );
+            }
         }
     }
 

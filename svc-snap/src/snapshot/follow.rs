@@ -81,21 +81,20 @@ impl<'a> Follow<'a> {
                 }
             })
         });
-        let ended = ended.map_err(|failure| continues(failure, repository, name))?;
+        let ended = ended.map_err(|failure| continues(call, &self.server, failure, repository, name))?;
         ended.unwrap_or_else(|| Err(snapshot::not_found(repository, name)))
     }
 }
 
 /// Adds the command that waits for the snapshot, if only the wait has ended.
-pub(crate) fn continues(failure: Failure, repository: &str, name: &str) -> Failure {
+pub(crate) fn continues(call: &Call, server: &Server, failure: Failure, repository: &str, name: &str) -> Failure {
     // A script whose snapshot does not end removes it.
     let ended = failure.signal.is_some() || matches!(failure.status, Status::Timeout | Status::Unavailable);
     if !ended || is_of_script() {
         return failure;
     }
-    failure.hint(format!(
-        "The snapshot continues by itself: svc-snap wait {name} --repository {repository} waits for it and verifies it."
-    ))
+    let wait = server.command(call, &["wait", name, "--repository", repository]);
+    failure.hint(format!("The snapshot continues by itself: {wait} waits for it and verifies it."))
 }
 
 /// Bytes done and in all, and shards, from `_status`; nothing as long as the server does not know how many bytes there are.
