@@ -204,12 +204,12 @@ fn hint(run: &Run, failed: &Failed, as_before: Option<String>, args: &SuperviseA
         let is_hook = failed.step.as_ref().is_some_and(|step| external::is_hook(step));
         let rerun = (code == "command_failed" && status == Status::Failed && !is_hook && script.is_none())
             .then(|| external::rerun_hint(run));
-        // That resumes it too, or begins it anew since it cannot be resumed.
+        // That resumes it too, or begins it again since it cannot be resumed.
         let script = format!("\n  {} ", run.script);
         let begins = |hint: &String| hint.contains(&script) && !hint.contains(" --resume ") && !hint.contains(" --help");
         let says = |hint: &String| hint.contains("--rerun-installer") || begins(hint);
-        let is_said = [&own, &rerun].into_iter().flatten().any(says);
-        return join([own.as_deref().map(to_resume), rerun, Some(if is_said { back } else { committed })]);
+        let names_one = [&own, &rerun].into_iter().flatten().any(says);
+        return join([own.as_deref().map(to_resume), rerun, Some(if names_one { back } else { committed })]);
     }
     // A script that is a step says it of itself; what is run again is this one.
     let own = own.map(|own| match own.split_once(command_line::SAME_COMMAND) {
