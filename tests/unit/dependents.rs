@@ -65,9 +65,9 @@ fn stopped_dependents_are_restarted_from_document() {
     from().run().ok().unchanged().has(&json!({"dependents": []}));
 
     // Of a unit that did not run then, only what ran along with it is started; with --always it is started too.
+    near.tool("stop").run().ok().changed();
     unit.systemctl(&["kill", "--signal=KILL"]);
     unit.waits_in("failed");
-    part.start().run().ok();
     let stopped =
         unit.tool("stop").run().ok().changed().has(&json!({"before/active_state": "failed", "dependents": [part.name]}));
     let from = || unit.start_from(stopped.text());
