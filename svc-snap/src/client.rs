@@ -81,7 +81,6 @@ pub(crate) type RequestResult = Result<Value, RequestError>;
 pub(crate) struct Client {
     agent: ureq::Agent,
     base: String,
-    /// As [`Settings`] has them.
     options: Vec<String>,
     authorization: Option<Secret>,
     deadline: Deadline,

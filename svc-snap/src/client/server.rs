@@ -60,9 +60,9 @@ impl Server {
     }
 
     /// A command of this tool for hints, with the options that lead it to this server and to the state directory of this call.
-    pub(crate) fn command(&self, call: &Call, words: &[&str]) -> String {
-        let words = ["svc-snap"].iter().chain(words).map(|word| (*word).to_owned());
-        shell_quoted(&[words.collect(), self.client.options.clone(), call.state_dir_option()].concat())
+    pub(crate) fn command(&self, call: &Call, args: &[&str]) -> String {
+        let args = ["svc-snap"].iter().chain(args).map(|arg| (*arg).to_owned());
+        shell_quoted(&[args.collect(), self.client.options.clone(), call.state_dir_option()].concat())
     }
 
     /// The same whose requests end with signals and the time limit, whatever was changed before.
