@@ -220,11 +220,13 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     discard().arg(ran.id()).run().ok().unchanged();
 }
 
-/// The run cannot be resumed, and says how its restore point is restored once more, as with these words.
+/// The run cannot be resumed, and says how its restore point is restored once more: with these options.
 #[track_caller]
-fn assert_anew(ran: &Ran, words: &str) {
-    let anew =
-        format!("To restore it again:\n  svc-rollback {words}\nIf that is impossible, this undoes the swaps:\n  svc-unit stop\n");
+fn assert_anew(ran: &Ran, [before, after]: [&str; 2], point: &Path) {
+    let point = point.display().to_string().replace(' ', "\\ ");
+    let anew = format!(
+        "To restore it again:\n  svc-rollback {before}{point}{after}\nIf that is impossible, this undoes the swaps:\n  svc-unit stop\n"
+    );
     assert!(ran.hint().starts_with(&anew) && !ran.hint().contains("--resume"), "{ran}");
 }
 
@@ -244,14 +246,14 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
     let shape = || product.host.postgres.sql(&product.database(), "SELECT shape FROM public.content_version").unwrap();
     let new = shape();
-    let anew = format!("--no-uninstall {}", point.display());
-    assert_anew(&rollback(&["--resume"]).run().fails(3, "name_in_use"), &anew);
+    let anew = ["--no-uninstall ", ""];
+    assert_anew(&rollback(&["--resume"]).run().fails(3, "name_in_use"), anew, &point);
     assert_eq!((product.marker(), shape()), ("2.0.1".to_owned(), new));
     // A boot has started the new version, which is still installed, on the restored data.
     cut(&["--no-uninstall", &id_of(&point)]);
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
-    assert_anew(&used, &anew);
+    assert_anew(&used, anew, &point);
     assert_eq!(product.marker(), "2.0.1");
     rollback(&["--resume"]).run().fails(3, "service_state");
     // The same behind `clear`, which has no effect on what is installed.
@@ -260,7 +262,7 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     assert!(cleared.steps().contains(&"clear") && !product.install_dir().join("current-version").exists(), "{cleared}");
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume", "--installer-arg", "odd"]).run().fails(3, "service_state");
-    assert_anew(&used, &format!("{anew} --installer-arg ARG"));
+    assert_anew(&used, [anew[0], " --installer-arg ARG"], &point);
     fs::write(product.install_dir().join("current-version"), "2.0.1\n").unwrap();
     // A socket or a supervisor starts it behind the swaps. It may have failed by the time somebody looks.
     let starts = format!("case $* in status*inactive*) systemctl --user start '{}' ;; esac", product.unit());
@@ -268,7 +270,7 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     again.stub(&product.path("starts"), "svc-unit", &starts).run().fails(3, "service_state");
     assert_eq!(product.marker(), "2.0.1");
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
-    assert_anew(&used, &anew);
+    assert_anew(&used, anew, &point);
     product.typed(used.hint().lines().nth(1).unwrap());
     assert_back(&product, &before);
 }
@@ -312,7 +314,7 @@ fn rollback_with_clones_needs_no_restore_point() {
     let marker = product.install_dir().join("current-version");
     fs::write(&marker, "2.0.1\n").unwrap();
     let newer = rollback().arg("--resume").run().fails(7, "content_differs").error_has(&["The step still-installed failed"]);
-    assert_anew(&newer, &point_of(&upgrade).display().to_string());
+    assert_anew(&newer, ["", ""], &point_of(&upgrade));
     fs::write(&marker, "1.15.5\n").unwrap();
     // Whoever mends it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
