@@ -421,7 +421,8 @@ fn yaml_comes_back_byte_for_byte_and_later_change_is_carried_by_printed_command(
     // It could not be started otherwise.
     rollback().env("SVC_READY_CA", "/nonexistent").run().fails(4, "file_not_found").unchanged();
     let ran = rollback().run().ok().changed();
-    assert!(fs::read_to_string(ran.run_dir().join("log")).unwrap().contains(&format!("svc-unit start --ready-url {url}")));
+    let (log, waits) = (fs::read_to_string(ran.run_dir().join("log")).unwrap(), format!(" --ready-url {url}"));
+    assert!(log.lines().any(|line| line.contains(": svc-unit start --always --from ") && line.ends_with(&waits)), "{log}");
     assert_eq!(text(), odd);
     assert_content_back(&product, &before);
 
