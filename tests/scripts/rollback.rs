@@ -220,11 +220,13 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     discard().arg(ran.id()).run().ok().unchanged();
 }
 
-/// The run cannot be resumed, and says how its restore point is restored once more, as with these words.
+/// The run cannot be resumed, and says how its restore point is restored once more: with these options.
 #[track_caller]
-fn assert_begins_again(ran: &Ran, words: &str) {
-    let once_more =
-        format!("To restore it again:\n  svc-rollback {words}\nIf that is impossible, this undoes the swaps:\n  svc-unit stop\n");
+fn assert_begins_again(ran: &Ran, [before, after]: [&str; 2], point: &Path) {
+    let point = point.display().to_string().replace(' ', "\\ ");
+    let once_more = format!(
+        "To restore it again:\n  svc-rollback {before}{point}{after}\nIf that is impossible, this undoes the swaps:\n  svc-unit stop\n"
+    );
     assert!(ran.hint().starts_with(&once_more) && !ran.hint().contains("--resume"), "{ran}");
 }
 
@@ -244,14 +246,14 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
     let shape = || product.host.postgres.sql(&product.database(), "SELECT shape FROM public.content_version").unwrap();
     let new = shape();
-    let once_more = format!("--no-uninstall {}", point.display());
-    assert_begins_again(&rollback(&["--resume"]).run().fails(3, "name_in_use"), &once_more);
+    let once_more = ["--no-uninstall ", ""];
+    assert_begins_again(&rollback(&["--resume"]).run().fails(3, "name_in_use"), once_more, &point);
     assert_eq!((product.marker(), shape()), ("2.0.1".to_owned(), new));
     // A boot has started the new version, which is still installed, on the restored data.
     cut(&["--no-uninstall", &id_of(&point)]);
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
-    assert_begins_again(&used, &once_more);
+    assert_begins_again(&used, once_more, &point);
     assert_eq!(product.marker(), "2.0.1");
     rollback(&["--resume"]).run().fails(3, "service_state");
     // The same behind `clear`, which has no effect on what is installed.
@@ -260,7 +262,7 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     assert!(cleared.steps().contains(&"clear") && !product.install_dir().join("current-version").exists(), "{cleared}");
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     let used = rollback(&["--resume", "--installer-arg", "odd"]).run().fails(3, "service_state");
-    assert_begins_again(&used, &format!("{once_more} --installer-arg ARG"));
+    assert_begins_again(&used, [once_more[0], " --installer-arg ARG"], &point);
     fs::write(product.install_dir().join("current-version"), "2.0.1\n").unwrap();
     // A socket or a supervisor starts it behind the swaps. It may have failed by the time somebody looks.
     let starts = format!("case $* in status*inactive*) systemctl --user start '{}' ;; esac", product.unit());
@@ -268,7 +270,7 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     again.stub(&product.path("starts"), "svc-unit", &starts).run().fails(3, "service_state");
     assert_eq!(product.marker(), "2.0.1");
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
-    assert_begins_again(&used, &once_more);
+    assert_begins_again(&used, once_more, &point);
     product.typed(used.hint().lines().nth(1).unwrap());
     assert_back(&product, &before);
 }
@@ -312,7 +314,7 @@ fn rollback_with_clones_needs_no_restore_point() {
     let marker = product.install_dir().join("current-version");
     fs::write(&marker, "2.0.1\n").unwrap();
     let newer = rollback().arg("--resume").run().fails(7, "content_differs").error_has(&["The step still-installed failed"]);
-    assert_begins_again(&newer, &point_of(&upgrade).display().to_string());
+    assert_begins_again(&newer, ["", ""], &point_of(&upgrade));
     fs::write(&marker, "1.15.5\n").unwrap();
     // Whoever fixes it may stop the service meanwhile.
     product.tool("svc-unit").arg("stop").run().ok();
@@ -419,7 +421,8 @@ fn yaml_comes_back_byte_for_byte_and_later_change_is_carried_by_printed_command(
     // It could not be started otherwise.
     rollback().env("SVC_READY_CA", "/nonexistent").run().fails(4, "file_not_found").unchanged();
     let ran = rollback().run().ok().changed();
-    assert!(fs::read_to_string(ran.run_dir().join("log")).unwrap().contains(&format!("svc-unit start --ready-url {url}")));
+    let (log, waits) = (fs::read_to_string(ran.run_dir().join("log")).unwrap(), format!(" --ready-url {url}"));
+    assert!(log.lines().any(|line| line.contains(": svc-unit start --always --from ") && line.ends_with(&waits)), "{log}");
     assert_eq!(text(), odd);
     assert_content_back(&product, &before);
 
