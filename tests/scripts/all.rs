@@ -369,7 +369,7 @@ fn hint_names_command_of_outer_script() {
     says["error"] = json!({"code": "odd", "message": "It is odd.", "hint": null, "retryable": false, "causes": []});
     let fails = format!("case $1 in create) echo '{says}'; exit 1 ;; esac");
     bare.tool("svc-nightly", &["--layout", "yaml"]).stub(&bare.path("stub"), "svc-point", &fails).run();
-    let again = "next: Nothing was changed. Run the same command again:\n  svc-nightly --layout yaml\n";
+    let again = "next: Nothing was changed.\nRun the same command again:\n  svc-nightly --layout yaml\n";
     bare.tool("svc-run", &["status"]).run().exits(0, &[again]);
 }
 
