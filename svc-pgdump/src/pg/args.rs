@@ -9,7 +9,7 @@ use svc_step::settings::{self, ServiceArg, default_of};
 use svc_step::user::OsUser;
 use svc_step::{Call, Failure};
 
-use super::connection::{Target, is_this_host};
+use super::connection::{Target, is_folder, is_this_host};
 use super::environment::Environment;
 use super::password::{Passwords, ask_on_terminal};
 use super::tls::Tls;
@@ -182,10 +182,6 @@ impl ConnectionArgs {
             Failure::usage("settings_invalid", "No database user is given.").hint("Pass it with --username or PGUSER.")
         })
     }
-}
-
-fn is_folder(host: &str) -> bool {
-    host.starts_with('/')
 }
 
 #[cfg(test)]

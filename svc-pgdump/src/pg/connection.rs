@@ -91,15 +91,20 @@ impl Server {
     }
 }
 
-/// A directory of a socket, or a loopback address.
+/// The directory of a socket.
+pub(super) fn is_folder(host: &str) -> bool {
+    host.starts_with('/')
+}
+
+/// The directory of a socket, or a loopback address.
 pub(super) fn is_this_host(host: &str, address: Option<IpAddr>) -> bool {
     let address = address.or_else(|| host.parse().ok());
-    host.starts_with('/') || address.map_or(host == "localhost", |address| address.is_loopback())
+    is_folder(host) || address.map_or(host == "localhost", |address| address.is_loopback())
 }
 
 impl Target {
     fn is_socket(&self) -> bool {
-        self.host.starts_with('/')
+        is_folder(&self.host)
     }
 
     /// Whether the server is on this host (its socket or a loopback address), so that its disk is this host's disk.
