@@ -347,6 +347,38 @@ fn interrupted_staging_changes_nothing_live() {
 }
 
 #[test]
+fn discard_removes_what_restore_of_killed_staging_begins_later() {
+    let (sandbox, _, created) = Sandbox::saved("later");
+    let metadata = os::run(Command::new("find").arg(sandbox.location()).args(["-path", "*/indices/*/meta-*.dat"])).unwrap();
+    let metadata = Path::new(metadata.trim());
+    let content = fs::read(metadata).unwrap();
+    let gate = sandbox.gate();
+    gate.rule(|line| line.ends_with("/_restore"), Act::Hold, 0, 1);
+    let run = run_id(1);
+    let staging = sandbox.resuming(&["stage", "--run-id", &run], &created).via(&gate).spawn();
+    wait::so("the restore", || gate.asked().iter().any(|line| line.ends_with("/_restore")).then_some(()));
+    // The server waits for what this pipe says before it makes an index.
+    fs::remove_file(metadata).unwrap();
+    os::run(Command::new("mkfifo").args(["--mode", "666"]).arg(metadata)).unwrap();
+    gate.open();
+    let is_restoring = || {
+        sandbox.ask("GET", "/_tasks?actions=cluster:admin/snapshot/restore", None)["nodes"]
+            .as_object()
+            .is_some_and(|nodes| !nodes.is_empty())
+    };
+    wait::so("the server to have the request", || is_restoring().then_some(()));
+    assert_eq!(staging.ended_by(Signal::SIGKILL).status, 137);
+    let asking = sandbox.gate();
+    let mut discard = sandbox.tool(&["discard", "--run", &run]).via(&asking).spawn();
+    let has_asked = || asking.asked().iter().any(|line| line.contains("_tasks"));
+    wait::so("discard to ask for requests, or to end", || (has_asked() || !discard.is_running()).then_some(()));
+    fs::write(metadata, content).unwrap();
+    discard.wait().ok();
+    wait::so("the end of the restore", || (!is_restoring()).then_some(()));
+    assert_eq!(sandbox.copies(), [""; 0]);
+}
+
+#[test]
 fn ended_swap_is_undone_before_exchange_and_finished_after() {
     let sandbox = Sandbox::new("ended");
     // So long that one request cannot hold all of them.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use clap::builder::BoolishValueParser;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, FromArgMatches};
 use percent_encoding::percent_decode_str;
@@ -48,7 +49,7 @@ struct ConnectionArgs {
     client_cert: Option<PathBuf>,
     #[arg(long, value_name = "FILE", env = "SVC_SEARCH_CLIENT_KEY")]
     client_key: Option<PathBuf>,
-    #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = yes_or_no)]
+    #[arg(long, env = "SVC_SEARCH_INSECURE", value_parser = BoolishValueParser::new())]
     insecure: bool,
 }
 
@@ -182,14 +183,6 @@ impl Args for Connection {
 #[allow(clippy::unnecessary_wraps)]
 fn secret(text: &str) -> Result<Secret, String> {
     Ok(Secret::new(text.to_owned()))
-}
-
-fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text.to_ascii_lowercase().as_str() {
-        "yes" | "true" | "on" | "1" => Ok(true),
-        "no" | "false" | "off" | "0" => Ok(false),
-        _ => Err("write SVC_SEARCH_INSECURE as yes (true, on, 1) or no (false, off, 0)".to_owned()),
-    }
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -75,6 +75,13 @@ impl Server {
         if call.check().is_ok() { self.clone() } else { self.with_shutdown_timeout() }
     }
 
+    /// Waits until no request for a snapshot, a restore or a clone is in the server's hands: a killed call may have sent one. Those of
+    /// other clients may wait for their own completion, so it is half a minute at most, and nothing for users who may not list tasks.
+    pub(crate) fn wait_for_tasks(&self) {
+        let actions = "cluster:admin/snapshot/create,cluster:admin/snapshot/restore,indices:admin/resize";
+        let _ = self.get(&format!("/_tasks?actions={actions}&wait_for_completion=true&timeout=30s"));
+    }
+
     /// The same that is given up after 10 s in all.
     pub(crate) fn with_shutdown_timeout(&self) -> Self {
         let client = self.client.clone();

@@ -46,7 +46,11 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
             (true, None)
         }
         found => {
-            let found = found?;
+            let mut found = found?;
+            if found.is_none() && args.cancel {
+                server.wait_for_tasks();
+                found = source.find(&server)?;
+            }
             check(args, call, &server, &source, found.as_ref())?;
             (found.is_some(), found)
         }

@@ -73,6 +73,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     if let Some(Begun::Swapped(swapped)) = recorded.as_ref().or(given.as_ref()) {
         phases::refuse_unfinished(call, &server, swapped)?;
     }
+    server.wait_for_tasks();
     let all: Vec<String> = select::names(&server)?.indices;
     // The way back from a swap is not removed by the document of what it has made live.
     let is_set = args.given.run().is_none() && matches!(given, Some(Begun::Copies(_)));

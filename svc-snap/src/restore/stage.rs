@@ -1,10 +1,8 @@
 //! A staging: a snapshot restored beside the live indices, and verified there; what is not live, under its own name, without writes.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_step::poll::{SOON, poll, sleep};
 use svc_step::{Action, Call, Failure, Status, swaps};
 
 use crate::client::Server;
@@ -14,9 +12,6 @@ use crate::index::metadata::{BLOCK_SETTINGS, set_last_patterns};
 use crate::index::{Act, Found, clone, copies, counts, get_indices};
 use crate::restore::{Begun, Chosen, CopiedIndex, CopySet, CopyState, Origin, Staged, capacity, record, verify};
 use crate::throttle::Rates;
-
-/// How long the copies of a request whose answer was lost are waited for.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What helps if there is no disk space.
 const OUT_OF_SPACE: &str = "Free disk space, or restore less (--indices). svc-snap restore --in-place --on-conflict delete needs less, but deletes what is live first: nothing is verified before, and nothing is left to go back to.";
@@ -77,6 +72,7 @@ impl Earlier {
             Some(Begun::Copies(set)) => set,
             Some(_) => return Err(record::in_use(call.run_id())),
         };
+        chosen.server.wait_for_tasks();
         let found = get_indices(&chosen.server, set.names())?;
         let is_complete = set.is_verified() && set.indices.iter().all(|one| one.is_there(&found));
         let is_same = set.snapshot_uuid.as_ref() == Some(&chosen.origin.snapshot_uuid)
@@ -234,7 +230,11 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     let (stays, ours): (Vec<CopiedIndex>, Vec<CopiedIndex>) = asked.into_iter().partition(stays);
     let [stays, ours] = [&stays, &ours].map(|all| all.iter().map(|one| one.copy.as_str()).collect::<Vec<_>>());
     // What is under a live name may be a client's as well, so that it is neither waited for nor removed.
-    let is_known = lost.iter().all(|name| ours.contains(&name.as_str())) && appear(server, lost);
+    let appear = || {
+        server.wait_for_tasks();
+        get_indices(server, lost).is_ok_and(|found| found.len() == lost.len())
+    };
+    let is_known = lost.iter().all(|name| ours.contains(&name.as_str())) && (lost.is_empty() || appear());
     let removed = remove(call, server, &ours).and_then(|()| {
         let left: Vec<String> = get_indices(server, &ours)?.into_keys().collect();
         let message = format!("These were not removed: {}.", left.join(", "));
@@ -276,11 +276,6 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
 fn remove<T: AsRef<str>>(call: &Call, server: &Server, names: &[T]) -> Result<(), Failure> {
     let found = get_indices(server, names)?;
     Act::each(found.keys(), Act::Delete).iter().try_for_each(|act| clone::send_or_each(call, server, act))
-}
-
-fn appear(server: &Server, names: &[String]) -> bool {
-    let are_there = || get_indices(server, names).is_ok_and(|found| found.len() == names.len());
-    matches!(poll(SOON, server.at_most(TIMEOUT), sleep, || Ok(are_there().then_some(()))), Ok(Some(())))
 }
 
 #[cfg(test)]
