@@ -61,8 +61,6 @@ pub(crate) fn start(call: &Call, report: &mut Report, down: Vec<Unit>) -> Result
 fn started(call: &Call, unit: Unit) -> Result<(), Failure> {
     let mut own = Report::new(call, "start", unit)?;
     let answer = request(call, &mut own, "start").map_err(|failure| interrupted(failure, &own, Goal::Active))?;
-    if own.after.is_running() || (answer.status.success() && own.after.has_done_its_work()) {
-        return Ok(());
-    }
-    Err(Failure::failed("unit_failed", format!("It is {}.", own.after.phrase())))
+    let is_up = answer.status.success() && (own.after.stays_up() || own.after.has_done_its_work());
+    if is_up { Ok(()) } else { Err(Failure::failed("unit_failed", format!("It is {}.", own.after.phrase()))) }
 }

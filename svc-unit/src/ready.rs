@@ -53,8 +53,7 @@ fn is_new(now: &State, since: Option<&State>) -> bool {
 /// and an inactive unit is waited for; else either is a failure.
 pub(crate) fn until_stable(call: &Call, report: &mut Report, wanted: Duration, by_others: bool) -> Result<(), Failure> {
     let mut since: Option<(State, Instant, Duration)> = None;
-    // A oneshot unit that was seen doing its work and is inactive then has done it. One that was not started because another
-    // failed looks the same, and is no longer here.
+    // A oneshot unit that was seen at its work and is inactive then has done it; one that was not started is no longer here.
     let mut worked = report.after.is_starting() || report.requested_at.is_some();
     until(call, report, "wait for", |report| {
         let (now, then) = (&report.after, since.as_ref().map(|(state, ..)| state));
@@ -125,7 +124,6 @@ pub(crate) struct ReadyArgs {
 fn url(text: &str) -> Result<String, String> {
     let uri: ureq::http::Uri = text.parse().map_err(|error| format!("`{text}` is not a URL: {error}"))?;
     match (uri.scheme_str(), uri.authority()) {
-        // It is also part of messages.
         (Some("http" | "https"), Some(authority)) if authority.as_str().contains('@') => {
             Err("a URL with a user and password in it would be readable in the process list".to_owned())
         }
@@ -179,7 +177,11 @@ impl Ready {
             if answer.is_ok() {
                 return Ok(None);
             }
-            answer = self.ask(call);
+            answer = match (self.ask(call), &answer) {
+                // What the time limit has ended says nothing.
+                (Err(_), Err(last)) if !last.is_empty() && call.check().is_err() => Err(last.clone()),
+                (now, _) => now,
+            };
             Ok(Some(if answer.is_ok() { Duration::ZERO } else { INTERVAL }))
         });
         waited.map_err(|failure| {

@@ -142,9 +142,14 @@ impl State {
         self.active_state == "activating" && self.sub_state.starts_with("auto-restart")
     }
 
-    /// Active, or on the way there: what `start --from` starts again.
+    /// Active, on the way there, or about to be started: what `start --from` starts again.
     pub(crate) fn is_running(&self) -> bool {
-        self.is_active() || self.active_state == "activating"
+        !self.is_inactive() && self.active_state != "deactivating"
+    }
+
+    /// Active and not about to be stopped, or on the way there.
+    pub(crate) fn stays_up(&self) -> bool {
+        self.is_active() && !self.job_pending || self.is_starting()
     }
 
     pub(crate) fn is_oneshot(&self) -> bool {

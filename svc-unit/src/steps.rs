@@ -99,10 +99,9 @@ fn until_down(call: &Call, report: &mut Report) -> Result<(), Failure> {
     }
 }
 
-/// How it ended. The result of a unit that ran is of this stop: it is cleared when a unit starts. One that had ended before, and
-/// whose next start was only taken out of the queue, still has the former one.
+/// How it ended. A start clears the result; one that had ended before, and was only taken out of the queue, has the former one.
 fn warn_of_end(call: &Call, unit: &str, before: &State, after: &State) {
-    let had_ended = !before.is_running() && before.active_state != "deactivating" || before.is_between_restarts();
+    let had_ended = matches!(before.active_state.as_str(), "inactive" | "failed") || before.is_between_restarts();
     if had_ended && after.is_same_run(before) {
         return;
     }
@@ -146,14 +145,13 @@ pub(crate) fn start(args: &StartArgs, call: &Call) -> StepResult<Report> {
     let unit = then.as_ref().map_or_else(|| args.unit.unit(), |then| then.unit.clone());
     report::of(call, "start", unit, |report| {
         let named = then.as_ref().map_or(&[][..], |then| &then.dependents);
-        let named = show(call, "status", report.unit.manager, named, "")?.into_iter().filter(|shown| !shown.state.is_running());
+        let named = show(call, "status", report.unit.manager, named, "")?.into_iter().filter(|shown| !shown.state.stays_up());
         let down = Vec::from_iter(named.map(|shown| shown.unit));
         if !args.always && then.as_ref().is_some_and(|then| !then.before.is_running()) {
             report.skipped = Some(Skipped::WasNotRunning);
         } else {
             startable(&report.unit, &report.before)?;
-            if report.before.is_active() || report.before.is_starting() {
-                // One that is starting needs no second request, only to be waited for.
+            if report.before.stays_up() {
                 report.skipped = Some(Skipped::AlreadySo);
             } else {
                 report.plan = vec![plan(&report.unit, "start")];

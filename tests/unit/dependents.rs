@@ -26,8 +26,32 @@ fn interrupted_queued_start_is_pending_until_stop_cancels_it() {
     let ran = spawned.ended_by(Signal::SIGTERM).fails(143, "interrupted").changed();
     ran.has(&json!({"after/active_state": "inactive", "after/job_pending": true}));
     unit.tool("wait").args(["--for", "inactive", "--timeout", "500ms"]).run().fails(6, "timeout");
-    unit.tool("stop").run().ok().changed();
+    let stopped = unit.tool("stop").run().ok().changed().text();
     assert_eq!(unit.status()["job_pending"], false);
+    // It was about to run: what stopped it starts it again.
+    other.systemctl(&["stop"]);
+    unit.start_from(stopped).run().ok().changed().has(&json!({"skipped": null, "after/active_state": "active"}));
+}
+
+#[test]
+fn start_takes_back_stop_that_waits_for_dependent() {
+    let unit = Own::new("stays", SIMPLE);
+    let part = Own::with("leaves", &format!("PartOf={0}\nAfter={0}", unit.name), &format!("{DEAF}\nTimeoutStopSec=10min"));
+    part.start().run().ok();
+    unit.start().run().ok();
+    let before = unit.tool("status").run().ok().text();
+    let stop = unit.tool("stop").spawn();
+    part.waits_in("deactivating");
+    stop.ended_by(Signal::SIGTERM).fails(143, "interrupted");
+    assert_eq!((unit.is_active(), &unit.status()["job_pending"]), (true, &json!(true)));
+    // What stops now still comes before the start.
+    let job = || unit.systemd.property(&unit.name, "Job").unwrap();
+    let stopping = job();
+    let starting = unit.start_from(before).spawn();
+    wait::so("the stop to be replaced by a start", || (job() != stopping).then_some(()));
+    part.systemctl(&["kill", "--signal=KILL"]);
+    starting.wait().ok().changed();
+    assert!(unit.is_active() && part.is_active());
 }
 
 #[test]
@@ -115,11 +139,15 @@ fn stop_ends_when_all_is_down_that_stops_along() {
     }
 }
 
-/// A unit, one that needs it and begins with a test of a file, and the document of a stop of both.
+/// A unit, one that needs it, begins with a test of a file and is started again after a failure, and the document of a stop of both.
 fn with_dependent(name: &str, test: &str, file: &Path) -> (Own, Own, String) {
     let unit = Own::new(name, SIMPLE);
     let before = format!("ExecStartPre=/bin/sh -c '{}'", test.replace("FILE", file.to_str().unwrap()));
-    let dependent = Own::needing(&unit, &format!("{name}-dependent"), &format!("Type=exec\n{before}\n{SIMPLE}"));
+    let dependent = Own::needing(
+        &unit,
+        &format!("{name}-dependent"),
+        &format!("Type=exec\n{before}\n{SIMPLE}\nRestart=on-failure\nRestartSec=5s"),
+    );
     dependent.start().run().ok();
     let stopped = unit.tool("stop").run().ok().warns("dependents_stopped").text();
     (unit, dependent, stopped)

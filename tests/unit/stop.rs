@@ -13,7 +13,8 @@ fn unit_killed_by_stop_needs_review() {
 
 #[test]
 fn processes_that_outlive_the_unit_are_waited_for_and_named() {
-    let unit = Own::new("outlived", "KillMode=process\nExecStart=/bin/sh -c 'sleep 600 & exec sleep 600'");
+    let forks = "ExecStart=/bin/sh -c 'sleep 600 & systemd-notify --ready; exec sleep 600'";
+    let unit = Own::new("outlived", &format!("Type=notify\nNotifyAccess=all\nKillMode=process\n{forks}"));
     unit.start().run().ok();
     let ran = unit.tool("stop").args(["--timeout", "5s"]).run().fails(1, "unit_failed").changed();
     let ran = ran.has(&json!({"after/active_state": "inactive"}));
