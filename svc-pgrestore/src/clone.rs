@@ -139,6 +139,7 @@ fn copy(admin: &mut Admin, call: &Call, creation: &Creation, clone: &mut Cloned)
     let mut maker = admin.target.connect(call, MAINTENANCE)?;
     std::mem::swap(&mut admin.client, &mut maker);
     let pid = session_pid(&mut maker)?;
+    let _ = maker.batch_execute(pg::CONNECTION_CHECKS);
     let attempt = call.effects().attempt();
     let create = || maker.batch_execute(&creation.copy_of(&clone.database).sql).map_err(|error| failed(&error, &clone.database));
     if let Err(mut failure) = admin.supervised(call, &[pid], &|| false, create) {

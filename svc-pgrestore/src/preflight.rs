@@ -101,7 +101,7 @@ pub(crate) fn freed(admin: &mut Admin, call: &Call, folder: &str, database: &str
     Ok(Some(freed))
 }
 
-/// Disk space for the copy, if the server's disk is this host's.
+/// Disk space for the copy, if the server's disk is this host's. How much of it goes into other tablespaces is not known.
 pub(crate) fn disk_space(
     admin: &mut Admin,
     call: &Call,
@@ -110,6 +110,7 @@ pub(crate) fn disk_space(
     in_place: bool,
     database: &str,
 ) -> Result<Option<DiskSpace>, Failure> {
+    let folder = folder.filter(|_| in_place || dump.tablespaces.is_empty());
     let Some((folder, free_bytes)) = folder.and_then(|folder| Some((folder, admin.target.free_bytes(folder)?))) else {
         return Ok(None);
     };

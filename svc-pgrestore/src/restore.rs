@@ -155,7 +155,15 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
             _ => failure,
         });
     }
-    fill(prepared, call).map_err(|failure| incomplete(failure, prepared))?;
+    fill(prepared, call).map_err(|failure| {
+        // Without a database before, nothing would tell the same command which properties it is to have.
+        let is_new = prepared.staged.properties_from == PropertiesFrom::Defaults && prepared.staged.staged.oid.is_some();
+        if is_new && prepared.admin.take_back(&database).is_ok() {
+            call.effects().undone();
+            return failure;
+        }
+        incomplete(failure, prepared)
+    })?;
     remove_saved(&saved, call);
     Ok(())
 }

@@ -49,8 +49,8 @@ const ANALYZED: &str = "
 const LARGE: usize = 32;
 const TOGETHER: usize = 50;
 
-/// A transaction that waits for the disk, and so for all that the server wrote before it.
-const ON_DISK: &str = "SET synchronous_commit = on; SELECT pg_logical_emit_message(true, 'svc-pgrestore', 'verified')";
+/// A transaction that waits for this server's disk, and so for all that was written before it.
+const ON_DISK: &str = "SET synchronous_commit = local; SELECT pg_logical_emit_message(true, 'svc-pgrestore', 'verified')";
 
 /// The rows were compared when they were loaded. Statistics are gathered while a pg_dump lists the objects; then the copy is closed, so
 /// that it stays what is verified.
@@ -225,7 +225,7 @@ fn compared(comment: &[u8]) -> Option<(Box<[u8]>, bool)> {
     let kind = rest.strip_prefix(b"; Type: ")?.split(|byte| *byte == b';').next()?;
     let left_out = NOT_COMPARED.split(';').any(|left_out| left_out.as_bytes() == kind)
         || (kind == b"COMMENT" && NOT_COMMENTED.iter().any(|start| name.starts_with(start.as_bytes())))
-        || (kind == b"SCHEMA" && name == b"public");
+        || matches!((kind, name), (b"SCHEMA", b"public") | (b"EXTENSION", b"plpgsql"));
     let has_owner = kind != b"TABLE" || owner.split(|byte| b";\n".contains(byte)).nth(1) != Some(b" Owner: -");
     (!left_out).then(|| (heading.into(), has_owner))
 }

@@ -135,7 +135,7 @@ fn tls_server_is_verified_as_sslmode_requires() {
         ("require", NAME, Some(&other), 3, "not_trusted", "PGSSLROOTCERT"),
         ("prefer", NAME, Some(&other), 0, "", ""),
         ("require", NAME, None, 0, "", ""),
-        ("verify-ca", NAME, Some(&nothing), 4, "file_not_found", ""),
+        ("verify-ca", NAME, Some(&nothing), 2, "settings_invalid", ""),
         ("verify-ca", NAME, Some(&no_certificate), 7, "file_invalid", ""),
     ] {
         let tool = door.by(mode).env("PGHOST", host).env_remove("PGSSLROOTCERT");

@@ -78,6 +78,9 @@ fn stage_or_swap_recovers_after_server_crash() {
     go_back_without_an_answer(&case, run);
     witness.is_let_in("after the way back");
     give_up_a_creation(&case, &dump);
+    // A server that is told to wait for no standby is waited for itself alone.
+    let alone = without_standby(&case, || Ok(case.tool().args(["stage", "--timeout", "2m"]).arg(&dump).run())).ok();
+    case.from(&["discard"], &case.keep("standby.json", &alone)).ok().changed();
 
     // A swap that was answered, on a server that commits without waiting for its disk, and that loses what is not there.
     let writer = case.stopped("backend_type = 'walwriter'");

@@ -63,7 +63,7 @@ impl Drop for Frozen {
 
 fn dump_in_its_own_queries() {
     let frozen = Frozen::at("pgz_dump", "statement_timeout");
-    let ran = frozen.through(frozen.case.dumper().env("SVC_TIMEOUT", "8s").args(["--output", "frozen.sql"])).run();
+    let ran = frozen.through(frozen.case.dumper().env("SVC_TIMEOUT", "30s").args(["--output", "frozen.sql"])).run();
     let ran = ran.fails(6, "timeout").unchanged().error_has(&["did not answer any more"]);
     assert!(!frozen.case.path("frozen.sql").exists(), "{ran}");
 }
@@ -123,7 +123,7 @@ fn swap_at_its_names() {
 /// There nobody knows.
 fn swap_at_its_commit() {
     let (frozen, run, live) = Frozen::staged_at("pgz_commit", "COMMIT");
-    let swap = frozen.case.tool().args(["swap", "--timeout", "8s", "--run-id", &run, "--run", &run]);
+    let swap = frozen.case.tool().args(["swap", "--timeout", "30s", "--run-id", &run, "--run", &run]);
     let ran = frozen.through(swap).run().fails(6, "timeout");
     assert!(frozen.proxy.is_stalled() && ran.doc()["changed"].is_null(), "{ran}");
     assert_resumed(&frozen, &ran, &live);

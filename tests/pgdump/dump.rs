@@ -138,7 +138,7 @@ fn connection_and_settings_errors_have_distinct_codes() {
         ("PGREQUIREAUTH=scram-sha-256", "", 2, "settings_invalid", ""),
         ("PGREQUIREPEER=postgres", "", 2, "settings_invalid", ""),
         ("PGTARGETSESSIONATTRS=primary", "", 2, "settings_invalid", ""),
-        ("", "--as nobody_here", 4, "settings_invalid", ""),
+        ("", "--as nobody_here", 2, "settings_invalid", ""),
         ("", "--output ..", 2, "options_invalid", ""),
         ("", "--output .", 2, "options_invalid", ""),
         ("", &format!("--output {}", "x".repeat(226)), 2, "options_invalid", "has a name of 226 bytes, and at most 225 fit"),

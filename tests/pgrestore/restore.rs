@@ -429,6 +429,24 @@ fn failed_in_place_load_is_fixed_by_command_of_hint() {
     let ran = Tool::program("/bin/sh").args(["-c", typed]).run().ok().changed().warns("not_restored");
     ran.has(&json!({"database": case.database, "stage/owner": case.owner}));
     assert_eq!(case.notes(), "200");
+    // If there was none, and the dump says nothing of its properties, nothing stays.
+    case.pg.drop_database(&case.database).unwrap();
+    let bad = case.dump_with(&dump, "SELECT 1/0;");
+    case.tool().arg("--in-place").arg(bad).run().fails(1, "server_refused").unchanged();
+    fs::copy(&dump, case.path("changed.sql")).unwrap();
+    case.tool().arg("--in-place").arg(case.path("changed.sql")).run().ok().changed();
+    assert_eq!(case.notes(), "200");
+}
+
+#[test]
+fn dump_of_recreated_plpgsql_is_restored() {
+    let (case, _) = Case::filled("pgr_plpgsql");
+    case.sql("DROP EXTENSION plpgsql; CREATE EXTENSION plpgsql");
+    let document = case.backup();
+    assert!(fs::read_to_string(case.path("backup.sql")).unwrap().contains("-- Name: plpgsql; Type: EXTENSION"));
+    for how in [&[][..], &["--in-place"]] {
+        case.from(how, &document).ok().changed();
+    }
 }
 
 #[test]

@@ -148,6 +148,9 @@ impl ConnectionArgs {
                 return Err(Failure::usage("settings_invalid", "A user of this host is known to the server over the socket only.")
                     .hint("With --as (SVC_DB_AS), --host (SVC_DB_HOST) is the directory of the socket, or omitted; or connect with --username and a password."));
             }
+            Some(host) if !is_folder(host) && env.text("PGHOST").as_deref() == Some(host) => {
+                (Some(host.to_owned()), env.value("PGHOSTADDR")?)
+            }
             Some(host) => (Some(host.to_owned()), None),
             None if as_os_user => {
                 let own = env.text("SVC_DB_HOST");
@@ -194,6 +197,7 @@ mod tests {
         for (option, as_root, env, wanted) in [
             ("", false, "PGHOST=", "/var/run/postgresql"),
             ("db1", false, "PGHOST=db2 PGHOSTADDR=::1", "db1"),
+            ("db1", false, "PGHOST=db1 PGHOSTADDR=::1", "db1 ::1"),
             ("db3", false, "SVC_DB_HOST=db1 PGHOST=db2 PGHOSTADDR=::1", "db3"),
             ("", false, "SVC_DB_HOST=db1 PGHOST=db2 PGHOSTADDR=::1", "db1"),
             ("", false, "SVC_DB_HOST= PGHOST=db2", "db2"),

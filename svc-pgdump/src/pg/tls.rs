@@ -155,7 +155,7 @@ fn authorities(roots: &Path) -> Result<X509Store, Failure> {
 /// The certificates in a file, which are at least one.
 fn certificates(path: &Path) -> Result<Vec<X509>, Failure> {
     let action = "read the certificates";
-    let bytes = file::bytes_of(&file::open_regular(action, path)?, action, path, LONGEST)?;
+    let bytes = file::bytes_of(&file::open_regular(action, path).map_err(Failure::of_setting)?, action, path, LONGEST)?;
     let all = X509::stack_from_pem(&bytes).map_err(|error| invalid("certificate", path, &error.to_string()))?;
     if all.is_empty() { Err(invalid("certificate", path, "no PEM certificate in it")) } else { Ok(all) }
 }
