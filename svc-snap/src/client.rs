@@ -214,7 +214,7 @@ impl Client {
         let response = self.request(method, path, body, limit).map_err(|error| errors::no_answer(&self.base, &error))?;
         let status = response.status().as_u16();
         if (300..400).contains(&status) {
-            let failure = errors::not_a_search_database(&self.base);
+            let failure = errors::not_a_cluster(&self.base);
             let failure = failure.cause("It redirects to another address: credentials would go along.");
             return Err(RequestError { failure, effect: Effect::None });
         }

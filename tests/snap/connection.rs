@@ -184,7 +184,7 @@ impl<'a> Client<'a> {
         let by_name = self.server.url.replace("127.0.0.1", "localhost");
         silent(list().env("SVC_SEARCH_URL", by_name).run()).refused("not_trusted").error_has(&["search.test"]);
         silent(list().env_remove("SVC_SEARCH_CA").run()).refused("not_trusted");
-        let files = [("client.pem", 3, "not_trusted"), ("password", 2, "settings_invalid"), ("nothing", 4, "file_not_found")];
+        let files = [("client.pem", 3, "not_trusted"), ("password", 2, "settings_invalid"), ("nothing", 2, "settings_invalid")];
         for (file, status, code) in files {
             silent(list().env("SVC_SEARCH_CA", authority.path(file)).run()).fails(status, code);
         }

@@ -286,7 +286,8 @@ fn signal_during_create_cancels_snapshot_although_server_is_busy() {
 fn snapshot_continues_after_create_times_out() {
     // It takes three times as long as the limit.
     let (sandbox, late) = limited(|seconds| {
-        let sandbox = Sandbox::at_rate("limit", &format!("{}b", 600_000 / seconds));
+        let sandbox = Sandbox::at_rate("limit", "120kb");
+        sandbox.noise("more-for-later", 3 * usize::try_from(seconds - 5).unwrap());
         let limit = format!("{seconds}s");
         let tool = sandbox.tool(&["create", "s", "--timeout", &limit]).env_remove("SVC_SEARCH_URL").env_remove("SVC_STATE_DIR");
         let late = tool.args(["--url", &sandbox.search.url, "--state-dir"]).arg(sandbox.state.path().join("its own")).run();

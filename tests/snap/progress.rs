@@ -59,7 +59,7 @@ fn frozen_server_is_shown_as_awaited() {
     let sandbox = Sandbox::new("frozen");
     let gate = sandbox.gate();
     gate.rule(|_| true, Act::Hold, 0, usize::MAX);
-    let list = || sandbox.tool(&["list", "--timeout", "4s"]).via(&gate);
+    let list = || sandbox.tool(&["list", "--timeout", "10s"]).via(&gate);
     let told = list().args(["--progress", "plain"]).talks().run();
     assert!(told.status == 6 && told.stderr.starts_with(&format!("wait for {}: ", gate.url())), "{told}");
     // Without a terminal it says nothing that was not asked for.

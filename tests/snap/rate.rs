@@ -79,8 +79,9 @@ fn rate_is_put_back_after_interrupted_or_failed_create() {
 
     // It takes three times as long as the limit, and no server changes a repository while a snapshot runs there.
     let name = limited(|seconds| {
-        let (name, rate, limit) = (format!("s3-{seconds}"), format!("{}b", 500_000 / seconds), format!("{seconds}s"));
-        let late = sandbox.run(&["create", &name, "--rate-limit", &rate, "--timeout", &limit]);
+        let (name, limit) = (format!("s3-{seconds}"), format!("{seconds}s"));
+        sandbox.noise(&format!("more-{seconds}"), 3 * usize::try_from(seconds).unwrap());
+        let late = sandbox.run(&["create", &name, "--rate-limit", "200kb", "--timeout", &limit]);
         (late.result()["snapshot"]["state"] == "IN_PROGRESS").then(|| {
             let late = late.fails(6, "timeout").warns_of("setting_not_changed", "could not be put back");
             late.has(&json!({"throttle/put_back": false}));

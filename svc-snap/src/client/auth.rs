@@ -169,7 +169,6 @@ impl FromArgMatches for Connection {
 }
 
 impl Args for Connection {
-    // What a step has beside these is not about the connection, wherever it stands.
     fn augment_args(command: clap::Command) -> clap::Command {
         ConnectionArgs::augment_args(command).next_help_heading(None::<&'static str>)
     }
@@ -253,7 +252,7 @@ mod tests {
         let [token, json, named, bearer, empty] =
             ["AAE.x-y_z\n", "{\"encoded\":\"aWQ6a2V5\"}", "ApiKey a", "Bearer A", "\nA"].map(file);
         let all = ["--url", "http://env@es1", "--user", "svc", "--password-file", &pw, "--api-key-file", &pair];
-        let trust = ["--url", "https://es1", "--insecure", "--ca-cert", "/nowhere"];
+        let trust = ["--url", "https://es1", "--insecure", "--ca-cert", "/"];
         let env = &["none"][..];
         for (args, given, expected) in [
             (&["--url", "http://es1"][..], &[][..], Ok(None)),
@@ -276,7 +275,7 @@ mod tests {
             (&all, &["user"], Ok(Some("Basic c3ZjOnB3"))),
             (&["--url", "http://svc@es1", "--user", "env", "--password-file", &pw], &["url"], Ok(Some("Basic c3ZjOnB3"))),
             (&trust, &["insecure"], Ok(None)),
-            (&trust, &["ca_cert"], Err("file_not_found")),
+            (&trust, &["ca_cert"], Err("file_invalid")),
             (&trust, &["insecure", "ca_cert"], Err("settings_invalid")),
         ] {
             let found = settings(args, given).map(|settings| settings.authorization.map(|one| one.expose().to_owned()));

@@ -152,7 +152,7 @@ const RULES: &[Rule] = &[
         "Check --user with --password-file, --api-key-file, --bearer-file or --client-cert, and their variables (SVC_SEARCH_…).")
         .http(&[401]),
     Rule::new(Status::Refused, "permission_denied", "The user has no right to do this; the cause names the right.",
-        "Give that user a role that may manage snapshots and the service's indices (svc-snap/roles has one), or name another user.")
+        "Give that user a role that may manage snapshots and the service's indices (the page of svc-snap has one), or name another user.")
         .http(&[403]),
     Rule::new(Status::NotFound, "server_refused", "The server does not have what was asked for.",
         "See the causes: they are the server's own words.")
@@ -201,10 +201,10 @@ pub(super) fn not_json(base: &str, status: u16) -> RequestError {
     if matches!(status, 401 | 403 | 408 | 413 | 429 | 500..600) {
         return refusal(status, &Value::Null);
     }
-    RequestError::unknown(not_a_search_database(base).cause(format!("HTTP {status}, and no JSON")))
+    RequestError::unknown(not_a_cluster(base).cause(format!("HTTP {status}, and no JSON")))
 }
 
-pub(super) fn not_a_search_database(base: &str) -> Failure {
+pub(super) fn not_a_cluster(base: &str) -> Failure {
     let message = format!("What answers at {base} is neither Elasticsearch nor OpenSearch.");
     Failure::refused("search_unreachable", message).hint(
         "Check --url (SVC_SEARCH_URL): it is the server's own address and port; a path belongs to it only if a reverse proxy has one.",
@@ -215,7 +215,7 @@ pub(super) fn not_a_search_database(base: &str) -> Failure {
 pub(super) fn not_identified(answer: &Answer) -> Failure {
     let refused = answer.json().map_or_else(|error| error, |body| refusal(answer.status, &body)).failure;
     match answer.status {
-        400 | 404 | 405 => refused.causes.into_iter().fold(not_a_search_database(&answer.base), Failure::cause),
+        400 | 404 | 405 => refused.causes.into_iter().fold(not_a_cluster(&answer.base), Failure::cause),
         _ => refused,
     }
 }
@@ -240,7 +240,7 @@ pub(super) fn no_answer(base: &str, error: &ureq::Error) -> RequestError {
             (unreachable(base, "does not answer"), Effect::None)
         }
         ureq::Error::Tls(_) => (not_trusted(base), Effect::None),
-        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => (not_a_search_database(base), Effect::Unknown),
+        ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => (not_a_cluster(base), Effect::Unknown),
         _ => (unreachable(base, "has not answered in time"), Effect::Unknown),
     };
     RequestError { failure: failure.cause(error.to_string()), effect }
@@ -252,7 +252,7 @@ fn tls(base: &str, error: &Tls) -> (Failure, Effect) {
         Tls::InvalidMessage(_) => {
             let plain = base.replacen("https://", "http://", 1);
             let hint = format!("It speaks no TLS: write --url (SVC_SEARCH_URL) as {plain} to connect without it.");
-            (not_a_search_database(base).hint(hint), Effect::Unknown)
+            (not_a_cluster(base).hint(hint), Effect::Unknown)
         }
         Tls::InvalidCertificate(_)
         | Tls::PeerIncompatible(_)

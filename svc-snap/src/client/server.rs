@@ -75,10 +75,9 @@ impl Server {
         if call.check().is_ok() { self.clone() } else { self.with_shutdown_timeout() }
     }
 
-    /// Waits until no request for a snapshot, a restore or a clone is in the server's hands: a killed call may have sent one. Those of
-    /// other clients may wait for their own completion, so it is half a minute at most, and nothing for users who may not list tasks.
+    /// Waits until no request that makes or blocks something is left: a killed call may have sent one. At most half a minute.
     pub(crate) fn wait_for_tasks(&self) {
-        let actions = "cluster:admin/snapshot/create,cluster:admin/snapshot/restore,indices:admin/resize";
+        let actions = "cluster:admin/snapshot/create,cluster:admin/snapshot/restore,indices:admin/resize,indices:admin/block/add";
         let _ = self.get(&format!("/_tasks?actions={actions}&wait_for_completion=true&timeout=30s"));
     }
 
@@ -102,7 +101,7 @@ fn by_root(client: Client, root: &Value) -> Result<Server, Failure> {
 /// Maven's distributions of Elasticsearch lack the module that serves `GET /`, and say it in pieces. (Only for them.)
 fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
     if root.product.as_deref() != Some("Elasticsearch") {
-        return Err(errors::not_a_search_database(client.url()));
+        return Err(errors::not_a_cluster(client.url()));
     }
     let get = |path: &str| {
         let answer = client.send("GET", path, None)?;
@@ -118,7 +117,7 @@ fn by_nodes(client: Client, root: &Answer) -> Result<Server, Failure> {
 fn identified(client: Client, product: Option<Product>, version: Option<String>, said: &Value) -> Result<Server, Failure> {
     let name = text(said, "/cluster_name").map(str::to_owned);
     let Some(((product, version), cluster_name)) = product.zip(version).zip(name) else {
-        return Err(errors::not_a_search_database(client.url()));
+        return Err(errors::not_a_cluster(client.url()));
     };
     let cluster_uuid = text(said, "/cluster_uuid").filter(|uuid| *uuid != "_na_").map(str::to_owned);
     let cluster_uuid = cluster_uuid.ok_or_else(|| errors::no_cluster(client.url()))?;

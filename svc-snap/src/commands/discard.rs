@@ -8,7 +8,7 @@ use svc_step::{Action, Call, DryRun, Failure, GivenArgs, OtherServer, RunId, Ste
 
 use crate::client::{Connection, Server};
 use crate::guard;
-use crate::index::{Act, Index, ScopeArg, copies, get_indices, refuse_any, select};
+use crate::index::{Act, Index, ScopeArg, clone, copies, get_indices, refuse_any, select};
 use crate::restore::{Begun, Given, phases, record};
 use crate::temporary::Left;
 
@@ -69,11 +69,11 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     }
     let _lock = guard::lock(call, &server, args.dry.dry_run)?;
     let recorded = record::find(call, &run)?.filter(|one| one.cluster_uuid() == server.cluster_uuid);
+    clone::wait_for_requests(&server)?;
     // The record of the run is newer than any document.
     if let Some(Begun::Swapped(swapped)) = recorded.as_ref().or(given.as_ref()) {
         phases::refuse_unfinished(call, &server, swapped)?;
     }
-    server.wait_for_tasks();
     let all: Vec<String> = select::names(&server)?.indices;
     // The way back from a swap is not removed by the document of what it has made live.
     let is_set = args.given.run().is_none() && matches!(given, Some(Begun::Copies(_)));

@@ -24,7 +24,7 @@ const WAIT: Duration = Duration::from_secs(300);
   svc-snap health
   systemctl restart opensearch && svc-snap health --wait --timeout 5m")]
 pub struct HealthArgs {
-    /// Wait until it answers and its indices have all primary shards; 5 minutes at most unless --timeout says otherwise
+    /// Wait until it answers and its indices have all primary shards; 5 minutes at most, or --timeout
     #[arg(long)]
     wait: bool,
     #[command(flatten)]

@@ -232,6 +232,7 @@ pub(crate) fn undo(
 
 /// Waits until the server has done what it was asked before: a request whose answer was lost may be among that.
 pub(crate) fn wait_for_requests(server: &Server) -> Result<(), Failure> {
+    server.wait_for_tasks();
     let health = server.get("/_cluster/health?wait_for_events=languid&timeout=30s&filter_path=timed_out")?;
     if health.get("timed_out") == Some(&Value::Bool(false)) {
         return Ok(());

@@ -115,6 +115,7 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
         return Ok(false);
     }
     if !dry_run {
+        chosen.server.wait_for_tasks();
         let idle = verify::until_idle(call, &chosen.server, &names);
         idle.map_err(|failure| continues_by_itself(call, failure, true, "the restore"))?;
     }
