@@ -64,6 +64,16 @@ impl Failure {
         Self::new(Status::NotFound, code, message)
     }
 
+    /// The same of what a setting names: that it is not there is wrong (2), and not the answer to what was asked for (4).
+    #[must_use]
+    pub fn of_setting(self) -> Self {
+        if self.status == Status::NotFound {
+            Self { code: "settings_invalid".to_owned(), status: Status::Usage, ..self }
+        } else {
+            self
+        }
+    }
+
     /// A server cannot be reached or is busy (5).
     pub fn unavailable(code: &str, message: impl Into<String>) -> Self {
         Self::new(Status::Unavailable, code, message)

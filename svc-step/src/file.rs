@@ -98,7 +98,7 @@ pub fn read_text(action: &str, path: &Path, limit: u64) -> Result<String, Failur
 /// # Errors
 /// It cannot be read, or has none (2 `settings_invalid`).
 pub fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let pem = read_text("read the certificates", path, 16 * 1024 * 1024)?;
+    let pem = read_text("read the certificates", path, 16 * 1024 * 1024).map_err(Failure::of_setting)?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(pem.as_bytes()).flatten().collect();
     if found.is_empty() {
         let hint = format!("Name a PEM file (-----BEGIN CERTIFICATE-----) with {option}.");

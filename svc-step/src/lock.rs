@@ -151,8 +151,10 @@ mod tests {
             thread::sleep(Duration::from_millis(100));
             drop(asked);
         });
-        let _lock = Lock::take(&call, "database", "d").unwrap();
+        let path = folder.path().join("locks/database-d");
+        assert!(within(Duration::from_secs(60), &open(&path).unwrap()).unwrap());
         asking.join().unwrap();
+        let _lock = Lock::take(&call, "database", "d").unwrap();
         assert!(Lock::holder(&call, "database", "d").unwrap().contains("process"));
         assert_eq!(Lock::take(&call, "database", "d").unwrap_err().exit_code(), 8);
     }

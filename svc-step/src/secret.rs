@@ -40,10 +40,10 @@ impl Secret {
     /// All that a file holds, such as a private key in PEM.
     ///
     /// # Errors
-    /// The file is missing (4), unreadable or accessible to users other than its owner (3), too large or not text (7).
+    /// The file is missing (2), unreadable or accessible to users other than its owner (3), too large or not text (7).
     pub fn whole_file(what: &str, path: &Path) -> Result<Self, Failure> {
         let action = format!("read the {what} file");
-        let file = file::open_regular(&action, path)?;
+        let file = file::open_regular(&action, path).map_err(Failure::of_setting)?;
         let mode = file.metadata().map_err(|error| Failure::io(&action, path, &error))?.permissions().mode();
         if mode & OPEN_TO_OTHERS != 0 {
             return Err(Failure::refused(

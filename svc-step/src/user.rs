@@ -21,11 +21,11 @@ impl OsUser {
     /// Looks a user up.
     ///
     /// # Errors
-    /// There is none of that name (4).
+    /// There is none of that name (2).
     pub fn named(name: &str) -> Result<Self, Failure> {
         match User::from_name(name) {
             Ok(Some(user)) => Ok(Self { name: user.name, uid: user.uid, gid: user.gid, home: user.dir }),
-            _ => Err(Failure::not_found("settings_invalid", format!("This host has no user {name}."))
+            _ => Err(Failure::usage("settings_invalid", format!("This host has no user {name}."))
                 .hint("Name the right user; getent passwd lists them.")),
         }
     }

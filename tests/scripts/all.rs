@@ -157,7 +157,7 @@ fn step_ended_by_signal_is_not_a_warning() {
         // It is told to end as its script was killed, before it has a document.
         let killed = "kill -9 '$$'; exec sleep 600";
         // What a loaded machine makes of a HUP to all: the tool is gone, and svc-run gets it later.
-        let gone = "(sleep 0.1; kill -HUP $PPID) & kill -HUP $$";
+        let gone = "(while kill -0 $$ 2>/dev/null; do :; done; kill -HUP $PPID) & kill -HUP $$";
         for does in [killed, gone] {
             let ran = Bare::default().own_script(&format!("step {option} not_checked made -- bash -c '{does}'\n")).run();
             assert!(ran.doc()["ok"] == false && ran.doc()["warnings"] == json!([]), "{ran}");
@@ -515,7 +515,13 @@ fn invalid_option_or_setting_exits_2_without_change() {
         // Another setting has that value.
         ("svc-backup", &["--prune", "--max-age", "7"], ("SVC_KEEP_MIN_COUNT", "7"), "options_invalid", "`7` has no unit"),
         ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
-        ("svc-upgrade", &["--dry-run", "--to", "v2"], no_setting, "options_invalid", "Invalid value 'v2'"),
+        (
+            "svc-upgrade",
+            &["--dry-run", "--to", "v2", "--from-dir", "/nowhere"],
+            no_setting,
+            "options_invalid",
+            "Invalid value 'v2'",
+        ),
     ];
     for (script, args, setting, code, says) in others.into_iter().chain(timeouts) {
         let ran = bare.tool(script, args).env(setting.0, setting.1).run().fails(2, code).unchanged();

@@ -59,6 +59,8 @@ fn upgrade_to_version_runs_every_hop_and_each_is_rolled_back() {
     let before = product.install_still("1.14.2", 100).unwrap();
     product.start();
     let to = || product.tool("svc-upgrade").args(["--to", "2.0.1", "--from-dir"]).arg(product.path("installers"));
+    let nowhere = product.tool("svc-upgrade").args(["--to", "2.0.1"]).env_remove("SVC_INSTALLER_DIR").run();
+    nowhere.fails(2, "options_invalid").error_has(&["--from-dir"]);
     let planned = to().arg("--dry-run").talks().run().ok().unchanged();
     assert_eq!(planned.result()["plan"].as_array().unwrap().len(), 2, "{planned}");
 

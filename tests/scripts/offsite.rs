@@ -477,9 +477,8 @@ fn push_prunes_only_copies_of_its_own_host() {
     // A clock that was ahead once has dated one in the future.
     let ahead = json!({"point_id": "x", "made_at": "2099-01-01T00:00:00Z", "copied_at": "2026-01-01T00:00:00Z"});
     fs::write(product.state_dir().join("offsite.json"), ahead.to_string()).unwrap();
-    for point in [&newer, &older] {
-        offsite(&["push"]).arg(point).run().ok().changed();
-    }
+    offsite(&["push"]).arg(&newer).run().ok().changed();
+    offsite(&["push"]).arg(&older).run().ok().changed().warns_of("not_removed", &id);
     // Only those of nights go.
     assert_eq!(copies(&offsite(&["list"]).run()), [id_of(&manual), id_of(&newer)]);
     assert_eq!(json_of(product.state_dir().join("offsite.json"))["point_id"], id_of(&newer));

@@ -109,7 +109,7 @@ fn secrets_are_in_no_output_of_upgrade_and_rollback() {
     let (trace, is_traced) = (product.path("trace"), kills::possible("command lines without secrets"));
     let run = |tool: Tool| if is_traced { traced(tool, &trace).run() } else { tool.run() };
     for ran in [
-        run(by_password.arg(&new)).fails(1, "command_failed"),
+        run(by_password.args(["--uninstall", &uninstall]).arg(&new)).fails(1, "command_failed"),
         run(by_files.args(["--resume", "--rerun-installer"])).ok(),
         run(by_key.arg("--installer").arg(&old)).ok(),
         run(by_token.arg("--discard-previous")).ok().changed(),
@@ -215,6 +215,9 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     let discard = || product.tool("svc-rollback").arg("--discard-previous");
     let planned = discard().arg("--dry-run").talks().run().ok().unchanged();
     assert_eq!(planned.lines("plan").len(), 2, "{planned}");
+    // A setting that leads nowhere does not mean that there is nothing left.
+    let lost = discard().env("SVC_SEARCH_USER", "x").env("SVC_SEARCH_PASSWORD_FILE", "/nowhere").run();
+    lost.fails(2, "settings_invalid").unchanged();
     discard().run().ok().changed();
     assert_eq!(product.copies(), BTreeSet::new());
     discard().arg(ran.id()).run().ok().unchanged();
@@ -223,7 +226,7 @@ fn previous_data_is_swapped_back_by_printed_commands() {
 /// The run cannot be resumed, and says how its restore point is restored once more: with these options.
 #[track_caller]
 fn assert_begins_again(ran: &Ran, [before, after]: [&str; 2], point: &Path) {
-    let point = point.display().to_string().replace(' ', "\\ ");
+    let point = format!("'{}'", point.display());
     let once_more = format!(
         "To restore it again:\n  svc-rollback {before}{point}{after}\nIf that is impossible, this undoes the swaps:\n  svc-unit stop\n"
     );
@@ -242,12 +245,15 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     let stays = stays.run().fails(1, "no_document");
     assert!(stays.hint().contains("svc-rollback --resume") && !stays.hint().contains("swap"), "{stays}");
     // The lines of swap_back were typed in part: the old version must not be installed on the new data.
-    let ran = cut(&["--resume"]);
+    // Neither by the host's other service; and what uninstalls it may be named later.
+    let other = rollback(&["--resume"]).arg(stays.run_dir()).env("SVC_STATE_DIR", product.path("other")).run();
+    assert!(other.status == 4 && other.text().contains("There is no run"), "{other}");
+    let ran = cut(&["--resume", "--uninstall", "true"]);
     ran.lines("swap_back").iter().take(3).for_each(|line| product.typed(line));
     let shape = || product.host.postgres.sql(&product.database(), "SELECT shape FROM public.content_version").unwrap();
     let new = shape();
+    assert_begins_again(&rollback(&["--resume"]).run().fails(3, "name_in_use"), ["--uninstall true ", ""], &point);
     let once_more = ["--no-uninstall ", ""];
-    assert_begins_again(&rollback(&["--resume"]).run().fails(3, "name_in_use"), once_more, &point);
     assert_eq!((product.marker(), shape()), ("2.0.1".to_owned(), new));
     // A boot has started the new version, which is still installed, on the restored data.
     cut(&["--no-uninstall", &id_of(&point)]);
@@ -419,7 +425,7 @@ fn yaml_comes_back_byte_for_byte_and_later_change_is_carried_by_printed_command(
     let url = format!("{}/", ready.url());
     let rollback = || product.tool("svc-rollback").env("SVC_READY_URL", &url);
     // It could not be started otherwise.
-    rollback().env("SVC_READY_CA", "/nonexistent").run().fails(4, "file_not_found").unchanged();
+    rollback().env("SVC_READY_CA", "/nonexistent").run().fails(2, "settings_invalid").unchanged();
     let ran = rollback().run().ok().changed();
     let (log, waits) = (fs::read_to_string(ran.run_dir().join("log")).unwrap(), format!(" --ready-url {url}"));
     assert!(log.lines().any(|line| line.contains(": svc-unit start --always --from ") && line.ends_with(&waits)), "{log}");

@@ -219,7 +219,7 @@ impl Machine {
         let fails = format!("{lines}; sleep 2; echo no route to the database; sleep 1; exit 3");
         self.file("/etc/systemd/system/broken.service", &format!("[Service]\nExecStart=/bin/sh -c '{fails}'"));
         let ran = self.document(
-            "systemctl daemon-reload && { svc-unit start broken >/run/said 2>/dev/null; test $? = 1; } && cat /run/said",
+            "systemctl daemon-reload && { svc-unit start --settle 60s broken >/run/said 2>/dev/null; test $? = 1; } && cat /run/said",
         );
         assert!(ran["error"]["message"].to_string().contains("exit status 3"), "{ran:#}");
         let journal: Vec<&str> = ran["result"]["journal"].as_array().unwrap().iter().filter_map(Value::as_str).collect();

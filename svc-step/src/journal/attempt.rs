@@ -80,6 +80,11 @@ impl Attempt {
         })
     }
 
+    /// Whether the command of an external step has begun, and may have had an effect.
+    pub fn command_has_begun(&self) -> bool {
+        with_ending(&self.files, "out").exists() || self.exit_status.is_some() || self.document.is_some()
+    }
+
     /// Where its document is, or will be.
     pub fn document_path(&self) -> PathBuf {
         let (path, partial) = (with_ending(&self.files, "json"), with_ending(&self.files, "json.partial"));

@@ -128,7 +128,8 @@ fn setting(line: &str) -> Option<(&str, &str)> {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && !name.is_empty();
     let value = value.trim();
-    let quoted = |quote| value.strip_prefix(quote).and_then(|rest: &str| rest.strip_suffix(quote));
+    // Two words in quotes are no value in quotes.
+    let quoted = |quote| value.strip_prefix(quote)?.strip_suffix(quote).filter(|inner: &&str| !inner.contains(quote));
     (is_name && !value.contains('\0')).then(|| (name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value)))
 }
 
@@ -139,7 +140,7 @@ mod tests {
     #[test]
     fn environment_file_values_are_not_expanded() {
         let text = "# ours\n\nSVC_NAME=app\n export  SVC_UNIT=app@1.service \r\nA='$HOME `id` $(id)'\nB=\"it's\"\nC=a b # c\nD=\nE=''\n\
-            F=\"half\nexported=1\nG=it's\n";
+            F=\"half\nexported=1\nG=it's\nH='/my app/x' --data '/srv/y'\n";
         let read = parse(text, Path::new("/f")).unwrap();
         let wanted = [
             ("SVC_NAME", "app"),
@@ -150,6 +151,7 @@ mod tests {
             ("F", "\"half"),
             ("exported", "1"),
             ("G", "it's"),
+            ("H", "'/my app/x' --data '/srv/y'"),
         ];
         assert_eq!(read, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }

@@ -201,7 +201,7 @@ mod tests {
         let mut text = "# Settings\n\nEach is a line `KEY=value` of `/etc/svc-tools/environment` (or of the file that `SVC_ENVIRONMENT_FILE` names), a variable of the \
             environment, which wins, or an option of a tool, which wins over both. In the file, a comment is a line of its own; a \
             name of `SVC_` that is not a setting and a path that is not absolute are refused. `svc-run setting NAME` prints the value on this \
-            host, and without NAME the file with every default; `svc-setup-snapshots --guess` proposes what to set on this host. `NAME` is the product's name.\n"
+            host, and without NAME the file with every default; `svc-setup-snapshots --guess`, as root, proposes what to set on this host. `NAME` is the product's name.\n"
             .to_owned();
         for (title, settings) in GROUPS {
             let _ = write!(text, "\n## {title}\n\n| setting | default | |\n|---|---|---|\n");

@@ -24,6 +24,10 @@ fn installer_with_unknown_outcome_needs_rerun_option() {
     // If its holder alone is killed it is kept apart from all else, and from the rollback that is to follow.
     let script = upgrade().arg("--auto-rollback").spawn();
     let (holder, itself) = is_running();
+    let recorded = newest_run(&product).join(wait::so("the holder's record", || {
+        names_in(&newest_run(&product)).into_iter().find(|name| name.ends_with("-installer.process"))
+    }));
+    wait::so("the installer in it", || (!fs::read_to_string(&recorded).unwrap().trim().is_empty()).then_some(()));
     kill(holder, Signal::SIGKILL).unwrap();
     let ran = script.wait().fails(8, "external_running");
     assert!(!ran.steps().contains(&"rollback"), "{ran}");

@@ -129,8 +129,10 @@ fn newest_verified(call: &Call, kind: &str, points: &[Point]) -> Result<Option<u
         match snap::run(call, &["svc-snap", "show", "--from", &document].map(str::to_owned)) {
             Ok(_) if point::damaged_files(call, folder, None)?.is_empty() => return Ok(Some(at)),
             Ok(_) => call.warn("point_invalid", format!("The restore point {} is damaged.", point.id)),
-            // Whatever else fails says nothing of the snapshot.
-            Err(failure) if !matches!(failure.status, Status::NotFound | Status::Invalid) => return Err(failure),
+            // Whatever else fails says nothing of the snapshot; that of another cluster is none to be sure of.
+            Err(failure) if !matches!(failure.status, Status::NotFound | Status::Invalid) && failure.code != "other_server" => {
+                return Err(failure);
+            }
             Err(failure) => call.reporter().detail(&format!("{}: {failure}", point.id)),
         }
     }

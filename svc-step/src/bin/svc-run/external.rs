@@ -247,8 +247,7 @@ fn last_lines(output: &Path) -> Vec<String> {
 
 /// In a resumed run: what an earlier attempt came to. None if the command is to be run.
 fn earlier_outcome(run: &Run, step: &Step, earlier: &Attempt) -> Option<Result<(), Failure>> {
-    let began = with_ending(&earlier.files, "out").exists() || earlier.exit_status.is_some() || earlier.document.is_some();
-    if !began {
+    if !earlier.command_has_begun() {
         return None;
     }
     if earlier.exit_status.is_none() && is_running(&run.state_dir) {

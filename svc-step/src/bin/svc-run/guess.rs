@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nix::unistd::geteuid;
 use svc_step::file::{self, Existing};
 use svc_step::settings::{default_of, environment_file, table};
 use svc_step::{Failure, settings};
@@ -34,7 +35,10 @@ struct Host<'a> {
 pub fn guess(write: bool) -> Result<Vec<String>, Failure> {
     let mut host = Host { root: Path::new("/"), databases: databases(), guesses: Vec::new() };
     host.inspect();
-    let lines = host.lines();
+    let mut lines = host.lines();
+    if !geteuid().is_root() {
+        lines.insert(0, "# Not as root: what only root may read was not seen.".to_owned());
+    }
     if write {
         let path = environment_file();
         let there = fs::read_to_string(&path).unwrap_or_default();
@@ -224,7 +228,8 @@ impl Host<'_> {
             return vec!["# Nothing was found on this host that differs from the defaults.".to_owned()];
         }
         // The file takes what is within one pair of quotes as it stands.
-        let quoted = |value: &str| if value.contains([' ', '$', '"', '\'']) { format!("'{value}'") } else { value.to_owned() };
+        let is_plain = |value: &str| value.contains('\'') || !value.contains([' ', '$', '"']);
+        let quoted = |value: &str| if is_plain(value) { value.to_owned() } else { format!("'{value}'") };
         let line = |guess: &Guess| [format!("# {}", guess.why), format!("{}={}", guess.name, quoted(&guess.value))];
         self.guesses.iter().flat_map(line).collect()
     }

@@ -35,6 +35,9 @@ use command_line::here;
 use protocol::Request;
 use serde_json::json;
 use svc_step::document::Document;
+use svc_step::journal::Attempt;
+use svc_step::redact::without_secrets;
+use svc_step::reporter::shell_quoted;
 use svc_step::schema::Schemas;
 use svc_step::{Failure, Status, settings};
 
@@ -81,6 +84,9 @@ enum Verb {
     IsDone {
         #[arg(long)]
         run: Option<String>,
+        /// If their commands have begun, whatever came of them
+        #[arg(long)]
+        begun: bool,
         #[arg(required = true)]
         steps: Vec<String>,
     },
@@ -91,6 +97,11 @@ enum Verb {
         /// Write them to the settings file, if it has no settings yet
         #[arg(long)]
         write: bool,
+    },
+    /// Print words of a command line as they may be written anywhere: one that holds a secret is COMMAND
+    Shown {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
     /// Print the step and the file of each hook that is run after an installer
     Hooks,
@@ -143,14 +154,26 @@ fn main() -> ExitCode {
                 .map(|path| vec![path.display().to_string()]),
         ),
         Verb::Value { run, step, path } => tell(query::journal(run.as_deref()).and_then(|run| query::value(&run, &step, &path))),
-        Verb::IsDone { run, steps } => match query::journal(run.as_deref()) {
-            Ok(run) => ExitCode::from(u8::from(!steps.iter().all(|step| run.is_done(step)))),
+        Verb::IsDone { run, begun, steps } => match query::journal(run.as_deref()) {
+            Ok(run) => {
+                let has_begun = |step: &String| run.attempts_of(step).iter().any(Attempt::command_has_begun);
+                let is_so = |step: &String| if begun { has_begun(step) } else { run.is_done(step) };
+                ExitCode::from(u8::from(!steps.iter().all(is_so)))
+            }
             Err(failure) => console::failed("svc-run", &failure),
         },
         Verb::Setting { name: None } => console::lines(&[settings::table::file(&settings::product()).trim_end().to_owned()]),
+        Verb::Setting { name: Some(name) } if !settings::known().any(|known| known == name) => {
+            let failure = Failure::usage("options_invalid", format!("{name} is not a setting."));
+            console::failed("svc-run", &failure.hint("All settings and what they are:\n  svc-run setting"))
+        }
         Verb::Setting { name: Some(name) } => {
             let value = settings::setting(&name);
             console::lines(&Some(value).filter(|value| !value.is_empty()).into_iter().collect::<Vec<_>>())
+        }
+        Verb::Shown { mut words } => {
+            words.iter_mut().filter(|word| without_secrets(word) != **word).for_each(|word| "COMMAND".clone_into(word));
+            console::lines(&[shell_quoted(&words)])
         }
         Verb::Guess { write } => tell(guess::guess(write)),
         Verb::SnapshotName { kind } => {

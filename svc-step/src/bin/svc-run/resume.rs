@@ -73,6 +73,10 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
     // A file that is named now is named from where the caller stands now; the script runs where it was called first.
     let named = command_line::absolute(&command_line::texts(now), &command_line::here().display().to_string());
     arguments.extend(now.iter().zip(named).map(|(word, named)| word.to_str().map_or_else(|| word.clone(), |_| named.into())));
+    let last = |is_it: fn(&str) -> bool| arguments.iter().rposition(|one| one.to_str().is_some_and(is_it));
+    if last(|one| one == "--uninstall" || one.starts_with("--uninstall=")) > last(|one| one == "--no-uninstall") {
+        arguments.retain(|one| one != "--no-uninstall");
+    }
     Ok(Resumed {
         directory: Some(PathBuf::from(&plan.directory))
             .filter(|directory| directory.is_dir())
@@ -90,7 +94,11 @@ pub fn open(args: &SuperviseArgs, script: &str, asked: &str, state_dir: &Path) -
 /// script has made (a hop) is resumed by that one.
 fn find(script: &str, asked: &str, state_dir: &Path) -> Result<Journal, Failure> {
     if !asked.is_empty() {
-        return journal::named(state_dir, asked).ok_or_else(|| query::not_found(state_dir, &format!(" {asked}")));
+        // Another state directory may be that of another service.
+        let is_of_here =
+            |run: &Journal| Journal::of(state_dir, run.id()).dir().canonicalize().ok() == run.dir().canonicalize().ok();
+        let found = journal::named(state_dir, asked).filter(is_of_here);
+        return found.ok_or_else(|| query::not_found(state_dir, &format!(" {asked}")));
     }
     let of_script: Vec<Journal> = journal::runs_of(state_dir, script).collect();
     let newest = of_script

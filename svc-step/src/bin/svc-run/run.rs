@@ -219,13 +219,13 @@ impl Run {
 
     /// A signal came to the supervisor: each running tool gets it, and no further step is begun. External commands and undos are left alone.
     pub fn interrupt(&self, signal: i32) {
-        self.log(&format!("{} came", svc_step::signals::name(signal)));
         let mut state = self.state();
         state.signal.get_or_insert(signal);
         let undos: BTreeSet<String> =
             state.running.values().map(|one| one.step.clone()).filter(|step| state.is_undo(step)).collect();
         state.tell(signal, |step| !undos.contains(step));
         drop(state);
+        self.log(&format!("{} came", svc_step::signals::name(signal)));
         self.notify();
     }
 

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use super::begin::{begin, parent};
 use super::end::{End, finish, never_begun};
 use super::protocol::{self, Request};
 use super::report::RunResult;
-use super::run::{Caller, Failed, Run};
+use super::run::{Caller, Failed, NOTICED, Run};
 use super::terminal::{FOLLOWED, Followed};
 use super::{console, hooks, recover, resume, step, terminal};
 
@@ -132,6 +133,10 @@ fn serve(
     accept(run, listener);
     let ended = child.wait().map_err(|error| Failure::fault(format!("The end of the script was lost: {error}.")))?;
     protocol::close(run.dir());
+    if ended.signal().is_some() {
+        // The same one may be on its way to this process, and the tools have it already.
+        let _ = run.signal_within(NOTICED);
+    }
     run.close(!ended.success());
     Ok(ended)
 }
