@@ -52,6 +52,7 @@ fn start_takes_back_stop_that_waits_for_dependent() {
     part.systemctl(&["kill", "--signal=KILL"]);
     starting.wait().ok().changed();
     assert!(unit.is_active() && part.is_active());
+    part.systemctl(&["kill", "--signal=KILL"]);
 }
 
 #[test]
