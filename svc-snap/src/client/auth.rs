@@ -169,6 +169,7 @@ impl FromArgMatches for Connection {
 }
 
 impl Args for Connection {
+    // What a step has beside these is not about the connection, wherever it stands.
     fn augment_args(command: clap::Command) -> clap::Command {
         ConnectionArgs::augment_args(command).next_help_heading(None::<&'static str>)
     }

@@ -75,12 +75,6 @@ impl Server {
         if call.check().is_ok() { self.clone() } else { self.with_shutdown_timeout() }
     }
 
-    /// Waits until no request that makes or blocks something is left: a killed call may have sent one. At most half a minute.
-    pub(crate) fn wait_for_tasks(&self) {
-        let actions = "cluster:admin/snapshot/create,cluster:admin/snapshot/restore,indices:admin/resize,indices:admin/block/add";
-        let _ = self.get(&format!("/_tasks?actions={actions}&wait_for_completion=true&timeout=30s"));
-    }
-
     /// The same that is given up after 10 s in all.
     pub(crate) fn with_shutdown_timeout(&self) -> Self {
         let client = self.client.clone();

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Action, Call, DryRun, Failure, StepResult, Stopped};
 
 use crate::client::{Server, continues_by_itself, path};
+use crate::index::clone::wait_for_requests;
 use crate::snapshot::{Snapshot, Source, SourceArgs, captured, verdict};
 use crate::temporary::Left;
 use crate::{repository, snapshot};
@@ -48,7 +49,8 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
         found => {
             let mut found = found?;
             if found.is_none() && args.cancel {
-                server.wait_for_tasks();
+                // A call that was killed may have asked for it.
+                wait_for_requests(&server)?;
                 found = source.find(&server)?;
             }
             check(args, call, &server, &source, found.as_ref())?;

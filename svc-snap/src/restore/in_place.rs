@@ -6,7 +6,7 @@ use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 use crate::client::{continues_by_itself, path};
 use crate::guard;
 use crate::index::select::Names;
-use crate::index::{Stream, counts, get_indices, get_streams, policy, refuse_any, select};
+use crate::index::{Stream, clone, counts, get_indices, get_streams, policy, refuse_any, select};
 use crate::restore::{
     Begun, Chosen, CopiedIndex, RestoreState, Restored, RestoredIndex, Swapped, capacity, checks, phases, plan, record, verify,
 };
@@ -115,7 +115,7 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
         return Ok(false);
     }
     if !dry_run {
-        chosen.server.wait_for_tasks();
+        clone::wait_for_requests(&chosen.server)?;
         let idle = verify::until_idle(call, &chosen.server, &names);
         idle.map_err(|failure| continues_by_itself(call, failure, true, "the restore"))?;
     }

@@ -72,7 +72,7 @@ impl Earlier {
             Some(Begun::Copies(set)) => set,
             Some(_) => return Err(record::in_use(call.run_id())),
         };
-        chosen.server.wait_for_tasks();
+        clone::wait_for_requests(&chosen.server)?;
         let found = get_indices(&chosen.server, set.names())?;
         let is_complete = set.is_verified() && set.indices.iter().all(|one| one.is_there(&found));
         let is_same = set.snapshot_uuid.as_ref() == Some(&chosen.origin.snapshot_uuid)
@@ -230,11 +230,8 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
     let (stays, ours): (Vec<CopiedIndex>, Vec<CopiedIndex>) = asked.into_iter().partition(stays);
     let [stays, ours] = [&stays, &ours].map(|all| all.iter().map(|one| one.copy.as_str()).collect::<Vec<_>>());
     // What is under a live name may be a client's as well, so that it is neither waited for nor removed.
-    let appear = || {
-        server.wait_for_tasks();
-        get_indices(server, lost).is_ok_and(|found| found.len() == lost.len())
-    };
-    let is_known = lost.iter().all(|name| ours.contains(&name.as_str())) && (lost.is_empty() || appear());
+    let count = || clone::wait_for_requests(server).and_then(|()| get_indices(server, lost)).map_or(0, |found| found.len());
+    let is_known = lost.iter().all(|name| ours.contains(&name.as_str())) && (lost.is_empty() || count() == lost.len());
     let removed = remove(call, server, &ours).and_then(|()| {
         let left: Vec<String> = get_indices(server, &ours)?.into_keys().collect();
         let message = format!("These were not removed: {}.", left.join(", "));
