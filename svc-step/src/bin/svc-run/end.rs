@@ -12,7 +12,7 @@ use svc_step::{Failure, Status, signals};
 use super::arguments::SuperviseArgs;
 use super::command_line::NOTHING_CHANGED;
 use super::report::{self, Outcome, RunResult};
-use super::run::{Failed, NOTICED, Run, write_json};
+use super::run::{Failed, Run, write_json};
 use super::terminal::FOLLOWED;
 use super::{command_line, console, external, undo};
 
@@ -40,7 +40,7 @@ pub fn finish(
     recovered: bool,
 ) -> (End, Document<RunResult>) {
     let is_ended_by_signal = ended.as_ref().is_ok_and(|ended| ended.signal().is_some());
-    let mut signal = if is_ended_by_signal { run.signal_within(NOTICED) } else { run.signal() };
+    let mut signal = run.signal();
     let (mut failed, deferred) = {
         let mut state = run.state();
         (state.failed.take(), state.deferred.take())
