@@ -36,7 +36,7 @@ fn interrupted_queued_start_is_pending_until_stop_cancels_it() {
 #[test]
 fn start_takes_back_stop_that_waits_for_dependent() {
     let unit = Own::new("stays", SIMPLE);
-    let part = Own::with("leaves", &format!("PartOf={0}\nAfter={0}", unit.name), &format!("{DEAF}\nTimeoutStopSec=10min"));
+    let part = Own::with("leaves", &format!("PartOf={0}\nAfter={0}", unit.name), &format!("{DEAF}\nTimeoutStopSec=1min"));
     part.start().run().ok();
     unit.start().run().ok();
     let before = unit.tool("status").run().ok().text();
