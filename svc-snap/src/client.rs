@@ -44,7 +44,7 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// For how long a server is asked again that is busy only for a moment.
 pub(crate) const RETRY_BUSY_FOR: Duration = Duration::from_secs(20);
 /// How often signals and the time limit are checked while a request runs.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// An answer that takes longer is shown as awaited.
 const PROMPT: Duration = Duration::from_secs(3);
 
@@ -339,9 +339,9 @@ pub(crate) fn while_away<T>(server: &Server, mut work: impl FnMut(&Server) -> Re
     retry(|failure| passes(failure).then(|| server.at_most(RETRY_AWAY_FOR)), sleep, || work(server))
 }
 
-/// Whether it may pass by itself: the server is busy, restarting or not reached.
+/// Whether it may pass by itself: the server is busy, not reached, or starts and does not know its users yet, or a proxy speaks for it.
 pub(crate) fn passes(failure: &Failure) -> bool {
-    failure.status == Status::Unavailable || failure.code == "outcome_unknown"
+    failure.status == Status::Unavailable || matches!(&*failure.code, "outcome_unknown" | "search_unreachable" | "access_denied")
 }
 
 /// Everything but what RFC 3986 calls unreserved, `*` and `,`, which servers read the same either way and which are plainer to read.

@@ -165,13 +165,16 @@ pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Opti
     }
 }
 
-pub(crate) fn not_found(repository: &str, name: &str) -> Failure {
+pub(crate) fn not_found(call: &Call, server: &Server, repository: &str, name: &str) -> Failure {
+    let list = server.command(call, &["list", "--repository", repository]);
     Failure::not_found("snapshot_not_found", format!("The repository {repository} has no snapshot {name}."))
-        .hint(format!("svc-snap list --repository {repository} shows which there are."))
+        .hint(format!("{list} shows which there are."))
 }
 
 fn answer(server: &Server, repository: &str, path: &str) -> Result<Value, Failure> {
-    let answer = server.get(path).and_then(|answer| refused(&answer).map_or(Ok(answer), Err));
+    let ask = || server.get(path).and_then(|answer| refused(&answer).map_or(Ok(answer), Err));
+    // One that another client deletes just now is in the list that the server has read, and its file is gone.
+    let answer = ask().or_else(|failure| if failure.code == "repository_damaged" { ask() } else { Err(failure) });
     answer.map_err(|failure| repository::named(failure, repository))
 }
 

@@ -1,6 +1,7 @@
 //! `svc-point` as a script calls it, with restore points and journals made by hand, and a `svc-snap` that says what a test wants.
 
 use jiff::{SignedDuration, Timestamp};
+use svc_step::run_id::snapshot_name;
 use svc_tests::bare::left;
 use svc_tests::journey::prelude::*;
 
@@ -495,7 +496,7 @@ fn finalize_and_remove_restore_point_of_run() {
     assert!(point.exists());
     host.snap(0, &document("svc-snap.delete/1", true, &json!({})));
     remove().ok();
-    let delete = format!("delete snapshot_svc_20261120_{run}_upgrade --cancel\n");
+    let delete = format!("delete {} --cancel\n", snapshot_name("svc", run, "upgrade"));
     assert!(!point.exists() && host.calls() == delete.repeat(2), "{}", host.calls());
     // It may be in another directory now, and its snapshot that of a valid restore point.
     remove().ok().unchanged();
@@ -506,7 +507,7 @@ fn finalize_and_remove_restore_point_of_run() {
 #[test]
 fn remove_after_failed_dump_or_snapshot_keeps_other() {
     let run = "20261120t020003z-backup-nightly";
-    let deletes = format!("delete snapshot_svc_20261120_{run}_nightly --cancel\n");
+    let deletes = format!("delete {} --cancel\n", snapshot_name("svc", run, "nightly"));
     for (fails, sentence, calls) in
         [("04-dump", "The snapshot is valid and kept. See ", ""), ("03-snapshot", "The dump is valid and kept. See ", &deletes)]
     {

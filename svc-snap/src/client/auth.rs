@@ -98,7 +98,9 @@ impl Connection {
         let ca_cert = ca_cert.filter(|_| over_tls);
         let tls = tls::config(ca_cert, client, insecure)?;
         let url = self.is_given("url").then(|| ["--url".to_owned(), address.base.clone()]);
-        let options = url.into_iter().flatten().chain(self.options.iter().cloned()).collect();
+        let user = address.user.filter(|_| url.is_some() && !self.is_given("user")).map(|user| ["--user".to_owned(), user]);
+        let flag = self.is_given("insecure").then(|| "--insecure".to_owned());
+        let options = url.into_iter().chain(user).flatten().chain(flag).chain(self.options.iter().cloned()).collect();
         Ok(Settings { base: address.base, authorization, tls, insecure, options })
     }
 

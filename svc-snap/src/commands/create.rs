@@ -11,7 +11,9 @@ use svc_step::poll::{SOON, poll, sleep};
 use svc_step::settings::ServiceArg;
 use svc_step::{Action, Call, DryRun, Failure, Status, StepResult, Stopped};
 
-use crate::client::{Effect, Pending, RETRY_BUSY_FOR, RequestError, RequestResult, Server, failed, path, retry_while_busy};
+use crate::client::{
+    Effect, PAUSE, Pending, RETRY_BUSY_FOR, RequestError, RequestResult, Server, failed, path, retry_while_busy,
+};
 use crate::index::{Patterns, ScopeArg, Selected, Skipped, select};
 use crate::repository::RepositoryArg;
 use crate::restore::phases;
@@ -32,8 +34,6 @@ const APPEARS: Duration = Duration::from_secs(10);
 /// How long a cancelled snapshot may take to go, and how long one request of that.
 const CANCEL: Duration = Duration::from_secs(60);
 const REMOVAL: Duration = Duration::from_secs(20);
-/// How often signals and the time limit are checked.
-const TICK: Duration = Duration::from_millis(50);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -302,14 +302,7 @@ impl Taking<'_> {
     /// Waits so long, or until the answer is there.
     fn listen(&self, pending: Option<&Pending>, time: Duration) -> Result<Option<RequestResult>, Failure> {
         let Some(pending) = pending else { return self.call.pause(time).map(|()| None) };
-        let until = Instant::now() + time;
-        while Instant::now() < until {
-            match pending.wait(TICK) {
-                None => self.call.check()?,
-                ended => return Ok(ended),
-            }
-        }
-        Ok(None)
+        poll(SOON, time, |_| self.call.check(), || Ok(pending.wait(PAUSE)))
     }
 
     /// Polls one that was begun until it has ended; a signal or the time limit leaves it running.
@@ -346,11 +339,7 @@ impl Taking<'_> {
     /// A signal, which cancels the snapshot, or the end of the time limit, which does not, while the answer is awaited.
     fn stopped(&self, attempt: Attempt<'_>, pending: &Pending, why: Failure) -> Failure {
         let is_begun = self.last_get().flatten().is_some_and(|found| found.is_of(self.call));
-        if is_begun {
-            attempt.happened();
-        } else {
-            drop(attempt);
-        }
+        is_begun.then(|| attempt.happened());
         if why.signal.is_some() {
             self.cancelled(Some(pending), why)
         } else if is_begun {

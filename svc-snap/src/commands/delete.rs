@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use svc_step::{Accept, Action, Call, DryRun, Failure, StepResult, Stopped};
 
 use crate::client::{Server, continues_by_itself, path};
-use crate::index::clone::wait_for_requests;
+use crate::index::clone::{wait_for_requests, wait_for_tasks};
 use crate::snapshot::{Snapshot, Source, SourceArgs, captured, verdict};
 use crate::temporary::Left;
 use crate::{repository, snapshot};
@@ -49,7 +49,8 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
         found => {
             let mut found = found?;
             if found.is_none() && args.cancel {
-                // A call that was killed may have asked for it.
+                // A call that was killed may have asked for it: the server reads the repository before it shows it.
+                wait_for_tasks(&server, "cluster:admin/snapshot/create");
                 wait_for_requests(&server)?;
                 found = source.find(&server)?;
             }
@@ -70,11 +71,7 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
         return Ok(deleted);
     }
     let uuid = deleted.snapshot.as_ref().map_or("", |snapshot| &snapshot.uuid);
-    let delete = || {
-        captured::delete(call, &server, repository, name)?;
-        captured::check_deleted(&server, repository, uuid, name)
-    };
-    if is_there && let Err(failure) = delete() {
+    if is_there && let Err(failure) = captured::delete(call, &server, repository, name, uuid) {
         let what = format!("the removal of the snapshot {name}");
         return Err(Stopped::with(continues_by_itself(call, failure, false, &what), deleted));
     }
@@ -93,6 +90,6 @@ fn check(args: &DeleteArgs, call: &Call, server: &Server, source: &Source, found
         Some(found) => source.check_uuid(found),
         // The document's snapshot had been there, and is gone already. A name may be mistyped.
         None if source.document.is_some() => Ok(()),
-        None => Err(snapshot::not_found(repository, name)),
+        None => Err(snapshot::not_found(call, server, repository, name)),
     }
 }

@@ -57,10 +57,7 @@ pub(crate) fn run(args: &DiscardArgs, call: &Call) -> StepResult<Discarded> {
     let is_unrecorded = args.given.run().is_some_and(|run| !swaps::path(call, run).exists());
     let (given, run) = match args.given.run().filter(|_| is_unrecorded) {
         Some(run) => (None, run.clone()),
-        None => {
-            let Given { begun, run, .. } = Given::read(&args.given, call)?;
-            (Some(begun), run)
-        }
+        None => Given::read(&args.given, call).map(|given| (Some(given.begun), given.run))?,
     };
     let server = Server::connect(&args.connection, call)?;
     if let Some(given) = &given {

@@ -1,7 +1,7 @@
 //! `health`: is the server up, which one is it, and is it ready for snapshots? What a preflight asks.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ use crate::{repository, snapshot};
 
 /// How long `--wait` waits if no `--timeout` is given.
 const WAIT: Duration = Duration::from_secs(300);
+/// For how long wrong credentials are not believed: a cluster that starts knows nobody before it has its users' index.
+const USERS: Duration = Duration::from_secs(60);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -119,6 +121,8 @@ fn red(cluster: &Value) -> impl Iterator<Item = &String> {
 /// Waits until the server answers and no index that may be the service's is red, or until the time is over. It asks only what is cheap.
 fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
     let time = call.deadline().limit().map_or(WAIT, |_| Duration::MAX);
+    let begun = Instant::now();
+    let is_early = |failure: &Failure| failure.code == "access_denied" && begun.elapsed() < USERS;
     let (mut known, mut last) = (None, Failure::unavailable("search_unreachable", "The server does not answer."));
     let ended = poll(
         SOON,
@@ -128,7 +132,7 @@ fn wait(args: &HealthArgs, call: &Call) -> Result<Server, Failure> {
             let connected = known.take().map_or_else(|| args.repository.connect(call), Ok);
             match connected.and_then(|server| Ok((is_ready(&args.scope.scope, &server.get(CLUSTER)?), server))) {
                 Ok((false, server)) => known = Some(server),
-                Err(failure) if failure.status == Status::Unavailable => last = failure,
+                Err(failure) if failure.status == Status::Unavailable || is_early(&failure) => last = failure,
                 ended => return Ok(Some(ended.map(|(_, server)| server))),
             }
             Ok(None)

@@ -1,21 +1,17 @@
 //! `prune`: delete the snapshots that are not needed, by the rules of [`retention`], one at a time and oldest first.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::retention::{Reason, Retention};
 use svc_step::{Accept, Action, Call, DryRun, Failure, Status, StepResult, Stopped, Unit, retention};
 
-use crate::client::{Server, continues_by_itself, is_busy, path, retry_while_busy};
+use crate::client::{Server, continues_by_itself, is_busy, path};
 use crate::repository::RepositoryArg;
 use crate::snapshot::{Item, Kind, Snapshot, Source, captured, verdict};
 use crate::temporary::Left;
 use crate::{repository, snapshot};
-
-/// How long a server may be busy without `--timeout`: a cleanup may take its time.
-const BUSY: Duration = Duration::from_secs(600);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -93,8 +89,8 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     let snapshots: Vec<Pruning> =
         snapshots.map(|(one, reason)| Pruning { item: Item::of(repository, one), reason, outcome: outcome(reason) }).collect();
     let goes = snapshots.iter().filter(|one| one.outcome == Outcome::Planned);
-    let requests = goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.item.name]), None));
-    let requests: Vec<Action> = requests.collect();
+    let requests: Vec<Action> =
+        goes.map(|one| Action::request("DELETE", path(&["_snapshot", repository, &one.item.name]), None)).collect();
     let cleanup = (!requests.is_empty()).then(|| Action::request("POST", repository::cleanup(repository), None));
     let mut pruned = Pruned {
         cluster_uuid: server.cluster_uuid.clone(),
@@ -106,14 +102,11 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
     if pruned.plan.is_empty() || args.dry.dry_run {
         return Ok(pruned);
     }
-    let ended = delete_all(call, &server, &mut pruned).and_then(|()| {
-        let mut deleted = pruned.snapshots.iter().filter(|one| one.outcome == Outcome::Deleted);
-        deleted.try_for_each(|one| captured::check_deleted(&server, &pruned.repository, &one.item.uuid, &one.item.name))
-    });
+    let ended = delete_all(call, &server, &mut pruned);
+    let ended = ended.map_err(|failure| continues_by_itself(call, failure, false, "what it was asked for"));
     let ended = ended.and_then(|()| if pruned.deleted_count > 0 { clean_up(call, &server, &pruned) } else { Ok(()) });
     // Only now, since OpenSearch 1 changes no repository while a snapshot is running.
     left.put_back(call, &server);
-    let ended = ended.map_err(|failure| continues_by_itself(call, failure, false, "what it was asked for"));
     Stopped::ended(ended, pruned)
 }
 
@@ -150,8 +143,7 @@ fn delete_all(call: &Call, server: &Server, pruned: &mut Pruned) -> Result<(), F
         progress.set(*deleted_count, total, None);
         progress.at(&one.item.name);
         call.check()?;
-        let timeout = call.deadline().remaining().unwrap_or(BUSY);
-        match retry_while_busy(call, timeout, || captured::delete(call, server, repository, &one.item.name)) {
+        match captured::delete(call, server, repository, &one.item.name, &one.item.uuid) {
             Ok(()) => {
                 one.outcome = Outcome::Deleted;
                 *deleted_count += 1;

@@ -233,13 +233,23 @@ pub(crate) fn undo(
 /// Waits until the server has done what it was asked before: a request of a killed call, or one whose answer was lost, may be among
 /// that. What it does before such a request is in its queue is among its tasks, which not every user may list.
 pub(crate) fn wait_for_requests(server: &Server) -> Result<(), Failure> {
-    let actions = "cluster:admin/snapshot/restore,indices:admin/resize,indices:admin/block/add";
-    let _ = server.get(&format!("/_tasks?actions={actions}&wait_for_completion=true&timeout=30s"));
+    wait_for_tasks(server, "cluster:admin/snapshot/restore,indices:admin/resize,indices:admin/block/add");
     let health = server.get("/_cluster/health?wait_for_events=languid&timeout=30s&filter_path=timed_out")?;
     if health.get("timed_out") == Some(&Value::Bool(false)) {
         return Ok(());
     }
     Err(Failure::unavailable("server_busy", "The server has more to do than it does in half a minute."))
+}
+
+/// Waits for the server's tasks of these actions, half a minute at most.
+pub(crate) fn wait_for_tasks(server: &Server, actions: &str) {
+    let _ = server.get(&format!("/_tasks?actions={actions}&wait_for_completion=true&timeout=30s"));
+}
+
+/// Whether the server shows a task of these actions.
+pub(crate) fn is_under_way(server: &Server, actions: &str) -> bool {
+    let tasks = server.get(&format!("/_tasks?actions={actions}"));
+    tasks.is_ok_and(|tasks| tasks.get("nodes").and_then(Value::as_object).is_some_and(|nodes| !nodes.is_empty()))
 }
 
 /// Says of copies that may be the last ones that they stay; gives the command that removes them, as a sentence.

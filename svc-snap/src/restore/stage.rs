@@ -244,20 +244,18 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
             one.state = CopyState::Removed;
         }
     }
+    let discard = copies::discard(call, &set.run);
     match removed {
         Err(error) => {
             // Whatever was undone before this: the copies are there.
             call.effects().happened();
             failure.causes.push(format!("What had been staged could not be removed ({}): {error}", ours.join(", ")));
-            failure.hint = Some(format!("{} removes what is left of it.", copies::discard(call, &set.run)));
+            failure.hint = Some(format!("{discard} removes what is left of it."));
         }
         Ok(()) if !is_known => {
             failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
-            failure.hint = Some(format!(
-                "Run {}: it finds out how things stand; {} removes what is left of it.",
-                call.same_command(),
-                copies::discard(call, &set.run)
-            ));
+            let again = call.same_command();
+            failure.hint = Some(format!("Run {again}: it finds out how things stand; {discard} removes what is left of it."));
         }
         Ok(()) if !stays.is_empty() => {
             failure.causes.push(format!("Clients may have written to these, so they stay: {}.", stays.join(", ")));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -10,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use svc_step::file::Existing;
 use svc_step::lock::{self, make_private_folder};
+use svc_step::poll::{SOON, poll};
 use svc_step::{Accept, Call, Failure, FromArg, OtherServer, Received, file, run_id};
 
-use crate::client::{Server, members, number, path};
+use crate::client::{Server, members, number, path, retry_while_busy};
+use crate::index::clone::is_under_way;
 use crate::index::{Index, IndexMetadata, Selected, Stream, counts, get_indices, get_streams, list_of, policy, portions};
 use crate::repository::{RepositoryArg, repository_name};
 use crate::snapshot::{self, Snapshot, mark};
@@ -183,16 +186,33 @@ pub(crate) fn remove_state_file(call: &Call, server: &Server, repository: &str, 
     let _ = std::fs::remove_file(state_file(call, &server.cluster_uuid, repository, name));
 }
 
-/// Deletes a snapshot, and the state file that this host has of it. An answer that is lost is no failure if the snapshot is gone.
-pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str) -> Result<(), Failure> {
-    let attempt = call.effects().attempt();
-    let pending = server.start("DELETE", &path(&["_snapshot", repository, name]), None);
-    let mut sent = pending.finish(call, attempt, |_| true).map(drop);
+/// Deletes a snapshot, and the state file that this host has of it; a busy server is asked again. What the server shows decides, not the
+/// answer: it may be lost, a proxy may give up before a long deletion has ended, and one that is acknowledged may not have happened.
+pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str, uuid: &str) -> Result<(), Failure> {
+    let time = call.deadline().remaining().unwrap_or(LONGEST_DELETION);
+    let send = || {
+        let attempt = call.effects().attempt();
+        let pending = server.start("DELETE", &path(&["_snapshot", repository, name]), None);
+        pending.finish(call, attempt, |_| true).map(drop)
+    };
+    let mut sent = retry_while_busy(call, time, send);
     let is_lost = sent.as_ref().is_err_and(|failure| failure.code == "outcome_unknown");
-    // The server may not answer any more, and nothing is left to be finished: a signal ends this request.
-    if is_lost && matches!(snapshot::find(&server.interruptible(), repository, name), Ok(None)) {
-        call.effects().happened();
-        sent = Ok(());
+    if sent.is_ok() || is_lost {
+        // The server may not answer any more, and nothing is left to be finished: a signal ends these requests.
+        let server = server.interruptible();
+        let has_ended = || Ok((!is_lost || !is_under_way(&server, "cluster:admin/snapshot/delete")).then_some(()));
+        poll(SOON, time, |time| call.pause(time), has_ended)?;
+        match snapshot::find(&server, repository, name) {
+            Ok(Some(left)) if left.uuid == uuid || uuid.is_empty() => {
+                let message = format!("The server has acknowledged the removal of the snapshot {name}, and it is still there.");
+                sent = sent.and(Err(Failure::failed("not_removed", message).hint("Run the same command again.")));
+            }
+            Ok(_) => {
+                call.effects().happened();
+                sent = Ok(());
+            }
+            Err(why) => sent = sent.and(Err(why)),
+        }
     }
     if sent.as_ref().map_or_else(|failure| failure.code == "snapshot_not_found", |()| true) {
         remove_state_file(call, server, repository, name);
@@ -200,22 +220,14 @@ pub(crate) fn delete(call: &Call, server: &Server, repository: &str, name: &str)
     sent
 }
 
-/// Refuses to believe the server that it has deleted what it still lists.
-pub(crate) fn check_deleted(server: &Server, repository: &str, uuid: &str, name: &str) -> Result<(), Failure> {
-    match snapshot::find(&server.interruptible(), repository, name)? {
-        Some(left) if left.uuid == uuid || uuid.is_empty() => {
-            let message = format!("The server has acknowledged the removal of the snapshot {name}, and it is still there.");
-            Err(Failure::failed("not_removed", message).hint("Run the same command again."))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// `$SVC_STATE_DIR/snapshots/<cluster>.<repository>.<name>.json`.
 fn state_file(call: &Call, cluster_uuid: &str, repository: &str, name: &str) -> PathBuf {
     let parts = [cluster_uuid, repository, name].map(|part| utf8_percent_encode(part, PLAIN).to_string());
     call.state_dir().join("snapshots").join(format!("{}.json", run_id::fit(&parts.join("."), 200)))
 }
+
+/// How long a deletion is waited for without `--timeout`, if the server is busy or its answer was lost.
+const LONGEST_DELETION: Duration = Duration::from_secs(600);
 
 /// The parts of the statistics that say how far a shard was written to, and how large an index is.
 const STATS: &str = "level=shards&ignore_unavailable=true&expand_wildcards=all&filter_path=\
@@ -292,7 +304,7 @@ impl SourceArgs {
     pub(crate) fn find(&self, call: &Call, accept: Accept) -> Result<(Source, Server, Snapshot), Failure> {
         let source = self.read(call, accept)?;
         let server = self.connect(call, &source)?;
-        let found = source.find(&server)?.ok_or_else(|| snapshot::not_found(&source.repository, &source.name))?;
+        let found = source.find(&server)?.ok_or_else(|| snapshot::not_found(call, &server, &source.repository, &source.name))?;
         source.check_uuid(&found).map(|()| (source, server, found))
     }
 }

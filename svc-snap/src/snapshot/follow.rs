@@ -8,7 +8,7 @@ use svc_step::progress::{Parts, Progress};
 use svc_step::settings::is_of_script;
 use svc_step::{Call, Failure, Status, Unit};
 
-use crate::client::{Server, number, path};
+use crate::client::{Server, number, passes, path};
 use crate::snapshot::{self, Snapshot};
 
 /// How long polls may fail while a snapshot is running: a server that is restarted takes minutes.
@@ -50,7 +50,7 @@ impl<'a> Follow<'a> {
     /// Gets the snapshot; `Ok(None)` also while the server, or what is between, does not answer as one, for up to five minutes.
     pub(crate) fn poll(&mut self) -> Result<Option<Snapshot>, Failure> {
         match snapshot::find(&self.server, self.repository, self.name) {
-            Err(failure) if failure.status == Status::Unavailable || failure.code == "search_unreachable" => {
+            Err(failure) if passes(&failure) => {
                 let since = *self.unanswered.get_or_insert_with(Instant::now);
                 if since.elapsed() > UNANSWERED_TIMEOUT { Err(failure) } else { Ok(None) }
             }
@@ -73,7 +73,7 @@ impl<'a> Follow<'a> {
             Ok(match self.poll()? {
                 Some(snapshot) if !snapshot.is_under_way() => Some(Ok(snapshot)),
                 // One poll may have been lost.
-                None if self.is_answered() && absent > 0 => Some(Err(snapshot::not_found(repository, name))),
+                None if self.is_answered() && absent > 0 => Some(Err(snapshot::not_found(call, &self.server, repository, name))),
                 found => {
                     absent = if found.is_none() && self.is_answered() { 1 } else { 0 };
                     found.iter().for_each(|_| self.show());
@@ -82,7 +82,7 @@ impl<'a> Follow<'a> {
             })
         });
         let ended = ended.map_err(|failure| continues(call, &self.server, failure, repository, name))?;
-        ended.unwrap_or_else(|| Err(snapshot::not_found(repository, name)))
+        ended.unwrap_or_else(|| Err(snapshot::not_found(call, &self.server, repository, name)))
     }
 }
 
