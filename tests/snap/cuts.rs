@@ -2,6 +2,7 @@
 //! once.
 
 use svc_tests::prelude::*;
+use svc_tests::proxy::Proxy;
 
 /// How many requests the swap of a snapshot is, as its dry run says.
 fn requests_of_a_swap(sandbox: &Sandbox, created: &Ran) -> usize {
@@ -346,36 +347,64 @@ fn interrupted_staging_changes_nothing_live() {
     assert_eq!(sandbox.copies(), [restored.result()["swap"]["indices"][0]["previous"].as_str().unwrap()]);
 }
 
+/// Makes a pipe of the metadata of the one index in the repository: a server that reads it waits for what the call of this gives it.
+fn held_at_metadata(sandbox: &Sandbox) -> impl FnOnce() {
+    let metadata = os::run(Command::new("find").arg(sandbox.location()).args(["-path", "*/indices/*/meta-*.dat"])).unwrap();
+    let metadata = PathBuf::from(metadata.trim());
+    let content = fs::read(&metadata).unwrap();
+    fs::remove_file(&metadata).unwrap();
+    os::run(Command::new("mkfifo").args(["--mode", "666"]).arg(&metadata)).unwrap();
+    move || fs::write(metadata, content).unwrap()
+}
+
+fn is_running(sandbox: &Sandbox, action: &str) -> bool {
+    let tasks = sandbox.ask("GET", &format!("/_tasks?actions=cluster:admin/snapshot/{action}"), None);
+    tasks["nodes"].as_object().is_some_and(|nodes| !nodes.is_empty())
+}
+
+fn asks_for_tasks(gate: &Gate, tool: &mut Spawned) {
+    let has_asked = || gate.asked().iter().any(|line| line.contains("_tasks"));
+    wait::so("the tool to ask for requests, or to end", || (has_asked() || !tool.is_running()).then_some(()));
+}
+
 #[test]
 fn discard_removes_what_restore_of_killed_staging_begins_later() {
     let (sandbox, _, created) = Sandbox::saved("later");
-    let metadata = os::run(Command::new("find").arg(sandbox.location()).args(["-path", "*/indices/*/meta-*.dat"])).unwrap();
-    let metadata = Path::new(metadata.trim());
-    let content = fs::read(metadata).unwrap();
     let gate = sandbox.gate();
     gate.rule(|line| line.ends_with("/_restore"), Act::Hold, 0, 1);
     let run = run_id(1);
     let staging = sandbox.resuming(&["stage", "--run-id", &run], &created).via(&gate).spawn();
     wait::so("the restore", || gate.asked().iter().any(|line| line.ends_with("/_restore")).then_some(()));
-    // The server waits for what this pipe says before it makes an index.
-    fs::remove_file(metadata).unwrap();
-    os::run(Command::new("mkfifo").args(["--mode", "666"]).arg(metadata)).unwrap();
+    // The server makes no index before.
+    let give = held_at_metadata(&sandbox);
     gate.open();
-    let is_restoring = || {
-        sandbox.ask("GET", "/_tasks?actions=cluster:admin/snapshot/restore", None)["nodes"]
-            .as_object()
-            .is_some_and(|nodes| !nodes.is_empty())
-    };
-    wait::so("the server to have the request", || is_restoring().then_some(()));
+    wait::so("the server to have the request", || is_running(&sandbox, "restore").then_some(()));
     assert_eq!(staging.ended_by(Signal::SIGKILL).status, 137);
     let asking = sandbox.gate();
     let mut discard = sandbox.tool(&["discard", "--run", &run]).via(&asking).spawn();
-    let has_asked = || asking.asked().iter().any(|line| line.contains("_tasks"));
-    wait::so("discard to ask for requests, or to end", || (has_asked() || !discard.is_running()).then_some(()));
-    fs::write(metadata, content).unwrap();
+    asks_for_tasks(&asking, &mut discard);
+    give();
     discard.wait().ok();
-    wait::so("the end of the restore", || (!is_restoring()).then_some(()));
+    wait::so("the end of the restore", || (!is_running(&sandbox, "restore")).then_some(()));
     assert_eq!(sandbox.copies(), [""; 0]);
+}
+
+/// A proxy gives up after a minute or so.
+#[test]
+fn deletion_that_outlasts_its_connection_is_waited_for() {
+    let (sandbox, _, _) = Sandbox::saved("long");
+    // The server reads only of an index that another snapshot needs.
+    sandbox.create("s2");
+    let give = held_at_metadata(&sandbox);
+    let proxy = Proxy::to(&sandbox.search.url).unwrap();
+    let gate = Gate::to(&format!("http://127.0.0.1:{}", proxy.port())).unwrap();
+    let mut deletion = sandbox.tool(&["delete", "s1"]).via(&gate).spawn();
+    wait::so("the deletion, or its end", || (is_running(&sandbox, "delete") || !deletion.is_running()).then_some(()));
+    proxy.cut();
+    asks_for_tasks(&gate, &mut deletion);
+    give();
+    deletion.wait().ok().changed();
+    assert_eq!(sandbox.snapshots().len(), 1);
 }
 
 #[test]
