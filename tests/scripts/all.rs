@@ -45,6 +45,7 @@ fn wrong_options_exit_2_and_begin_no_run() {
         ("svc-upgrade", "--resume --clone", "--resume takes no `"),
         ("svc-upgrade", "--resume --to=2.0.1", "--resume takes no `"),
         ("svc-upgrade", "--resume --rerun-installer svc-2.0.1.run", "--resume takes no `"),
+        ("svc-upgrade", "--rerun-installer svc-2.0.1.run", "--rerun-installer belongs to --resume."),
         ("svc-upgrade", "--resume --dry-run", "--resume has no dry run."),
         ("svc-rollback", "--resume 20260101t000000z-upgrade-2.0.1 20260101t000000z-upgrade-2.0.1", "--resume takes no `"),
     ] {
@@ -319,8 +320,10 @@ fn guess_write_keeps_mode_of_settings_file() {
     let settings = bare.path("environment");
     fs::write(&settings, "# ours\n").unwrap();
     os::chmod(&settings, 0o600);
-    let guess = bare.tool("svc-run", &["guess", "--write"]).talks().env("SVC_ENVIRONMENT_FILE", &settings);
-    assert_eq!(guess.run().status, 0);
+    let guess = |args: &[&str]| bare.tool("svc-setup-snapshots", args).talks().env("SVC_ENVIRONMENT_FILE", &settings).run();
+    assert_eq!(guess(&["--guess", "--write", "--dry-run"]).status, 0);
+    assert_eq!(fs::read_to_string(&settings).unwrap(), "# ours\n");
+    assert_eq!(guess(&["--guess", "--write"]).status, 0);
     let mode = os::mode(&settings);
     assert!(mode == 0o600 && fs::read_to_string(&settings).unwrap().contains("#SVC_NAME="), "{mode:o}");
 }

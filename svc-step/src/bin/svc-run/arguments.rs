@@ -20,7 +20,7 @@ pub struct SuperviseArgs {
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "")]
     pub resume: Option<String>,
     /// Run an external command again even if it failed or its outcome is unknown
-    #[arg(long, requires = "resume")]
+    #[arg(long)]
     pub rerun_installer: bool,
     /// Stay on the terminal, which the installer may read from
     #[arg(long)]

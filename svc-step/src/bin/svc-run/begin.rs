@@ -86,9 +86,14 @@ fn check_call(args: &SuperviseArgs, script: &str, state_dir: &Path) -> Result<()
     // It was copied from a journal or a hint; the installer, or the shell, would get it as it stands.
     let values = ["uninstall".to_owned()].iter().chain(&args.private).cloned().collect::<Vec<_>>();
     let values = private_values(&texts(&args.script), &values);
+    let invalid = |message: String| {
+        Err(Failure::usage("options_invalid", message).hint(format!("The script's options:\n  {script} --help")))
+    };
     if let Some(value) = values.iter().find(|value| [REDACTED, "ARG", "COMMAND"].contains(&value.as_str())) {
-        let message = format!("`{value}` stands for a value that is not shown: pass the value itself.");
-        return Err(Failure::usage("options_invalid", message).hint(format!("The script's options:\n  {script} --help")));
+        return invalid(format!("`{value}` stands for a value that is not shown: pass the value itself."));
+    }
+    if args.rerun_installer && args.resume.is_none() {
+        return invalid("--rerun-installer belongs to --resume.".to_owned());
     }
     for name in settings::known().filter(|name| name.ends_with("_TIMEOUT")) {
         let limit = settings::setting(name);
