@@ -56,7 +56,7 @@ common_argument() {
     --rerun-installer | --attached | --dry-run | --json | -v | --verbose) common+=("$1") ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "$0" || exit 1
-      printf '%s\n' '' '  --status [RUN]         where a run stands, and what to run next' \
+      printf '%s\n' '' '  --status [RUN]         the state of a run, and what to run next' \
         '  --dry-run, -v, --json  only make the checks and print the commands; print each step; print the document' '' \
         'Exit status: 0 done, 2 usage, 3 refused, 4 not found, 5 unavailable, 6 timeout, 7 invalid, 8 another run holds the lock,' \
         '9 read the warnings, 128+n ended by a signal, 1 anything else. Settings: /etc/svc-tools/environment.'

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &VerifyArgs, call: &Call) -> StepResult<Verified> {
     let dump = DumpFile::open(&path)?.examine(call, &mut |_| ())?;
     if let Some(first) = dump.commands.first() {
         let count = dump.commands.len();
-        let message = "The dump holds commands to psql, which could lead anywhere, and svc-pgrestore refuses it";
+        let message = "The dump holds meta-commands of psql, which could run programs, and svc-pgrestore refuses it";
         call.review("dump_invalid", format!("{message} ({count}): {first}."));
     }
     let own = beside.filter(|properties| dump.is_complete() && properties.belong(call, &dump, &path));

@@ -80,7 +80,10 @@ fn swap_of(staged: &Staged, call: &Call) -> Swapped {
 fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {
     let mut prepared = prepare(args, Aim::Place, dry_run, call)?;
     let database = &prepared.staged.database;
-    call.warn("not_verified", format!("The database {database} is dropped before the dump is loaded: only a dump leads back."));
+    call.warn(
+        "not_verified",
+        format!("The database {database} is dropped before the dump is loaded: it can be recovered only from a dump."),
+    );
     if dry_run {
         return Ok(restored(&prepared.staged, None));
     }

@@ -317,7 +317,7 @@ pub(crate) fn failed(call: &Call, attempt: Attempt<'_>, RequestError { failure, 
         return failure;
     }
     let lost = Failure::timeout("outcome_unknown", "The answer to a request was lost, and whether it took effect is unknown.")
-        .hint(format!("Run {}: it finds out how things stand.", call.same_command()))
+        .hint(format!("Run {}: it checks the outcome.", call.same_command()))
         .cause(failure.message);
     failure.causes.into_iter().fold(lost, Failure::cause)
 }

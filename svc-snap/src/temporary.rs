@@ -85,8 +85,8 @@ impl<'a> Target<'a> {
 
     pub(crate) fn name(self) -> String {
         match self {
-            Self::Repository(name) => format!("the rate of the repository {name} ({SNAPSHOT_RATE})"),
-            Self::Cluster => format!("the rate of the cluster ({RECOVERY_RATE})"),
+            Self::Repository(name) => format!("the throttle of the repository {name} ({SNAPSHOT_RATE})"),
+            Self::Cluster => format!("the throttle of the cluster ({RECOVERY_RATE})"),
             Self::AutoCreate => format!("the setting {AUTO_CREATE} of the cluster"),
         }
     }

@@ -29,7 +29,7 @@ pub struct GivenArgs {
     /// Continue from this document: a file, or - for standard input
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Resume from the record of that run on this host, if its document was lost
+    /// Resume by what this host has recorded of that run, if its document was lost
     #[arg(id = "of_run", long = "run", value_name = "RUN")]
     run: Option<RunId>,
 }
@@ -109,7 +109,7 @@ pub fn read(call: &Call, run: &RunId, schemas: &[&str]) -> Result<Received, Fail
             true => format!("The runs that have a record:\n  ls {}", shell_quoted(&[records])),
             false => format!("No run has a record in {records}: set SVC_STATE_DIR as it was in that run."),
         };
-        return Err(Failure::not_found("swap_not_found", format!("No record of the run {run} is here.")).hint(hint));
+        return Err(Failure::not_found("swap_not_found", format!("This host has recorded no swap of the run {run}.")).hint(hint));
     };
     Received::read_record(call, &path, schemas, Accept::Unfinished).map_err(|rejected| unknown(&path, rejected))
 }

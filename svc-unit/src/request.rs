@@ -43,7 +43,7 @@ pub(crate) fn request(call: &Call, report: &mut Report, verb: &str) -> Result<Ca
             // Often at first, so that a quick stop is not kept waiting.
             Ok((!request.is_finished()).then(|| Duration::from_millis(20).max(started.elapsed() / 4)))
         });
-        request.join().unwrap_or_else(|_| Err(Failure::fault("The thread that ran systemctl broke off.")))
+        request.join().unwrap_or_else(|_| Err(Failure::fault("The thread that ran systemctl failed.")))
     });
     let ended = ended.and_then(|answer| Ok((answer, state(call, verb, &unit)?)));
     let (answer, after) = ended.inspect_err(|_| {

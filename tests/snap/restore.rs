@@ -166,7 +166,7 @@ fn restore_exceeding_disk_or_shard_limit_is_refused() {
     assert!(hint.starts_with(&format!("svc-snap discard --run {} ", run_id(1))), "{hint}");
     beside().into_iter().for_each(|tool| drop(refused(tool)));
     for args in [CLOSE, DELETE] {
-        refused(from(&args, &created)).error_has(&["bytes that are given up"]).without(&[" 0 bytes that are given up"]);
+        refused(from(&args, &created)).error_has(&["bytes that it deletes first"]).without(&[" 0 bytes that it deletes first"]);
     }
     // Past the low watermark no shard comes to the node, unless the server makes an exception for a cluster of one.
     if is_excepted(&sandbox) {

@@ -57,7 +57,7 @@ const BUSY: Rule = Rule::new(
     Status::Unavailable,
     "server_busy",
     "The cluster is running something else that excludes this, such as another snapshot.",
-    "Try again in a while; svc-snap list shows snapshots under way.",
+    "Try again in a while; svc-snap list shows snapshots in progress.",
 );
 /// It restarts, or has no master; whether the request had an effect is for the table to say.
 const UNAVAILABLE: Rule = Rule::new(
@@ -292,7 +292,7 @@ pub(super) fn unreachable(base: &str, what: &str) -> Failure {
 
 /// An answer has begun to come and is incomplete: the request was sent, even if TLS broke.
 pub(super) fn incomplete(base: &str, error: &dyn std::fmt::Display) -> RequestError {
-    RequestError::unknown(unreachable(base, "broke off in the middle of an answer").cause(error.to_string()))
+    RequestError::unknown(unreachable(base, "closed the connection within an answer").cause(error.to_string()))
 }
 
 pub(super) fn too_large(base: &str, limit: u64) -> RequestError {

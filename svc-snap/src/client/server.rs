@@ -126,5 +126,5 @@ pub(crate) fn continues_by_itself(call: &Call, failure: Failure, is_begun: bool,
         return failure;
     }
     let again = call.same_command();
-    failure.hint(format!("The server continues by itself with {what}. Run {again}: it finds out how things stand."))
+    failure.hint(format!("The server continues by itself with {what}. Run {again}: it checks the outcome."))
 }

@@ -185,7 +185,7 @@ fn take_back(call: &Call, server: &Server, set: &mut CopySet, theirs: &Theirs, m
         Err(error) => {
             failure.causes.push(format!("What was begun could not be taken back: {error}"));
             let discard = copies::discard(call, &set.run);
-            failure.hint = Some(format!("{discard} takes the blocks off and removes what is left of it."));
+            failure.hint = Some(format!("{discard} removes the write blocks and what is left of it."));
         }
     }
     failure

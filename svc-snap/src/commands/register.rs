@@ -133,7 +133,7 @@ impl Registration<'_> {
                 shell_quoted(&["svc-snap", "configure", "--location", &location.to_string_lossy()])
             )),
             ("repository_unusable", _) if failure.status == Status::Invalid => failure.hint(format!(
-                "The causes name the nodes: each needs the keys of the store in its keystore, and the right to write there. It is registered all the same: DELETE /_snapshot/{name} takes that back.",
+                "The causes name the nodes: each needs the keys of the store in its keystore, and the right to write there. It is registered nevertheless: DELETE /_snapshot/{name} takes that back.",
             )),
             _ => failure,
         }
@@ -157,7 +157,7 @@ impl Registration<'_> {
                 failure.into()
             }
             Err(why) => {
-                let why = format!("It is registered all the same, since taking it back failed: {why}");
+                let why = format!("It is still registered, since undoing that failed: {why}");
                 Stopped::with(failure.cause(why), registered)
             }
         }

@@ -153,7 +153,7 @@ fn take_back(call: &Call, server: &Server, scope: &Scope, before: Swapped, how: 
 
 fn taken_back(call: &Call, server: &Server, recorded: &Swapped) -> Failure {
     let failure =
-        Failure::refused("name_in_use", format!("The swap of the run {} was taken back, or is being taken back.", recorded.run));
+        Failure::refused("name_in_use", format!("The swap of the run {} was reversed, or is being reversed.", recorded.run));
     if recorded.finished {
         failure.hint("Swap the document of the swap back once more, or stage the snapshot again under another --run-id.")
     } else {

@@ -183,7 +183,7 @@ fn block(call: &Call, server: &Server, all: &[LiveClone<'_>], check: &impl Fn() 
 fn refuse_changed(all: &[LiveClone<'_>], found: &Found) -> Result<(), Failure> {
     let changed: Vec<&str> = all.iter().filter(|one| one.live(found).is_none()).map(|one| one.index).collect();
     let message = "Another client has removed or replaced these meanwhile";
-    let hint = "What else is live is as it was. Run the same command again; a swap that was begun before can only be taken back (--back).";
+    let hint = "What else is live is as it was. Run the same command again; a swap that was begun can only be reversed (--back).";
     refuse_any("name_in_use", message, &changed, hint)
 }
 

@@ -130,7 +130,7 @@ pub(crate) fn refuse_restore<T: AsRef<str>>(
     if let Some(free) = free_bytes.filter(|free| *free < needed) {
         let nodes: Vec<&str> = capacity.disks.iter().map(|disk| disk.node.as_str()).collect();
         let message = format!(
-            "The restore needs {needed} bytes, and the disks of {} have {free} bytes left below their watermarks, {} bytes that are given up included.",
+            "The restore needs {needed} bytes, and the disks of {} have {free} bytes left below their watermarks, including {} bytes that it deletes first.",
             nodes.join(", "),
             removed.bytes
         );

@@ -33,7 +33,7 @@ pub(super) fn refuse_writable(swapped: &Swapped, found: &Found) -> Result<(), Fa
         item.previous.is_some() && item.is_old(found) && found.get(&item.index).is_some_and(|live| !live.metadata.write_block())
     };
     let writable: Vec<&str> = swapped.indices.iter().filter(takes_writes).map(|item| item.index.as_str()).collect();
-    let hint = "What is live is as it was. Stop what takes the block off, and run the same command again.";
+    let hint = "What is live is as it was. Stop what removes the write block, and run the same command again.";
     refuse_any("name_in_use", "Something took the write block off these during the swap", &writable, hint)
 }
 
@@ -69,7 +69,7 @@ pub(super) fn refuse_second_write_index(server: &Server, swapped: &Swapped) -> R
         let aliases = aliases.filter(|(alias, properties)| write.contains(alias.as_str()) && is_writer(properties));
         conflicts.extend(aliases.map(|(alias, _)| format!("{alias} ({name})")));
     }
-    let hint = "Change that alias (POST /_aliases); a swap that does not go back takes the index away with --exact, if it is one of the scope.";
+    let hint = "Change that alias (POST /_aliases); a swap that does not go back removes the index with --exact, if it is one of the scope.";
     let message = "An index that is not part of the swap is the write index of an alias of the backup";
     refuse_any("name_in_use", message, &conflicts, hint)
 }

@@ -196,7 +196,7 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
     failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
     let again = call.same_command();
     failure.further_hint(format!(
-        "When it is fixed, run {again}: it finds out how things stand and restores them; POST /INDEX/_open opens what is only closed."
+        "When it is fixed, run {again}: it checks the outcome and restores them; POST /INDEX/_open opens what is only closed."
     ))
 }
 

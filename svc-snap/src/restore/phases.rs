@@ -124,7 +124,7 @@ fn refuse_unfinished_clones(call: &Call, server: &Server, touches: impl Fn(&str)
     for set in record::unfinished_clones(call, server) {
         let mut blocked = set.left_blocked(server)?;
         blocked.retain(|index| touches(index));
-        let hint = format!("If it does not run any more, {} takes the blocks off.", copies::discard(call, &set.run));
+        let hint = format!("If it does not run any more, {} removes the write blocks.", copies::discard(call, &set.run));
         refuse_any("index_blocked", "A clone that is not finished has blocked writes to these", &blocked, &hint)?;
     }
     Ok(())

@@ -105,7 +105,7 @@ pub(crate) fn backward(
     how: SwapOptions,
 ) -> Result<Swapped, Failure> {
     if how.exact {
-        let message = "--exact has no meaning when a swap is taken back: what it took away comes back.";
+        let message = "--exact has no meaning with --back: the indices that the swap removed are restored.";
         return Err(Failure::usage("options_invalid", message).hint("Leave --exact out."));
     }
     let mut swapped = empty(server, scope, &before.run, !before.back, how);
@@ -155,7 +155,7 @@ fn targets_back(before: &Swapped, found: &Found, counts: &BTreeMap<String, u64>)
     if lost.is_empty() {
         return Ok(targets);
     }
-    let message = format!("The swap cannot be taken back: there is no previous copy of {}.", lost.join(", "));
+    let message = format!("The swap cannot be reversed: there is no previous copy of {}.", lost.join(", "));
     Err(Failure::not_found("swap_not_found", message)
         .hint("Restore a snapshot of that time instead (svc-snap list, svc-snap restore NAME)."))
 }

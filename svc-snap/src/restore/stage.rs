@@ -255,7 +255,7 @@ pub(crate) fn take_back(call: &Call, server: &Server, set: &mut CopySet, lost: &
         Ok(()) if !is_known => {
             failure.causes.push(format!("These may still appear: {}.", lost.join(", ")));
             let again = call.same_command();
-            failure.hint = Some(format!("Run {again}: it finds out how things stand; {discard} removes what is left of it."));
+            failure.hint = Some(format!("Run {again}: it checks the outcome; {discard} removes what is left of it."));
         }
         Ok(()) if !stays.is_empty() => {
             failure.causes.push(format!("Clients may have written to these, so they stay: {}.", stays.join(", ")));

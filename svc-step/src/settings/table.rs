@@ -107,7 +107,7 @@ const GROUPS: &[Group] = groups! {
         path SVC_SEARCH_PASSWORD_FILE Nothing, "A file (mode 600) whose first line is the user's password";
         path SVC_SEARCH_API_KEY_FILE Nothing, "A file (mode 600) whose first line is an API key: as `id:key`, or encoded";
         path SVC_SEARCH_BEARER_FILE Nothing, "A file (mode 600) whose first line is a bearer token";
-        path SVC_SEARCH_CA Nothing, "The certificates (PEM) of the authorities that are trusted instead of the public ones";
+        path SVC_SEARCH_CA Nothing, "The CA certificates (PEM) that are trusted instead of the public ones";
         path SVC_SEARCH_CLIENT_CERT Nothing,
             "A certificate (PEM) to show to the server, with its chain; alone or beside other credentials";
         path SVC_SEARCH_CLIENT_KEY Nothing,

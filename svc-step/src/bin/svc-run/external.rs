@@ -87,7 +87,7 @@ pub fn refuse_lost_arguments(run: &Run) -> Result<(), Failure> {
         return Ok(());
     }
     let rerun = if run.rerun_installer { " --rerun-installer" } else { "" };
-    Err(Failure::usage("options_invalid", "The installer has arguments, which are written nowhere.")
+    Err(Failure::usage("options_invalid", "The installer has arguments, which are not recorded.")
         .hint(format!("Pass them again:\n  {}{rerun} --installer-arg ARG", resume(run))))
 }
 
@@ -293,7 +293,7 @@ fn unknown(run: &Run, step: &Step) -> Failure {
 pub fn rerun_hint(run: &Run) -> String {
     let (with, private) = match run.private.is_empty() && !run.private_lost {
         true => ("", ""),
-        false => (", with its arguments, which are written nowhere", " --installer-arg ARG"),
+        false => (", with its arguments, which are not recorded", " --installer-arg ARG"),
     };
     format!("If it can safely be run twice{with}:\n  {} --rerun-installer{private}", resume(run))
 }

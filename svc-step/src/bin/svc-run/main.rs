@@ -111,7 +111,7 @@ enum Verb {
     RefuseUnfinished { scripts: Vec<String> },
     /// Find what the last rollback, or the named one, replaced and left in place
     Previous { run: Option<String> },
-    /// Print where a run stands, and what to run next
+    /// Print the state of a run, and what to run next
     Status(status::Arguments),
     /// Undo what killed runs have left
     Recover {

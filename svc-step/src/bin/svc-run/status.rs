@@ -1,4 +1,4 @@
-//! `svc-run status`: where a run stands, and what to run next. It reads only, also while the run is running.
+//! `svc-run status`: the state of a run, and what to run next. It reads only, also while the run is running.
 
 mod runs;
 mod show;

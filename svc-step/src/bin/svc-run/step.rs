@@ -240,7 +240,7 @@ fn wait(run: &Run, step: &Step, command: &[OsString], files: &Path) -> Result<(i
     let ended = end_of(run, process, &Work::begin(move || child.wait()));
     run.unregister(process);
     let ended = ended.map_err(|error| {
-        Failure::fault(format!("The end of the step {} was lost: {error}.", step.name))
+        Failure::fault(format!("How the step {} ended is unknown: {error}.", step.name))
             .hint(format!("Find out what keeps its process {process} from ending:\n  ps -o pid,stat,wchan,args {process}"))
     })?;
     Ok((exit_status(ended), printed))
