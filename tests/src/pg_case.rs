@@ -20,31 +20,18 @@ use crate::wait;
 
 /// What nearly every test of `svc-pgdump` and `svc-pgrestore` uses.
 pub mod prelude {
-    pub use std::fs;
-    pub use std::path::{Path, PathBuf};
-    pub use std::process::Command;
-    pub use std::sync::atomic::{AtomicBool, Ordering};
-    pub use std::thread;
-
-    pub use nix::sys::signal::Signal;
-    pub use serde_json::{Value, json};
-    pub use tempfile::TempDir;
-
     pub use super::{ALONE, Case, Held, PASSWORD, same, verify};
     pub use crate::content::{of_copy, postgres_bytes, postgres_dump};
-    pub use crate::disk::SmallDisk;
-    pub use crate::host::{Host, OwnPostgres, texts};
-    pub use crate::journey::json_of;
-    pub use crate::page::{self, Example};
+    pub use crate::host::OwnPostgres;
+    pub use crate::page::Example;
     pub use crate::postgres::{ADMINISTRATOR, GERMAN, Postgres, identifier, literal};
+    pub use crate::prelude::*;
     pub use crate::programs::{self, Programs};
     pub use crate::proxy::{Mode, Proxy};
     pub use crate::random::{self, Random};
     pub use crate::secured::Authority;
-    pub use crate::terminal::on_terminal;
-    pub use crate::tool::{Ran, Spawned, Tool, search_path};
+    pub use crate::tool::search_path;
     pub use crate::witness::Witness;
-    pub use crate::{had, os, rounds, skip, wait};
 }
 
 pub const PASSWORD: &str = "secret";

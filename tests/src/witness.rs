@@ -46,18 +46,14 @@ impl<'a> Witness<'a> {
 }
 
 fn answers(session: &mut Client) -> Vec<String> {
-    let mut all = Vec::new();
     let mut transaction = session.transaction().unwrap();
-    for question in QUESTIONS {
+    let answer = |question| {
         // What a database lacks is an answer too.
         let answer = transaction.transaction().and_then(|mut part| {
             let answer = part.query_one(question, &[]).map(|row| row.get::<_, String>(0));
             part.rollback().and(answer)
         });
-        all.push(
-            answer
-                .unwrap_or_else(|error| error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned())),
-        );
-    }
-    all
+        answer.unwrap_or_else(|error| error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned()))
+    };
+    QUESTIONS.map(answer).to_vec()
 }
