@@ -19,7 +19,7 @@ const READ: &str = "
 SELECT pg_catalog.json_build_object(
     'database', d.datname, 'oid', d.oid::int8, 'owner', pg_catalog.pg_get_userbyid(d.datdba), 'encoding', pg_catalog.pg_encoding_to_char(d.encoding),
     'locale_provider', CASE own->>'datlocprovider' WHEN 'i' THEN 'icu' WHEN 'b' THEN 'builtin' ELSE 'libc' END,
-    'collate', d.datcollate, 'ctype', d.datctype,
+    'collate', d.datcollate, 'ctype', d.datctype, 'collation_version', own->>'datcollversion',
     'locale', COALESCE(own->>'datlocale', own->>'daticulocale'), 'icu_rules', own->>'daticurules',
     'connection_limit', d.datconnlimit, 'tablespace', t.spcname, 'comment', pg_catalog.shobj_description(d.oid, 'pg_database'),
     'acl', CASE WHEN d.datacl IS NOT NULL THEN (
@@ -50,6 +50,7 @@ pub struct Properties {
     pub locale_provider: LocaleProvider,
     pub collate: String,
     pub ctype: String,
+    pub collation_version: Option<String>,
     /// The locale of `icu` or `builtin`; `null` with `libc`.
     pub locale: Option<String>,
     /// Own collation rules of `icu` (from server 16 on).

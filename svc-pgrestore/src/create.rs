@@ -78,7 +78,10 @@ impl Creation {
     /// entries of the write-ahead log, which is much quicker for all but small ones; servers before 15 know no other way.
     pub(crate) fn copy_of(&self, template: &str) -> Statement {
         let strategy = if self.server >= PROVIDERS_AND_STRATEGIES { " STRATEGY FILE_COPY" } else { "" };
-        self.of_template(&escape_identifier(template), strategy)
+        // Else the server refuses one whose collation the operating system has a newer version of, which is no matter of the copy's.
+        let version = self.properties.as_ref().and_then(|own| own.collation_version.as_ref());
+        let version = version.map_or_else(String::new, |version| format!(" COLLATION_VERSION {}", escape_literal(version)));
+        self.of_template(&escape_identifier(template), &(strategy.to_owned() + &version))
     }
 
     fn of_template(&self, template: &str, options: &str) -> Statement {
@@ -255,6 +258,7 @@ mod tests {
             locale_provider: LocaleProvider::Libc,
             collate: "C.UTF-8".to_owned(),
             ctype: "C.UTF-8".to_owned(),
+            collation_version: None,
             locale: None,
             icu_rules: None,
             connection_limit: 17,

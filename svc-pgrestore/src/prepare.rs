@@ -245,15 +245,12 @@ fn properties(
         return Ok((Some(properties.clone()), PropertiesFrom::Recorded));
     }
     if let Some(saved) = &input.saved {
-        let (path, dropped) = (saved_properties(input.dump.path()), &saved.database);
-        call.warn(
-            "not_restored",
-            format!("The properties are those of {}, which --in-place saved of the database {dropped}.", path.display()),
-        );
+        let path = saved_properties(input.dump.path());
+        let whose = format!("those of {}, which --in-place saved of the database {}", path.display(), saved.database);
+        call.warn("not_restored", format!("The properties are {whose}."));
         return Ok((Some(saved.clone()), PropertiesFrom::Live));
     }
-    let missing =
-        "The dump has no properties file, and does not hold the database's encoding, locale, settings, rights and comment";
+    let missing = "The dump has no properties file, so no encoding, locale, settings, rights and comment of the database";
     if is_live {
         // A damaged one takes no connection. (A comment is text of its encoding, so it is asked itself if it can be.)
         let properties = match admin.target.connect(call, database) {
@@ -290,9 +287,7 @@ fn warn(call: &Call, admin: &str, dump: &Dump, creation: &Creation) {
         call.warn("not_verified", "The dump has its rows as INSERT statements, which are not counted and compared.");
     }
     creation.properties.iter().for_each(|properties| properties.warn_if_closed(call));
-    if let Some(before) = creation.properties.as_ref().map(|properties| &properties.owner)
-        && *before != creation.owner
-    {
+    if let Some(before) = creation.properties.as_ref().map(|own| &own.owner).filter(|owner| **owner != creation.owner) {
         let message = format!("The owner was {before}, and will be {}; --owner (SVC_DB_USER) names another one.", creation.owner);
         call.warn("not_restored", message);
     }

@@ -20,8 +20,8 @@ pub(crate) fn write<T: Serialize>(call: &Call, run: &RunId, step: &str, database
         // What can be read and not understood is not written over: it may be all that leads back. A damaged one leads nowhere.
         let recorded = Recorded::of(&received)?;
         let is_cloned = received.step() == "clone" && step != "swap";
-        // The record of a swap is what leads back to what it replaced.
-        let is_swapped = step == "stage" && recorded.swapped.is_some_and(|swapped| swapped.swapped);
+        // The record of a swap, even of one that a kill has not let be recorded to its end, is what leads back to what it replaced.
+        let is_swapped = step == "stage" && recorded.swapped.is_some();
         if is_cloned || is_swapped || recorded.database != database {
             return Err(run_id_taken(run));
         }

@@ -1,7 +1,6 @@
 //! The restore without a step name: stage, verify and swap; or with `--in-place` the procedure's literal order (4.2): DROP, CREATE
 //! (with OWNER), GRANT, load.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use svc_pgdump::Properties;
@@ -80,10 +79,7 @@ fn swap_of(staged: &Staged, call: &Call) -> Swapped {
 fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {
     let mut prepared = prepare(args, Aim::Place, dry_run, call)?;
     let database = &prepared.staged.database;
-    call.warn(
-        "not_verified",
-        format!("The database {database} is dropped before the dump is loaded: it can be recovered only from a dump."),
-    );
+    call.warn("not_verified", format!("{database} is dropped before the dump is loaded: it can be recovered only from a dump."));
     if dry_run {
         return Ok(restored(&prepared.staged, None));
     }
@@ -167,13 +163,14 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
         }
         incomplete(failure, prepared)
     })?;
-    remove_saved(&saved, call);
+    // Those of another database are its only copy.
+    (is_saved || prepared.input.saved.is_some()).then(|| remove_saved(&saved, call));
     Ok(())
 }
 
 fn remove_saved(path: &Path, call: &Call) {
-    if let Err(error) = std::fs::remove_file(path)
-        && error.kind() != ErrorKind::NotFound
+    if path.exists()
+        && let Err(error) = std::fs::remove_file(path)
     {
         call.warn("not_removed", format!("The file {} could not be removed: {error}.", path.display()));
     }

@@ -70,11 +70,10 @@ impl FromStr for RunId {
 }
 
 /// The name of the snapshot of a run, of a kind. It ends with a mark of this host: on another one with the same cron job, a run may begin
-/// in the same second, and use the same repository.
+/// in the same second, and use the same repository. The name of a host may be another one after its next start.
 pub fn snapshot_name(service: &str, run_id: &str, kind: &str) -> String {
-    // A copied machine may have the same ID.
-    let host = std::fs::read_to_string("/etc/machine-id").unwrap_or_default() + &crate::document::host();
-    let mark = sha256(host.as_bytes());
+    let host = std::fs::read("/etc/machine-id").unwrap_or_else(|_| crate::document::host().into_bytes());
+    let mark = sha256(&host);
     format!("snapshot_{service}_{}_{run_id}_{kind}_{}", run_id.get(..8).unwrap_or(run_id), mark.get(..8).unwrap_or(&mark))
 }
 

@@ -432,7 +432,9 @@ fn begun(host: &Host, run: &str) -> (PathBuf, PathBuf) {
     fs::write(point.join("svc_db.backup.sql"), "dump").unwrap();
     let sum = "e0a6d5f9d3e5b0b8ff0a5ae5f1e1b5c27ba5e1f0d8ef0d4e7b8a8a1e3c6f2b11";
     let dump = json!({"path": point.join("svc_db.backup.sql"), "database": "svc_db", "size_bytes": 4, "sha256": sum});
-    let unit = |state: &str, along: &[&str]| json!({"after": {"active_state": state, "job_pending": false}, "dependents": along});
+    let unit = |state: &str, along: &[&str]| json!({"after": {"active_state": state, "job_pending": false, "active_enter_epoch_ms": 1}, "dependents": along});
+    let mut ran = unit("inactive", &[]);
+    ran["after"]["active_enter_epoch_ms"] = json!(2);
     for (name, schema, result) in [
         ("01-configuration", "svc-confsave.save/1", json!({})),
         ("02-version", "svc-version.current/1", json!({"version": "1.15.5"})),
@@ -440,6 +442,7 @@ fn begun(host: &Host, run: &str) -> (PathBuf, PathBuf) {
         ("04-dump", "svc-pgdump.dump/1", dump),
         ("05-unit-after", "svc-unit.status/1", unit("inactive", &[])),
         ("active", "svc-unit.status/1", unit("active", &[])),
+        ("ran", "svc-unit.status/1", ran),
         ("along", "svc-unit.status/1", unit("inactive", &["svc-worker.service"])),
         ("stop", "svc-unit.stop/1", unit("inactive", &["svc-worker.service"])),
     ] {
@@ -467,7 +470,7 @@ fn finalize_and_remove_restore_point_of_run() {
         call.arg(&point).args(documents).env("SVC_RUN_ID", run).run()
     };
     let again = || fs::remove_file(point.join("SHA256SUMS")).unwrap();
-    for running in ["active", "along"] {
+    for running in ["active", "ran", "along"] {
         finalize("upgrade", running).fails(1, "not_quiesced").unchanged();
     }
     assert_eq!(finalize("manual", "active").ok().result()["quiesced"], json!(false));

@@ -100,7 +100,7 @@ fn throttle_left_by_killed_create_is_put_back() {
     let create = sandbox.tool(&["create", "s1", "--rate-limit", "400kb"]).spawn();
     changed(&sandbox, "s1");
     create.ended_by(Signal::SIGKILL);
-    sandbox.run(&["health"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
+    sandbox.run(&["health"]).ok().unchanged().warns_of("setting_not_changed", "has left the throttle");
     let other = sandbox.elsewhere(sandbox.tool(&["delete", "s1", "--cancel", "--dry-run"]));
     let foreign = other.run().ok().warns_of("setting_not_changed", "has changed");
     assert_eq!(foreign.planned().len(), 1, "another host cannot tell that it is dead\n{foreign}");
@@ -319,7 +319,7 @@ fn wait_puts_rate_back_unless_repository_is_locked() {
     let lock =
         fs::File::create(sandbox.state.path().join("locks").join(format!("repository-{cluster}.{}", sandbox.prefix))).unwrap();
     lock.lock().unwrap();
-    sandbox.run(&["wait", "good"]).ok().unchanged().warns_of("setting_not_changed", "has left the rate");
+    sandbox.run(&["wait", "good"]).ok().unchanged().warns_of("setting_not_changed", "has left the throttle");
     assert_eq!(sandbox.repository(), left);
     lock.unlock().unwrap();
 

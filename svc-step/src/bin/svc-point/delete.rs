@@ -137,7 +137,8 @@ impl Removal {
 fn remove_sums(call: &Call, folder: &Path, removed: impl FnOnce()) -> Result<(), Failure> {
     let sums = folder.join(SUMS);
     match fs::remove_file(&sums) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        // The call that removed it may have been killed before it was on the disk.
+        Err(error) if error.kind() == ErrorKind::NotFound => return file::sync_folder_of(&sums),
         Err(error) => return Err(Failure::io("remove the restore point", &sums, &error)),
         Ok(()) => {}
     }

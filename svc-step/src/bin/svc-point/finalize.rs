@@ -80,6 +80,7 @@ struct UnitResult {
 struct UnitState {
     active_state: Option<String>,
     job_pending: Option<bool>,
+    active_enter_epoch_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,12 +97,16 @@ struct DumpResult {
 
 pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
     let dir = file::absolute(&args.dir)?;
-    let (mut quiesced, mut was_stopped) = (true, false);
+    let (mut quiesced, mut was_stopped, mut ran) = (true, false, None);
     for unit in &args.units {
         let unit = Received::read(call, unit, &["svc-unit.status/1", STOP], Accept::Successful)?;
         let (is_stop, result) = (unit.schema() == STOP, unit.result::<UnitResult>()?);
         quiesced &= is_down(&result.after) && (is_stop || result.dependents.is_empty());
         was_stopped |= is_stop;
+        // It may have run between the two. systemd forgets a unit that nothing refers to.
+        let last = result.after.active_enter_epoch_ms.or(ran);
+        quiesced &= ran.is_none() || last == ran;
+        ran = last;
     }
     let message = "The service, or what stops along with it, ran while its databases were being backed up, so the restore point is \
                    not quiesced.";

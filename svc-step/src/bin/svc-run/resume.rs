@@ -122,9 +122,10 @@ fn is_attached(plan: &Plan) -> bool {
     plan.arguments.iter().any(|word| word == "--attached")
 }
 
-/// What neither the environment nor the settings file says is as the run had it.
+/// What neither the environment nor the settings file says is as the run had it, and so is the place of its restore point.
 fn settings(plan: &Plan) -> Vec<(String, String)> {
-    recorded(plan).into_iter().filter(|(name, _)| svc_step::settings::variable(name).is_none()).collect()
+    let is_kept = |name: &str| name == "SVC_BACKUP_DIR" || svc_step::settings::variable(name).is_none();
+    recorded(plan).into_iter().filter(|(name, _)| is_kept(name)).collect()
 }
 
 /// The settings of a run, except the place of its own journal. What held a secret is not recorded: it is as it is now, if the rest is the same;
