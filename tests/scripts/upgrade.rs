@@ -234,8 +234,8 @@ fn a_dump_that_fails(product: &Product) -> Ran {
     for left in ["Run by hand what is left to be undone:\n  svc-", "\n  svc-snap delete snapshot_upundone_"] {
         assert!(ran.stderr.contains(left), "{ran}");
     }
-    let warm = svc_step::run_id::snapshot_name("upundone", ran.id(), "warm");
-    for command in [format!("svc-snap delete {warm} "), "--kind upgrade".to_owned()] {
+    let names = ["warm", "upgrade"].map(|kind| svc_step::run_id::snapshot_name("upundone", ran.id(), kind));
+    for command in [format!("svc-snap delete {} ", names[0]), "--kind upgrade".to_owned()] {
         let named =
             |warning: &Value| warning["code"] == "run_unfinished" && warning["message"].as_str().unwrap().contains(&command);
         assert!(ran.doc()["warnings"].as_array().unwrap().iter().any(named), "{command}\n{ran}");
