@@ -718,6 +718,9 @@ fn snapshot_setup_restarts_server_only_if_told() {
     let second = process();
     setup().run().ok().unchanged();
     assert_eq!(process(), second, "a server that knows the path was restarted");
+    let written = format!("{}//", location.display()).replacen("/not", "//not/.", 1);
+    let planned = setup().env("SVC_BACKUP_REPO", written).arg("--dry-run").talks().run().ok().unchanged();
+    assert!(!planned.result()["plan"].to_string().contains("svc-unit restart "), "{planned}");
 
     // The service is active, and another folder needs a restart: not without being told so.
     product.install("1.15.5", 5).unwrap();

@@ -432,7 +432,10 @@ fn begun(host: &Host, run: &str) -> (PathBuf, PathBuf) {
     fs::write(point.join("svc_db.backup.sql"), "dump").unwrap();
     let sum = "e0a6d5f9d3e5b0b8ff0a5ae5f1e1b5c27ba5e1f0d8ef0d4e7b8a8a1e3c6f2b11";
     let dump = json!({"path": point.join("svc_db.backup.sql"), "database": "svc_db", "size_bytes": 4, "sha256": sum});
-    let unit = |state: &str, along: &[&str]| json!({"after": {"active_state": state, "job_pending": false, "active_enter_epoch_ms": 1}, "dependents": along});
+    let unit = |state: &str, along: &[&str]| {
+        let after = json!({"active_state": state, "job_pending": false, "active_enter_epoch_ms": 1});
+        json!({"after": after, "dependents": along})
+    };
     let mut ran = unit("inactive", &[]);
     ran["after"]["active_enter_epoch_ms"] = json!(2);
     for (name, schema, result) in [

@@ -20,7 +20,9 @@ fn failed_installer_is_rerun_by_option_or_rolled_back() {
     // As one that leaves no unit at all.
     fs::remove_file(product.host.systemd.unit_dir.join(product.unit())).unwrap();
     product.host.systemd.control(&["daemon-reload"]).unwrap();
-    again().args(["--installer-arg", "odd"]).run().fails(1, "command_failed");
+    // Its restore point stays where it is, wherever later ones go.
+    let odd = again().env("SVC_BACKUP_DIR", product.path("other")).args(["--installer-arg", "odd"]).run();
+    assert_eq!(point_of(&odd.fails(1, "command_failed")), point);
     // What was said then holds from then on: the installer is not run without it.
     again().run().fails(2, "options_invalid");
     let run = names_in(&upgrade.run_dir());

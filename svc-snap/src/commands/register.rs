@@ -203,7 +203,7 @@ impl Definition {
                 Failure::usage("options_invalid", "The repository's directory is not given as an absolute path.")
                     .hint("Pass --location /DIR (SVC_BACKUP_REPO); other types than fs have settings (--type, --setting).")
             })?;
-            settings.insert("location".to_owned(), json!(location.trim_end_matches('/')));
+            settings.insert("location".to_owned(), json!(Path::new(location).components().collect::<PathBuf>()));
             settings.insert("compress".to_owned(), json!("true"));
         }
         if args.readonly {
