@@ -23,6 +23,8 @@ use crate::client::{Server, list, members, number, path, text};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Index {
     pub uuid: String,
+    /// The `uuid` of its history, which is another one after a restore over the closed index; empty if the server states none.
+    pub history: String,
     /// Whether every primary shard is started.
     pub complete: bool,
     pub shards: u64,
@@ -32,6 +34,11 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// What tells it from every other index, and from itself before a restore.
+    pub(crate) fn identity(&self) -> String {
+        format!("{}/{}", self.uuid, self.history)
+    }
+
     /// A copy of ours that is not made yet.
     pub(crate) fn of_copy() -> Self {
         Self { complete: true, metadata: IndexMetadata::of_copy(), ..Self::default() }
@@ -260,6 +267,7 @@ fn index(shown: &Value, settings: &Map<String, Value>, health: Option<&Value>) -
     let complete = shards("/number_of_shards").is_some_and(|all| shards("/active_primary_shards") == Some(all));
     Index {
         uuid: text("index.uuid").to_owned(),
+        history: text("index.history.uuid").to_owned(),
         complete,
         shards: text("index.number_of_shards").parse().unwrap_or(0),
         created_ms: text("index.creation_date").parse().ok(),

@@ -17,5 +17,5 @@ pub(crate) mod verify;
 pub(crate) use self::plan::{SwapOptions, refuse_flags};
 pub(crate) use self::record::{Begun, Given};
 pub(crate) use self::result::*;
-pub(crate) use self::source::{Chosen, Origin, RestoreMethod, RestoreState, Restored, RestoredIndex, SelectionArgs};
+pub(crate) use self::source::{Chosen, Origin, RestoreMethod, RestoreState, Restored, SelectionArgs};
 pub(crate) use self::swap::Ended;

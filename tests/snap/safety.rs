@@ -97,11 +97,29 @@ fn indices_are_reopened_if_one_cannot_be_closed() {
     for index in [&a, &b] {
         assert_eq!((is_closed(&sandbox, index), state(&refused, index)), (false, "untouched"), "{index}");
     }
+    // So is what a killed call has closed.
+    let restore = || sandbox.resuming(&CLOSE, &created).args(["--run-id", &run_id(1)]);
+    sandbox.gate().close_at(1, Side::After).kill(restore());
+    assert!(is_closed(&sandbox, &a));
+    let gate = sandbox.gate().refusing(&format!("POST /_snapshot/{}/s1/_restore", sandbox.prefix), 1, DENIED);
+    let refused = restore().via(&gate).run().refused("permission_denied");
+    assert_eq!((is_closed(&sandbox, &a), state(&refused, &a)), (false, "untouched"), "{refused}");
     // What was closed before stays so.
     sandbox.ask("POST", &format!("/{a}/_close"), None);
     let gate = sandbox.gate().refusing(&format!("DELETE /{a}"), 1, DENIED);
     sandbox.resuming(&DELETE, &created).via(&gate).run().refused("permission_denied");
     assert!(is_closed(&sandbox, &a));
+}
+
+#[test]
+fn live_index_opened_by_hand_after_kill_is_not_taken_as_restored() {
+    let (sandbox, docs, created) = Sandbox::saved("opened");
+    let restore = || sandbox.resuming(&CLOSE, &created).args(["--run-id", &run_id(1)]);
+    sandbox.gate().close_on("/_restore", Side::Before).kill(restore());
+    sandbox.ask("POST", &format!("/{docs}/_open"), None);
+    restore().run().ok().changed();
+    assert_eq!(sandbox.count(&docs), 10);
+    restore().run().ok().unchanged();
 }
 
 #[test]

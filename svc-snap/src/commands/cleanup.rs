@@ -48,12 +48,8 @@ pub(crate) fn run(args: &CleanupArgs, call: &Call) -> StepResult<CleanedUp> {
         return Ok(cleaned);
     }
     left.put_back(call, &server);
-    match repository::clean_up(call, &server, &repository) {
-        Ok(answer) => {
-            let of = |key| number(&answer, key);
-            let (deleted_bytes, deleted_blobs_count) = (of("/results/deleted_bytes"), of("/results/deleted_blobs"));
-            Ok(CleanedUp { deleted_bytes, deleted_blobs_count, ..cleaned })
-        }
-        Err(failure) => Err(Stopped::with(failure, cleaned)),
-    }
+    let answer = repository::clean_up(call, &server, &repository).map_err(|failure| Stopped::with(failure, cleaned.clone()))?;
+    let of = |key| number(&answer, key);
+    let (deleted_bytes, deleted_blobs_count) = (of("/results/deleted_bytes"), of("/results/deleted_blobs"));
+    Ok(CleanedUp { deleted_bytes, deleted_blobs_count, ..cleaned })
 }

@@ -1,15 +1,18 @@
 //! The procedure's restore in place, over what is live, without a previous copy. It is the only way of data streams, which have no clones.
 
+use std::slice;
+
 use serde_json::{Value, json};
 use svc_step::{Action, Call, Failure, Status, StepResult, Stopped};
 
 use crate::client::{continues_by_itself, path};
 use crate::guard;
 use crate::index::select::Names;
-use crate::index::{Stream, clone, counts, get_indices, get_streams, policy, refuse_any, select};
+use crate::index::{Index, Stream, clone, counts, get_indices, get_streams, policy, refuse_any, select};
 use crate::restore::{
-    Begun, Chosen, CopiedIndex, RestoreState, Restored, RestoredIndex, Swapped, capacity, checks, phases, plan, record, verify,
+    Begun, Chosen, CopiedIndex, RestoreState, Restored, Swapped, capacity, checks, phases, plan, record, verify,
 };
+use crate::temporary::Left;
 
 /// What to do with live indices and data streams of the same names; `close` gives up a closed index as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -32,15 +35,17 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     let names: Vec<&str> = chosen.indices.iter().map(String::as_str).collect();
     phases::refuse_unfinished_swaps(call, server, call.run_id(), |name| chosen.names().contains(&name))?;
     guard::refuse_blocked_live(server, &names)?;
-    if let Some(mut restored) = earlier(call, chosen)?
+    let earlier = earlier(call, chosen)?;
+    if let Some(mut restored) = earlier.clone()
         && is_restored(call, chosen, &restored, dry_run)?
     {
         if restored.indices.iter().all(|one| one.state == RestoreState::Restored) || dry_run {
             return Ok(restored);
         }
-        let verified = wait_and_verify(call, chosen, &mut restored);
         // The killed call may have left the throttle changed.
-        chosen.rates(call)?.left.put_back(call, server);
+        let left = Left::find(call, server, None)?;
+        let verified = wait_and_verify(call, chosen, &mut restored);
+        left.put_back(call, server);
         return Stopped::ended(verified, restored);
     }
     let live = get_indices(server, &names)?;
@@ -66,13 +71,19 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     capacity::refuse_restore(call, chosen, &wanted, |_| false, &given_up, hint)?;
     // Data streams first: if the server does not delete them, nothing is changed. It restores over a closed index by itself.
     let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));
-    let indices = live.iter().filter(|(_, index)| !index.metadata.closed || on_conflict == OnConflict::Delete);
-    let indices = indices.map(|(name, _)| match on_conflict {
-        OnConflict::Delete => (name.clone(), "DELETE", path(&[name])),
-        _ => (name.clone(), "POST", path(&[name, "_close"])),
+    // What an earlier call has closed is opened again if the server refuses; what somebody else has closed is not.
+    let earlier: Vec<Action> = earlier.into_iter().flat_map(|earlier| earlier.plan).collect();
+    let indices = live.iter().filter_map(|(name, index)| {
+        let close = path(&[name, "_close"]);
+        match on_conflict {
+            OnConflict::Delete => Some((name.clone(), "DELETE", path(&[name]))),
+            _ if index.metadata.closed && !earlier.contains(&Action::request("POST", close.as_str(), None)) => None,
+            _ => Some((name.clone(), "POST", close)),
+        }
     });
     let clearing: Vec<Clearing> = streams.chain(indices).collect();
     let mut restored = Restored::planned(call, chosen, true, |_| false);
+    restored.replaced = get_indices(server, all_indices(&restored))?.values().map(Index::identity).collect();
     let mut rates = chosen.rates(call)?;
     restored.throttle = rates.used.clone();
     let clear = clearing.iter().map(|(_, method, path)| Action::request(method, path.as_str(), None));
@@ -97,23 +108,17 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
 
 /// What an earlier call of this run has recorded of the same restore.
 fn earlier(call: &Call, chosen: &Chosen) -> Result<Option<Restored>, Failure> {
+    let has_same_names = |restored: &Restored| restored.indices.iter().map(|one| one.index.as_str()).eq(chosen.names());
     match record::find(call, call.run_id())? {
         None => Ok(None),
-        Some(Begun::InPlace(restored))
-            if restored.origin == chosen.origin && restored.indices.iter().map(|one| one.index.as_str()).eq(chosen.names()) =>
-        {
-            Ok(Some(*restored))
-        }
+        Some(Begun::InPlace(found)) if found.origin == chosen.origin && has_same_names(&found) => Ok(Some(*found)),
         Some(_) => Err(record::in_use(call.run_id())),
     }
 }
 
-/// Whether the server has restored by itself what an earlier call had asked for: all of it is there, open, and as old as the snapshot.
+/// Whether the server has restored what an earlier call had asked for: all is there, open, as old as the snapshot, and not what was live.
 fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool) -> Result<bool, Failure> {
     let names = all_indices(restored);
-    if restored.indices.iter().any(|one| one.state == RestoreState::Untouched) {
-        return Ok(false);
-    }
     if !dry_run {
         clone::wait_for_requests(&chosen.server)?;
         let idle = verify::until_idle(call, &chosen.server, &names);
@@ -122,17 +127,15 @@ fn is_restored(call: &Call, chosen: &Chosen, restored: &Restored, dry_run: bool)
     let found = get_indices(&chosen.server, &names)?;
     // The clock by which a server dates a snapshot stands still for 200 ms at a time, and that of an index may not.
     let latest = chosen.started_ms.map(|started| started + 250);
-    let is_of_snapshot = |name: &&str| found.get(*name).is_some_and(|index| !index.metadata.closed && index.created_ms <= latest);
-    Ok(names.iter().all(is_of_snapshot))
+    let is_new = |index: &Index| !restored.replaced.contains(&index.identity());
+    let is_of_snapshot = |index: &Index| !index.metadata.closed && index.created_ms <= latest && is_new(index);
+    Ok(names.iter().all(|name| found.get(*name).is_some_and(is_of_snapshot)))
 }
 
 /// The names of the indices that are restored, backing indices instead of data streams.
 fn all_indices(restored: &Restored) -> Vec<&str> {
-    let each = restored.indices.iter().flat_map(|one| match &one.backing_indices {
-        Some(backing) => backing.iter().collect::<Vec<_>>(),
-        None => vec![&one.index],
-    });
-    each.map(String::as_str).collect()
+    let each = restored.indices.iter().map(|one| one.backing_indices.as_deref().unwrap_or(slice::from_ref(&one.index)));
+    each.flatten().map(String::as_str).collect()
 }
 
 /// The body of the procedure (2.3), with names instead of patterns. A data stream is named beside its backing indices: those alone would
@@ -147,44 +150,39 @@ fn request(chosen: &Chosen, restored: &Restored) -> (String, Value) {
     (chosen.origin.path(&["_restore"]), body)
 }
 
-/// Clears the way and asks the server for the restore. Both are recorded before, so that the same command resumes it.
+/// Clears the way and asks the server for the restore. What was live is recorded before, so that the same command resumes it.
 fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Restored) -> Result<(), Failure> {
     call.check()?;
     record::write(call, &restored.run, "restore", restored)?;
-    for (at, (name, method, path)) in clearing.iter().enumerate() {
-        // Before the request: when its answer is lost, what was live may be gone.
-        restored.set(name, RestoreState::InProgress);
-        if let Err(failure) = chosen.server.change(call, method, path, None) {
-            if failure.status != Status::Timeout {
-                restored.set(name, RestoreState::Untouched);
-            }
-            return Err(reopen(call, chosen, clearing.get(..=at).unwrap_or_default(), restored, failure));
+    for (name, method, path) in clearing {
+        let cleared = chosen.server.change(call, method, path, None);
+        // When its answer is lost, what was live may be gone.
+        if !cleared.as_ref().is_err_and(|failure| failure.status != Status::Timeout) {
+            restored.set(name, RestoreState::InProgress);
         }
+        cleared.map_err(|failure| reopen(call, chosen, clearing, restored, failure))?;
     }
-    restored.indices.iter_mut().for_each(|one| one.state = RestoreState::InProgress);
     let (path, body) = request(chosen, restored);
-    let sent = record::write(call, &restored.run, "restore", restored)
-        .and_then(|()| chosen.server.change(call, "POST", &path, Some(&body)));
-    match sent {
-        Ok(_) => Ok(()),
-        // It may be running: what is closed must stay so.
-        Err(failure) if failure.status == Status::Timeout => Err(continues_by_itself(call, failure, true, "the restore")),
-        Err(failure) => {
-            let is_cleared = |one: &RestoredIndex| clearing.iter().any(|(name, ..)| *name == one.index);
-            restored.indices.iter_mut().filter(|one| !is_cleared(one)).for_each(|one| one.state = RestoreState::Untouched);
-            Err(reopen(call, chosen, clearing, restored, failure))
+    match chosen.server.change(call, "POST", &path, Some(&body)) {
+        Err(failure) if failure.status != Status::Timeout => Err(reopen(call, chosen, clearing, restored, failure)),
+        // It is running, or may be: what is closed must stay so.
+        sent => {
+            restored.indices.iter_mut().for_each(|one| one.state = RestoreState::InProgress);
+            sent.map(drop).map_err(|failure| continues_by_itself(call, failure, true, "the restore"))
         }
     }
 }
 
 /// As long as the server was not asked to restore, or refused to, closed indices are complete: they are opened again.
-fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Restored, mut failure: Failure) -> Failure {
-    let closed = cleared.iter().filter(|(_, method, _)| *method == "POST").map(|(name, ..)| name);
-    let found = get_indices(&chosen.server, closed).unwrap_or_default();
-    for name in found.iter().filter(|(_, index)| index.metadata.closed).map(|(name, _)| name) {
-        if chosen.server.change(call, "POST", &path(&[name, "_open"]), None).is_ok() {
-            restored.set(name, RestoreState::Untouched);
-        }
+fn reopen(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Restored, mut failure: Failure) -> Failure {
+    let server = &chosen.server;
+    let closed = || clearing.iter().filter(|(_, method, _)| *method == "POST").map(|(name, ..)| name);
+    // A close whose answer was lost may be in the server's queue.
+    let found = clone::wait_for_requests(server).and_then(|()| get_indices(server, closed())).unwrap_or_default();
+    let open = |name: &str| server.change(call, "POST", &path(&[name, "_open"]), None).is_ok();
+    for name in closed() {
+        let is_open = found.get(name).is_some_and(|index| !index.metadata.closed || open(name));
+        restored.set(name, if is_open { RestoreState::Untouched } else { RestoreState::InProgress });
     }
     let left = restored.indices.iter().filter(|one| one.state != RestoreState::Untouched);
     let left: Vec<&str> = left.map(|one| one.index.as_str()).collect();
@@ -192,7 +190,6 @@ fn reopen(call: &Call, chosen: &Chosen, cleared: &[Clearing], restored: &mut Res
         call.effects().undone();
         return record::remove(call, failure);
     }
-    record::write_end(call, &restored.run, "restore", restored);
     failure.causes.push(format!("These were closed or removed, or may be, and are not restored: {}.", left.join(", ")));
     let again = call.same_command();
     failure.further_hint(format!(

@@ -161,6 +161,8 @@ pub struct Restored {
     pub run: String,
     /// Whether it was restored over what was live.
     pub in_place: bool,
+    /// In place, the `uuid` and the history's `uuid` of each index that was live before; those of a restored one differ.
+    pub replaced: Vec<String>,
     /// Every index that is restored, and in place every data stream.
     pub indices: Vec<RestoredIndex>,
     /// The swap that made it live, which `swap` takes back; `null` if there was none.
@@ -233,6 +235,7 @@ impl Restored {
             origin: chosen.origin.clone(),
             run: call.run_id().to_string(),
             in_place,
+            replaced: Vec::new(),
             indices: indices.chain(streams).collect(),
             swap: None,
             throttle: None,

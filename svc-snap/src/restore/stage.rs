@@ -287,10 +287,8 @@ mod tests {
         assert_eq!(bodies.len(), 3);
         assert_eq!((&bodies[0].0["indices"], &bodies[0].0["include_aliases"]), (&json!("a,b"), &json!(false)));
         assert_eq!(bodies[0].0["rename_replacement"], "svc-staged-20261120t020003z-hand-$1");
-        assert_eq!(
-            (&bodies[1].0["indices"], &bodies[1].0["rename_replacement"]),
-            (&json!(long), &json!(copies::staged(run, &long)))
-        );
+        let cut = &bodies[1].0;
+        assert_eq!((&cut["indices"], &cut["rename_replacement"]), (&json!(long), &json!(copies::staged(run, &long))));
         assert_eq!(bodies[2].0["index_settings"], json!({"index.blocks.write": true}));
     }
 }
