@@ -85,8 +85,16 @@ pub(crate) fn replace(call: &Call, old: &Content, bytes: &[u8], previous: &Previ
     let mut file = CompleteFile::create(&old.path, 0o600)?;
     file.write_all(bytes).map_err(|error| Failure::io("write the configuration", &old.path, &error))?;
     put(call, &old.path, Some(old), Some(previous), || file.publish(Existing::ReplaceInUse))?;
-    let now = Content::read_no_link("read the configuration back", &old.path)?;
-    if now.bytes == bytes { Ok(()) } else { Err(not_as_written(&old.path)) }
+    verify(&old.path, bytes)
+}
+
+/// Reads a file back that was written a moment ago.
+pub(crate) fn verify(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if Content::read("read the file back", path)?.bytes == bytes {
+        return Ok(());
+    }
+    Err(Failure::fault(format!("{} is not as it was written a moment ago.", path.display()))
+        .hint("Find out who writes to it; the file before is beside it."))
 }
 
 /// Has `publish` put a file at `path`, where `old` is, or nothing, which must be so still. Nothing is changed on failure.
@@ -123,9 +131,4 @@ pub(crate) fn put(
 /// Where a file is kept that the operator's takes the place of: beside it, as package managers do.
 pub(crate) fn shipped(old: &Content) -> Result<Previous, Failure> {
     Previous::plan_named(&old.path, &old.bytes, ".svc-new")
-}
-
-pub(crate) fn not_as_written(path: &Path) -> Failure {
-    Failure::fault(format!("{} is not as it was written a moment ago.", path.display()))
-        .hint("Find out who writes to it; the file before is beside it.")
 }

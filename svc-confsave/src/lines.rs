@@ -44,6 +44,12 @@ impl Lines {
             let line = Line::read(raw, section.as_ref()).ok_or(at + 1)?;
             match &line.kind {
                 Kind::Silent => {}
+                // Which of two sections of one name a key is in, no path says.
+                Kind::Section
+                    if lines.iter().any(|other: &Line| other.kind == Kind::Section && other.section == line.section) =>
+                {
+                    return Err(at + 1);
+                }
                 Kind::Section => (section, indent) = (line.section.clone(), None),
                 Kind::Entry(_) => {
                     let own = line.head.len() - line.head.trim_start().len();

@@ -11,7 +11,7 @@ use svc_step::secret::{REDACTED, is_secret_name};
 use crate::tree::{Flat, Path, Tree, above, render};
 
 /// Decides what is shown in one call.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Redactor {
     show: bool,
     /// Finds, all at once, the secrets that are long and odd enough to be taken out wherever else they stand (an anchor).

@@ -6,17 +6,18 @@ use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{AccessFlags, Group, User, access};
+use nix::unistd::{Group, User};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use svc_step::action::Action;
 use svc_step::common::DryRun;
 use svc_step::file::{self, CompleteFile, Existing, Previous, Rights};
 use svc_step::lock::Lock;
-use svc_step::reporter::shell_quoted;
-use svc_step::{Call, Failure, StepResult};
+use svc_step::{Call, Failure, StepResult, settings};
 
-use crate::content::{Content, not_as_written, put, shipped};
+use crate::content::{Content, put, shipped, verify};
 use crate::layout::{ConfigArgs, Layout, present};
 use crate::saved::{Copy, Saved, SavedArgs};
 
@@ -99,14 +100,17 @@ struct Plan<'a> {
 }
 
 pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
-    let (copy, config) = args.saved.copy(call, &args.config)?;
+    let mut given = args.config.clone();
+    // The setting may name the file of a later version by now: a document says where its own belongs.
+    if args.saved.from.from.is_some() && given.config == settings::variable("SVC_CONFIG_FILE").map(PathBuf::from) {
+        given.config = None;
+    }
+    let (copy, config) = args.saved.copy(call, &given)?;
     let layout = args.config.layout.unwrap_or(copy.layout);
     let place = config.place(layout)?;
-    // The setting may name the file of a later version by now.
-    let is_other = args.config.layout.is_none() && Layout::of_name(&place).is_some_and(|other| other != layout);
-    if let (Some(saved), true) = (&copy.saved, is_other) {
-        let message = format!("{} does not have the layout of {}, which was saved.", place.display(), saved.source);
-        let hint = format!("Name the right file in the settings, or here: SVC_CONFIG_FILE={}", shell_quoted(&[&saved.source]));
+    if args.config.layout.is_none() && Layout::of_name(&place).is_some_and(|other| other != layout) {
+        let message = format!("{} does not have the layout of {}.", place.display(), copy.content.path.display());
+        let hint = format!("Name the right file with --config, or pass --layout {} if it is that one.", layout.name());
         return Err(Failure::refused("options_invalid", message).hint(hint).into());
     }
     let _lock = Lock::unless_dry(call, "file", &place.display().to_string(), args.dry.dry_run)?;
@@ -179,20 +183,18 @@ impl Plan<'_> {
         let fault = |error: io::Error| Failure::io("write the configuration", &self.path, &error);
         let folder = self.path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
         self.fill(&mut tempfile::tempfile_in(folder).map_err(fault)?)?;
-        // A file that nobody may change cannot be replaced either; whether the caller may write into it does not matter.
-        match self.old.as_ref().map_or(Ok(()), |old| access(&old.path, AccessFlags::W_OK)) {
-            Ok(()) | Err(nix::Error::EACCES) => Ok(()),
-            Err(error) => Err(fault(error.into())),
+        // Nothing takes the name of a file that nobody may change, or on which another is mounted.
+        let attributes = statx(CWD, &self.path, AtFlags::empty(), StatxFlags::empty()).map(|found| found.stx_attributes);
+        match attributes.unwrap_or(StatxAttributes::empty()) {
+            fixed if fixed.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND) => Err(fault(Errno::PERM.into())),
+            fixed if fixed.contains(StatxAttributes::MOUNT_ROOT) => Err(fault(Errno::BUSY.into())),
+            _ => Ok(()),
         }
     }
 
     fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
-        let folder = file::folder_of(&self.path);
-        if !folder.exists() {
-            fs::create_dir_all(folder).map_err(|error| Failure::io("make the directory", folder, &error))?;
-            call.effects().happened();
-            call.effects().stays();
-        }
+        file::create_folder(call, file::folder_of(&self.path), 0o755)?;
+        call.effects().stays();
         let (old, previous) = (self.old.as_ref(), self.previous.as_ref());
         if let Some(link) = &self.link {
             put(call, &self.path, old, previous, || make_link(link, &self.path))?;
@@ -201,8 +203,7 @@ impl Plan<'_> {
             self.fill(file.file())?;
             put(call, &self.path, old, previous, || file.publish(Existing::Replace))?;
         }
-        let now = Content::read("read the configuration back", place)?;
-        if now.bytes == self.copy.content.bytes { Ok(()) } else { Err(not_as_written(place)) }
+        verify(place, &self.copy.content.bytes)
     }
 }
 
@@ -212,7 +213,8 @@ fn make_link(link: &Path, place: &Path) -> Result<(), Failure> {
     if present(&partial)? {
         fs::remove_file(&partial).map_err(|error| Failure::io("remove an unfinished file", &partial, &error))?;
     }
-    let made = symlink(link, &partial).and_then(|()| fs::rename(&partial, place));
+    let made =
+        symlink(link, &partial).and_then(|()| fs::rename(&partial, place).inspect_err(|_| drop(fs::remove_file(&partial))));
     made.map_err(|error| Failure::io("make the link", place, &error))?;
     file::sync_folder_of(place)
 }

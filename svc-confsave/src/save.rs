@@ -14,7 +14,7 @@ use svc_step::lock::Lock;
 use svc_step::reporter::shell_quoted;
 use svc_step::{Call, Failure, StepResult, settings};
 
-use crate::content::Content;
+use crate::content::{Content, put, verify};
 use crate::layout::{ConfigArgs, Layout, present};
 use crate::saved::Saved;
 
@@ -62,10 +62,12 @@ pub(crate) fn run(args: &SaveArgs, call: &Call) -> StepResult<Saved> {
         _ => actions.push(Action::file(&copy, "write, mode 0600")),
     }
     let saved = report(&source, layout, &copy, previous.as_ref(), actions);
-    if !args.dry.dry_run && !saved.plan.is_empty() {
+    if !args.dry.dry_run {
         call.check()?;
-        let done =
-            if is_saved { make_private(call, &copy) } else { write(call, &source, &copy, old.as_ref().zip(previous.as_ref())) };
+        let existing = if previous.is_some() { Existing::Replace } else { Existing::Keep };
+        let publish = || file::write_complete(&copy, &source.bytes, PRIVATE, existing);
+        let written = || put(call, &copy, old.as_ref(), previous.as_ref(), publish).and_then(|()| verify(&copy, &source.bytes));
+        let done = if is_saved { make_private(call, &copy, saved.plan.is_empty()) } else { written() };
         done.map_err(|failure| call.stopped(failure, saved.clone()))?;
     }
     Ok(saved)
@@ -110,28 +112,15 @@ fn inspect(copy: &Path, source: &Content) -> Result<Option<Content>, Failure> {
     Ok(Some(old))
 }
 
-fn make_private(call: &Call, copy: &Path) -> Result<(), Failure> {
-    let set = file::open_no_link("set the mode", copy)?.set_permissions(fs::Permissions::from_mode(PRIVATE));
-    set.map(|()| call.effects().happened()).map_err(|error| Failure::io("set the mode", copy, &error))
-}
-
-fn write(call: &Call, source: &Content, copy: &Path, old: Option<(&Content, &Previous)>) -> Result<(), Failure> {
-    if let Some((old, previous)) = old {
-        previous.keep(copy, &old.bytes)?;
+/// Whoever has made the copy, a killed call perhaps, need not have made it durable.
+fn make_private(call: &Call, copy: &Path, is_private: bool) -> Result<(), Failure> {
+    let (file, fault) = (file::open_no_link("set the mode", copy)?, |error| Failure::io("set the mode", copy, &error));
+    if !is_private {
+        file.set_permissions(fs::Permissions::from_mode(PRIVATE)).map_err(fault)?;
         call.effects().happened();
     }
-    let existing = if old.is_some() { Existing::Replace } else { Existing::Keep };
-    let written = file::write_complete(copy, &source.bytes, PRIVATE, existing);
-    let back = Content::read_no_link("read the copy back", copy);
-    // A copy that could not be made durable exists all the same.
-    if back.as_ref().is_ok_and(|back| back.bytes == source.bytes) {
-        call.effects().happened();
-        return written;
-    }
-    written?;
-    back?;
-    Err(Failure::fault(format!("{} is not what was written a moment ago.", copy.display()))
-        .hint("Find out who writes there, or name another place with --to."))
+    file.sync_all().map_err(fault)?;
+    file::sync_folder_of(copy)
 }
 
 fn report(source: &Content, layout: Layout, copy: &Path, kept: Option<&Previous>, plan: Vec<Action>) -> Saved {

@@ -63,7 +63,7 @@ pub struct SavedArgs {
     #[arg(value_name = "SAVED", conflicts_with = "from", required_unless_present = "from")]
     saved: Option<PathBuf>,
     #[command(flatten)]
-    from: FromArg,
+    pub(crate) from: FromArg,
 }
 
 impl SavedArgs {

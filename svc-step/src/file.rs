@@ -5,9 +5,9 @@ mod previous;
 mod rights;
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
@@ -18,7 +18,11 @@ use sha2::{Digest, Sha256};
 pub use self::complete::{CompleteFile, Existing, write_complete};
 pub use self::previous::Previous;
 pub use self::rights::Rights;
+use crate::call::Call;
 use crate::failure::Failure;
+
+/// The mode of a snapshot repository's directory.
+pub const REPOSITORY: u32 = 0o750;
 
 /// How much of a file is read at once to be hashed.
 const HASHED_AT_ONCE: usize = 256 * 1024;
@@ -175,6 +179,26 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Makes a directory with `mode`, and those above it that are missing, which every user may pass, whatever the caller's umask.
+///
+/// # Errors
+/// See [`Failure::io`].
+pub fn create_folder(call: &Call, folder: &Path, mode: u32) -> Result<(), Failure> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+    for one in missing.into_iter().rev() {
+        let mode = if one == folder { mode } else { 0o755 };
+        let fault = |error: io::Error| Failure::io("make the directory", one, &error);
+        match DirBuilder::new().mode(mode).create(one) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made.map_err(fault)?,
+        }
+        call.effects().happened();
+        fs::set_permissions(one, fs::Permissions::from_mode(mode)).map_err(fault)?;
+        sync_folder_of(one)?;
+    }
+    Ok(())
+}
+
 /// Makes the names in the directory of `path` durable.
 ///
 /// # Errors
@@ -223,26 +247,4 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     }
     Err(Failure::usage("options_invalid", format!("{} is not UTF-8, so that no document can name it.", absolute.display()))
         .hint("Name another file or directory, or rename it."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn file_digest_is_exact_and_interruptible() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("f");
-        fs::write(&path, vec![b'a'; 1_000_000]).unwrap();
-        let (size, sha256) = digest(&path).unwrap();
-        assert_eq!(size, 1_000_000);
-        assert_eq!(sha256, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
-        let mut told = Vec::new();
-        let ended = digest_watched(&path, |size| {
-            told.push(size);
-            if told.len() < 2 { Ok(()) } else { Err(Failure::interrupted(15)) }
-        });
-        assert_eq!(ended.unwrap_err().code, "interrupted");
-        assert_eq!(told.len(), 2);
-    }
 }

@@ -1,7 +1,7 @@
 //! Secrets: a password that cannot be printed, and names that tell that their value is one.
 
 use std::fmt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::failure::Failure;
@@ -15,8 +15,11 @@ pub struct Secret(String);
 /// A file of a secret longer than this is another file.
 const LONGEST: u64 = 64 * 1024;
 
-/// What a file of a secret must not allow to its group and to others, as libpq has it for `.pgpass`.
-const OPEN_TO_OTHERS: u32 = 0o077;
+/// What a file of a secret must not allow to its group and to others, as libpq has it for keys: root's may be read by the group that
+/// root has given it.
+const fn open_to_others(owner: u32) -> u32 {
+    if owner == 0 { 0o037 } else { 0o077 }
+}
 
 impl Secret {
     /// Takes a secret that came from elsewhere (a prompt, the environment).
@@ -44,20 +47,13 @@ impl Secret {
     pub fn whole_file(what: &str, path: &Path) -> Result<Self, Failure> {
         let action = format!("read the {what} file");
         let file = file::open_regular(&action, path).map_err(Failure::of_setting)?;
-        let mode = file.metadata().map_err(|error| Failure::io(&action, path, &error))?.permissions().mode();
-        if mode & OPEN_TO_OTHERS != 0 {
-            return Err(Failure::refused(
-                "settings_invalid",
-                format!(
-                    "The {what} file {} is accessible to users other than its owner (mode {:03o}).",
-                    path.display(),
-                    mode & 0o777
-                ),
-            )
-            .hint(format!(
-                "Whoever could read it may know the secret by now. To close it:\n  {}",
-                shell_quoted(&["chmod", "600", &path.display().to_string()])
-            )));
+        let meta = file.metadata().map_err(|error| Failure::io(&action, path, &error))?;
+        if meta.mode() & open_to_others(meta.uid()) != 0 {
+            let (shown, mode) = (path.display().to_string(), meta.mode() & 0o777);
+            let message = format!("The {what} file {shown} is accessible to users other than its owner (mode {mode:03o}).");
+            let close = shell_quoted(&["chmod", "600", &shown]);
+            return Err(Failure::refused("settings_invalid", message)
+                .hint(format!("Whoever could read it may know the secret by now. To close it:\n  {close}")));
         }
         file::text_of(file, &action, path, LONGEST).map(Self)
     }

@@ -129,16 +129,26 @@ fn restore_targets_saved_path_unless_another_is_given() {
 }
 
 #[test]
-fn restore_over_named_file_of_other_layout_is_refused() {
+fn document_goes_back_to_its_own_file_whatever_setting_names() {
     let site = Site::new();
-    let [older, newer] = [("x.conf", "size=16\n"), ("x.yaml", SHIPPED)].map(|(name, text)| site.write(name, text));
-    let saved = site.tool("save").arg("--config").arg(&older).arg("--to").arg(site.path("copy.conf")).run().ok().text();
-    let restore = || site.from("restore", &*saved).env("SVC_CONFIG_FILE", &newer);
-    let refused = restore().arg("--dry-run").run().refused("options_invalid").unchanged();
-    refused.hint_has(&[&format!("SVC_CONFIG_FILE='{}'", older.display())]);
-    restore().args(["--layout", "conf"]).arg("--dry-run").run().ok();
-    restore().run().refused("options_invalid");
-    assert_eq!(text(&newer), SHIPPED);
+    let files = [("x.conf", "size=16\n"), ("x.yaml", SHIPPED), ("other.conf", "size=1\n")];
+    let [older, newer, other] = files.map(|(name, text)| site.write(name, text));
+    let copy = site.path("copy.conf");
+    let saved = site.tool("save").arg("--config").arg(&older).arg("--to").arg(&copy).run().ok().text();
+    for set in [&newer, &other] {
+        fs::write(&older, "size=2\n").unwrap();
+        let restore = || site.from("restore", &*saved).env("SVC_CONFIG_FILE", set);
+        assert_eq!(restore().run().ok().changed().result()["path"], older.to_str().unwrap());
+        assert_eq!(text(&older), "size=16\n");
+    }
+    // A file of another layout is no place for it, whoever names that.
+    for restore in [site.from("restore", &*saved).arg("--config"), site.tool("restore").arg(&copy).arg("--config")] {
+        let restore = restore.arg(&newer);
+        restore.clone().arg("--dry-run").run().refused("options_invalid").unchanged();
+        restore.clone().run().refused("options_invalid").error_has(&["--layout conf"]);
+        restore.args(["--layout", "conf", "--dry-run"]).run().ok();
+    }
+    assert_eq!((text(&newer), text(&other)), (SHIPPED.to_owned(), "size=1\n".to_owned()));
 }
 
 #[test]
@@ -149,10 +159,13 @@ fn failed_restore_over_mount_point_leaves_no_new_file() {
     let other = site.write("other", "other: 1\n");
     os::run(Command::new("mount").arg("--bind").args([&other, &site.yaml()])).unwrap();
     let files = site.files();
-    let ran = site.from("restore", saved).run();
+    let restore = site.from("restore", saved);
+    let ran = [restore.clone().arg("--dry-run").run(), restore.run()];
     let left = site.files();
     os::run(Command::new("umount").arg(site.yaml())).unwrap();
-    ran.fails(1, "failed").unchanged().error_has(&["busy"]);
+    for ran in ran {
+        ran.fails(1, "failed").unchanged().error_has(&["busy"]);
+    }
     assert_eq!(left, files);
 }
 

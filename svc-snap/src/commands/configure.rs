@@ -3,7 +3,7 @@
 mod path_repo;
 
 use std::ffi::CString;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 use std::{fs, io};
@@ -193,18 +193,7 @@ impl Todo {
     }
 
     fn act(&self, call: &Call, location: &Path, user: &OsUser) -> Result<(), Failure> {
-        for folder in &self.make {
-            // Every user may pass the parents; the repository itself is for its owner.
-            let mode = if folder == location { 0o750 } else { 0o755 };
-            match fs::DirBuilder::new().mode(mode).create(folder) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                made => made.map_err(|error| Failure::io("create the repository's directory", folder, &error))?,
-            }
-            call.effects().happened();
-            // The caller's umask would close a parent to the server (scripts have 077).
-            fs::set_permissions(folder, fs::Permissions::from_mode(mode))
-                .map_err(|error| Failure::io("open the directory", folder, &error))?;
-        }
+        file::create_folder(call, location, file::REPOSITORY)?;
         if self.chown.is_empty() {
             return Ok(());
         }

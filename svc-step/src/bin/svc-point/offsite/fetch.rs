@@ -1,7 +1,6 @@
 //! `fetch`: restores an off-site copy to this host, the restore point last.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -137,19 +136,10 @@ fn refuse_used(directory: &Path, id: &str) -> Result<(), Failure> {
         .hint("Set SVC_BACKUP_REPO to another directory, or move away what is in that one."))
 }
 
-/// As `svc-snap configure` makes it, whatever the caller's umask.
-fn make_repository_folder(directory: &Path) -> std::io::Result<()> {
-    let missing: Vec<&Path> = directory.ancestors().take_while(|folder| !folder.exists()).collect();
-    missing.into_iter().rev().try_for_each(|folder| {
-        fs::create_dir(folder)?;
-        fs::set_permissions(folder, fs::Permissions::from_mode(if folder == directory { 0o750 } else { 0o755 }))
-    })
-}
-
 fn fetch_repository(call: &Call, copy: &Snapshot, directory: &Path, id: &str) -> Result<(), Failure> {
     let complete = complete(directory, id);
     let fault = |error: std::io::Error| Failure::io("put the snapshot repository into place", directory, &error);
-    make_repository_folder(directory).map_err(fault)?;
+    file::create_folder(call, directory, file::REPOSITORY)?;
     if !complete.exists() {
         let restored = restored(call, copy, copy.repository().unwrap_or(Path::new("/")), &directory.join(FETCH))?;
         fs::rename(restored, &complete).and_then(|()| fs::remove_dir_all(directory.join(FETCH))).map_err(fault)?;
