@@ -20,6 +20,7 @@ backup_checks() { # CHECK...: whether a restore point can be made; each is a `pr
   "$@" --needs backup-directory space -- svc-point space --search @search --repository @repository --database @database
   "$@" configuration-present -- svc-confsave save --to "$SVC_RUN_DIR" --dry-run "${layout[@]}"
 }
+layouts() { case ${SVC_CONFIG_FILE-} in '') echo yaml conf ;; *.y*ml) echo yaml ;; *) echo conf ;; esac; } # that a configuration may have
 begin_restore_point() { # KIND: what need not wait for the stop
   undo --until finalize remove-incomplete-point -- svc-point remove "$point" --kind "$1"
   step point -- svc-point create "$point"
@@ -57,8 +58,7 @@ preflight_staging() {
   preflight dump -- svc-pgrestore stage --from "$point/pgdump.json" "${other_server[@]}" --dry-run
 }
 copies() { if dry || is_done "$1"; then "${@:2}" --from "@$1"; else "${@:2}" --run "$SVC_RUN_ID"; fi; } # by STEP's document or, if lost, its run
-# stage_both: restored and verified, then it is checked that both can be swapped in; `undo_when` and `impossible` are options of svc-run.
-stage_both() {
+stage_both() { # restored and verified, then checked that both can be swapped in; `undo_when` and `impossible` are options of svc-run
   copies stage-search undo "${undo_when[@]}" discard-search -- svc-snap discard
   copies stage-database undo "${undo_when[@]}" discard-database -- svc-pgrestore discard
   start stage-search -- svc-snap stage --from "$point/snapshot.json" "${other_server[@]}" "${rate[@]}"

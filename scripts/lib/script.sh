@@ -41,6 +41,7 @@ parse() {
     shift "$taken" 2>/dev/null || usage_error "\`$1\` needs a value."
   done
   if [[ -n $known ]] && resumes; then usage_error "--resume takes no \`$known\`: the run knows it."; fi
+  ! given --uninstall || ! given --no-uninstall || usage_error 'Either --uninstall or --no-uninstall.'
   ((${#named[@]} <= operands)) || usage_error "\`${named[operands]}\` is one argument too many."
   if [[ -t 1 && " ${common[*]} " != *' --json '* ]]; then table=(--table); fi # of what svc-point lists
 }

@@ -193,7 +193,7 @@ impl Plan<'_> {
     }
 
     fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
-        file::create_folder(call, file::folder_of(&self.path), 0o755)?;
+        file::create_folder(call.effects(), file::folder_of(&self.path), 0o755)?;
         call.effects().stays();
         let (old, previous) = (self.old.as_ref(), self.previous.as_ref());
         if let Some(link) = &self.link {

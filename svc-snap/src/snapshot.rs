@@ -154,7 +154,16 @@ fn failure(value: &Value) -> ShardFailure {
 
 /// Gets one snapshot; `None` if the repository has none of that name. A repository that is not registered is 4.
 pub(crate) fn find(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
-    match answer(server, repository, &path(&["_snapshot", repository, name])) {
+    find_by(server, repository, &path(&["_snapshot", repository, name]))
+}
+
+/// The same as far as the repository's list has it, whatever has become of the snapshot's own file.
+pub(crate) fn find_listed(server: &Server, repository: &str, name: &str) -> Result<Option<Snapshot>, Failure> {
+    find_by(server, repository, &(path(&["_snapshot", repository, name]) + "?verbose=false"))
+}
+
+fn find_by(server: &Server, repository: &str, path: &str) -> Result<Option<Snapshot>, Failure> {
+    match answer(server, repository, path) {
         Ok(answer) => {
             let mut snapshot = answer.pointer("/snapshots/0").and_then(Snapshot::read).ok_or_else(|| unexpected(&answer))?;
             snapshot.read_version(server);

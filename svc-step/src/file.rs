@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 pub use self::complete::{CompleteFile, Existing, write_complete};
 pub use self::previous::Previous;
 pub use self::rights::Rights;
-use crate::call::Call;
+use crate::effects::Effects;
 use crate::failure::Failure;
 
 /// The mode of a snapshot repository's directory.
@@ -183,7 +183,7 @@ pub fn hex(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// See [`Failure::io`].
-pub fn create_folder(call: &Call, folder: &Path, mode: u32) -> Result<(), Failure> {
+pub fn create_folder(effects: &Effects, folder: &Path, mode: u32) -> Result<(), Failure> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
     for one in missing.into_iter().rev() {
         let mode = if one == folder { mode } else { 0o755 };
@@ -192,7 +192,7 @@ pub fn create_folder(call: &Call, folder: &Path, mode: u32) -> Result<(), Failur
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made.map_err(fault)?,
         }
-        call.effects().happened();
+        effects.happened();
         fs::set_permissions(one, fs::Permissions::from_mode(mode)).map_err(fault)?;
         sync_folder_of(one)?;
     }

@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue};
 use crate::call::{Call, Finished};
 use crate::common::Common;
 use crate::pages;
+use crate::redact::without_secrets;
 use crate::reporter::{self, Reporter};
 use crate::schema::Schemas;
 use crate::settings;
@@ -92,8 +93,13 @@ pub fn main<T: Tool>() -> ExitCode {
             return ExitCode::from(failure.status.code());
         }
         (Err(text), loaded) => {
-            // --help and --version come this way too; a closed pipe is no failure of theirs.
-            let _ = text.print();
+            if text.use_stderr() {
+                // clap repeats the value that it refuses.
+                reporter::write_line(without_secrets(&text.render().to_string()).trim_end());
+            } else {
+                // --help and --version come this way too; a closed pipe is no failure of theirs.
+                let _ = text.print();
+            }
             if let Some(hint) = named_setting(command, &text, &loaded.unwrap_or_default()) {
                 reporter::write_line(&hint);
             }

@@ -38,6 +38,8 @@ fn wrong_options_exit_2_and_begin_no_run() {
         ("svc-backup", "--read-all", "hint: "),
         ("install.sh", "--prefix /proc/none", "install.sh --prefix /usr/local"),
         ("svc-upgrade", "--hooks-only svc-2.0.1.run", "hint: "),
+        ("svc-upgrade", "--uninstall=true --no-uninstall svc-2.0.1.run", "Either --uninstall or --no-uninstall."),
+        ("svc-rehearse", "--layout yaml", "--layout belongs to --or-backup."),
         // Where a value was forgotten, the next option is none.
         ("svc-upgrade", "--installer-arg --dry-run svc-2.0.1.run", "write --installer-arg=--dry-run if"),
         ("svc-rollback", "--installer --uninstall=true", "write --installer=--uninstall=true if"),

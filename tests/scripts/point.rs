@@ -83,12 +83,14 @@ impl Host {
         let point = self.path("backups").join(&id);
         fs::create_dir_all(&point).unwrap();
         let made = ago(days).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut taken = document("svc-snap.create/1", true, &json!({}));
+        taken["run_id"] = json!(id);
         let about = json!({"schema": "svc-restore-point/1", "id": id, "kind": kind, "made_at": made, "version": "1.15.5",
             "database": "svc_db", "quiesced": quiesced});
         for (name, text) in [
             ("restore-point.json", about),
             ("pgdump.json", document("svc-pgdump.dump/1", true, &json!({"size_bytes": 4}))),
-            ("snapshot.json", document("svc-snap.create/1", true, &json!({}))),
+            ("snapshot.json", taken),
         ] {
             fs::write(point.join(name), text.to_string()).unwrap();
         }
@@ -285,7 +287,11 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     copy_folder(&old, &copy);
     delete(&copy).refused("not_removed");
     assert_eq!(prune(&["--dry-run"]).texts("points", "reason"), ["other_kind", "damaged", "max_age", "newest"]);
-    fs::remove_dir_all(copy).unwrap();
+    // The half of one has the other one's document, and no snapshot of its own.
+    ["restore-point.json", "SHA256SUMS"].iter().for_each(|name| fs::remove_file(copy.join(name)).unwrap());
+    delete(&copy).ok().changed();
+    assert!(!copy.exists() && !host.calls().contains("delete --from") && host.calls().contains("delete snapshot_"));
+    fs::remove_file(host.path("snap.log")).unwrap();
     // A rollback that is to be resumed needs it.
     let run = host.journal(&at(0, "rollback"), "svc-rollback", None, &["commit"], None);
     left(&run, "notes.json", &json!({"commit": "", "facts": {"restore_point": old}}));
@@ -302,9 +308,12 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     [run, back].iter().for_each(|run| fs::remove_dir_all(run).unwrap());
     assert_eq!(prune(&["--dry-run"]).ok().result()["plan"].as_array().unwrap().len(), 3);
     assert!(old.join("SHA256SUMS").exists() && !host.calls().contains("delete"));
-    let ran = prune(&[]).ok().changed();
-    assert_eq!(ran.texts("points", "reason"), ["other_kind", "max_age", "newest"]);
+    // One that cannot be removed keeps no other.
+    let stuck = host.point("nightly", 45, true);
+    let ran = while_mounted(&stuck, "ro", || prune(&[]).review("not_removed").changed());
+    assert_eq!(ran.texts("points", "reason"), ["other_kind", "max_age", "max_age", "newest"]);
     assert_eq!(ran.lines("removed"), [id_of(&old)]);
+    assert_eq!(prune(&[]).ok().changed().lines("removed"), [id_of(&stuck)]);
     assert!(!old.exists() && host.calls().contains(&format!("delete --from {}/snapshot.json --cancel", old.display())));
     prune(&[]).ok().unchanged();
 
@@ -321,7 +330,7 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
         host.snap(status, &failed(code));
         let ran = delete(&point);
         let ran = if stays { ran.fails(status, code).changed() } else { ran.ok().changed() };
-        let partially = if stays { json!(id_of(&point)) } else { Value::Null };
+        let partially = if stays { json!([id_of(&point)]) } else { json!([]) };
         assert_eq!((&ran.result()["partially_removed"], point.exists()), (&partially, stays), "{ran}");
         assert_eq!(ran.doc()["warnings"].to_string().contains("not_removed"), warns, "{ran}");
     }
@@ -399,7 +408,10 @@ fn old_unneeded_run_directories_are_pruned() {
         host.journal("20250102t000000z-upgrade-2.0.1", "svc-upgrade", Some("20250101t000000z-hops"), &["installer"], ok()),
         host.journal("20240101t000000z-rollback", "svc-rollback", None, &["stop"], ok()),
         host.journal("20250104t000000z-nightly", "svc-nightly", None, &["backup"], None),
+        host.journal("20240101t000000z-backup-manual", "svc-backup", None, &["point"], ok()),
     ];
+    let plan = json!({"script": "svc-backup", "arguments": ["--ignore-unfinished"], "settings": {"SVC_BACKUP_DIR": host.path("backups")}});
+    left(&stay[5], "plan.json", &plan);
     let go = [
         host.journal("20230101t000000z-upgrade-1.15.5", "svc-upgrade", None, &["installer"], ok()),
         host.journal("20240102t000000z-backup-manual", "svc-backup", None, &["dump"], Some((false, json!({})))),
@@ -433,11 +445,11 @@ fn begun(host: &Host, run: &str) -> (PathBuf, PathBuf) {
     let sum = "e0a6d5f9d3e5b0b8ff0a5ae5f1e1b5c27ba5e1f0d8ef0d4e7b8a8a1e3c6f2b11";
     let dump = json!({"path": point.join("svc_db.backup.sql"), "database": "svc_db", "size_bytes": 4, "sha256": sum});
     let unit = |state: &str, along: &[&str]| {
-        let after = json!({"active_state": state, "job_pending": false, "active_enter_epoch_ms": 1});
+        let after = json!({"active_state": state, "job_pending": false, "invocation_id": "1"});
         json!({"after": after, "dependents": along})
     };
     let mut ran = unit("inactive", &[]);
-    ran["after"]["active_enter_epoch_ms"] = json!(2);
+    ran["after"]["invocation_id"] = json!("2");
     for (name, schema, result) in [
         ("01-configuration", "svc-confsave.save/1", json!({})),
         ("02-version", "svc-version.current/1", json!({"version": "1.15.5"})),

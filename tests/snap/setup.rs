@@ -254,12 +254,20 @@ fn repository_without_files_is_reported_damaged() {
     sandbox.simple("docs", 1);
     sandbox.create("s");
     assert_eq!(sandbox.run(&["verify"]).ok().result()["snapshots_count"], 1);
-    // One whose own file is lost is removed by its name.
-    sandbox.create("lost");
-    let uuid = sandbox.run(&["show", "lost"]).ok().result()["snapshot"]["uuid"].as_str().unwrap().to_owned();
-    fs::remove_file(sandbox.location().join(format!("snap-{uuid}.dat"))).unwrap();
+    // One whose own file is lost is removed, unless the document is of another one.
+    let lose = || {
+        let taken = sandbox.create("lost");
+        let uuid = taken.result()["snapshot"]["uuid"].as_str().unwrap();
+        fs::remove_file(sandbox.location().join(format!("snap-{uuid}.dat"))).unwrap();
+        taken
+    };
+    let first = lose();
     sandbox.run(&["delete", "lost"]).ok().changed().warns("not_checked").has(&json!({"snapshot": null}));
     sandbox.run(&["show", "lost"]).fails(4, "snapshot_not_found").unchanged();
+    let second = lose();
+    sandbox.from(&["delete"], &first).refused("name_in_use");
+    sandbox.from(&["delete"], &second).ok().changed();
+    sandbox.from(&["delete"], &second).ok().unchanged();
     fs::remove_dir_all(sandbox.location()).unwrap();
     for step in [&["list"][..], &["show", "s"], &["wait", "s"], &["verify"], &["stage", "s"], &["prune"]] {
         sandbox.run(step).fails(7, "repository_damaged").unchanged().error_has(&[&sandbox.prefix]);

@@ -193,7 +193,7 @@ impl Todo {
     }
 
     fn act(&self, call: &Call, location: &Path, user: &OsUser) -> Result<(), Failure> {
-        file::create_folder(call, location, file::REPOSITORY)?;
+        file::create_folder(call.effects(), location, file::REPOSITORY)?;
         if self.chown.is_empty() {
             return Ok(());
         }

@@ -41,8 +41,9 @@ pub(crate) fn run(args: &DeleteArgs, call: &Call) -> StepResult<Deleted> {
     let server = args.source.connect(call, &source)?;
     let _lock = repository::lock(call, &server, repository, args.dry.dry_run)?;
     let (is_there, found) = match source.find(&server) {
-        // The server deletes one whose own file is lost, too.
-        Err(why) if why.code == "repository_damaged" && source.document.is_none() => {
+        // The server deletes one whose own file is lost, too; its list has the uuid.
+        Err(why) if why.code == "repository_damaged" => {
+            snapshot::find_listed(&server, repository, name)?.map_or(Ok(()), |listed| source.check_uuid(&listed))?;
             call.warn("not_checked", format!("The snapshot {name} could not be read: {why}"));
             (true, None)
         }

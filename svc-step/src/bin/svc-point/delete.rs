@@ -48,8 +48,8 @@ pub struct Deleted {
 pub struct Removal {
     /// The IDs of the restore points that were removed.
     pub removed: Vec<String>,
-    /// One whose removal has begun and is not finished: it is incomplete. The next `prune` or `delete` finishes it.
-    pub partially_removed: Option<String>,
+    /// Those whose removal has begun and is not finished: they are incomplete. The next `prune` or `delete` finishes it.
+    pub partially_removed: Vec<String>,
     /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
@@ -74,7 +74,7 @@ fn named<'a>(args: &DeleteArgs, points: &'a [Point], needed: &BTreeMap<String, J
     for id in &args.ids {
         let point = points.iter().find(|point| point.id == *id).ok_or_else(|| {
             Failure::not_found("point_not_found", format!("There is no restore point {id} in {}.", args.dir.dir().display()))
-                .hint("To list them:\n  svc-backup --list")
+                .hint("Leave out what is removed already. To list them:\n  svc-backup --list")
         })?;
         if newest == Some(point) {
             return Err(Failure::refused("not_removed", format!("{id} is the newest valid restore point and stays."))
@@ -121,14 +121,14 @@ impl Removal {
             return Ok(());
         }
         call.check()?;
-        remove_sums(call, folder, || self.partially_removed = Some(point.id.clone()))?;
+        remove_sums(call, folder, || self.partially_removed.push(point.id.clone()))?;
         snap::delete(call, &command, &point.id)?;
         let gone = fs::remove_dir_all(point::real(folder))
             .and_then(|()| if folder.is_symlink() { fs::remove_file(folder) } else { Ok(()) })
             .map_err(|error| Failure::io("remove the restore point", folder, &error));
         call.effects().happened();
         gone.and_then(|()| file::sync_folder_of(folder))?;
-        self.partially_removed = None;
+        self.partially_removed.retain(|id| *id != point.id);
         self.removed.push(point.id.clone());
         Ok(())
     }

@@ -80,7 +80,7 @@ struct UnitResult {
 struct UnitState {
     active_state: Option<String>,
     job_pending: Option<bool>,
-    active_enter_epoch_ms: Option<u64>,
+    invocation_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -104,9 +104,10 @@ pub(crate) fn run(args: &FinalizeArgs, call: &Call) -> StepResult<Finalized> {
         quiesced &= is_down(&result.after) && (is_stop || result.dependents.is_empty());
         was_stopped |= is_stop;
         // It may have run between the two. systemd forgets a unit that nothing refers to.
-        let last = result.after.active_enter_epoch_ms.or(ran);
-        quiesced &= ran.is_none() || last == ran;
-        ran = last;
+        if let Some(last) = result.after.invocation_id {
+            quiesced &= ran.as_ref().is_none_or(|ran| *ran == last);
+            ran = Some(last);
+        }
     }
     let message = "The service, or what stops along with it, ran while its databases were being backed up, so the restore point is \
                    not quiesced.";

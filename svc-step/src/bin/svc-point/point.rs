@@ -210,10 +210,6 @@ fn unreadable(dir: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn inspect(call: &Call, folder: &Path, id: String, about: Option<&About>, read_all: bool) -> Result<Point, Failure> {
-    // Whoever may not read a restore point cannot say that it is incomplete.
-    if let Some(error) = fs::read_dir(folder).err().filter(|error| error.kind() == ErrorKind::PermissionDenied) {
-        return Err(unreadable(folder, &error));
-    }
     let (state, damaged_files) = state(call, folder, &id, about, read_all)?;
     let made_at = about.and_then(|about| about.made_at.clone());
     let (finalized, begun) = (made_at.as_ref().and_then(|text| text.parse().ok()), run_id::time(&id));
@@ -239,7 +235,8 @@ fn state(call: &Call, folder: &Path, id: &str, about: Option<&About>, read_all: 
     if about.is_some_and(|about| about.id != id) {
         return Ok((State::Damaged, vec![ABOUT.to_owned()]));
     }
-    if !folder.join(SUMS).exists() {
+    // Whoever cannot see whether it has sums must not take it for one without.
+    if !folder.join(SUMS).try_exists().map_err(|error| unreadable(folder, &error))? {
         let is_running = Journal::of(call.state_dir(), id).is_running();
         return Ok((if is_running { State::Running } else { State::Incomplete }, Vec::new()));
     }

@@ -98,7 +98,14 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
 
 fn prune(args: &PruneArgs, call: &Call, pruned: &mut Pruned) -> Result<(), Failure> {
     for one in pruned.points.iter().filter(|one| one.reason.removes()) {
-        pruned.removal.remove(call, &one.point, args.dir.service(), args.dry)?;
+        match pruned.removal.remove(call, &one.point, args.dir.service(), args.dry) {
+            // What is the matter with one restore point keeps no other.
+            Err(failure) if matches!(failure.status, Status::Refused | Status::Invalid) => {
+                let hint = failure.hint.as_deref().unwrap_or_default();
+                call.review("not_removed", format!("The restore point {} was not removed: {failure} {hint}", one.point.id));
+            }
+            removed => removed?,
+        }
     }
     match args.keep_runs.0 {
         Some(age) => prune_runs(call, age, &args.dir.dir(), args.dry, pruned),
@@ -129,11 +136,15 @@ fn newest_verified(call: &Call, kind: &str, points: &[Point]) -> Result<Option<u
         match snap::run(call, &["svc-snap", "show", "--from", &document].map(str::to_owned)) {
             Ok(_) if point::damaged_files(call, folder, None)?.is_empty() => return Ok(Some(at)),
             Ok(_) => call.warn("point_invalid", format!("The restore point {} is damaged.", point.id)),
-            // Whatever else fails says nothing of the snapshot; that of another cluster is none to be sure of.
-            Err(failure) if !matches!(failure.status, Status::NotFound | Status::Invalid) && failure.code != "other_server" => {
-                return Err(failure);
+            // Damaged or gone, of another cluster, or one that this server is too new for: it is none to be sure of.
+            Err(failure)
+                if matches!(failure.status, Status::NotFound | Status::Invalid)
+                    || ["other_server", "version_unsupported", "name_in_use"].contains(&&*failure.code) =>
+            {
+                call.reporter().detail(&format!("{}: {failure}", point.id));
             }
-            Err(failure) => call.reporter().detail(&format!("{}: {failure}", point.id)),
+            // Whatever else fails says nothing of the snapshot.
+            Err(failure) => return Err(failure),
         }
     }
     Ok(None)
@@ -224,6 +235,9 @@ impl<'a> Needs<'a> {
         }
         if self.has_copies(run) {
             return Some("its copies, or what it has replaced, exist");
+        }
+        if run.ignores_unfinished() && run.is_ok() {
+            return Some("it says that what was unfinished before is repaired");
         }
         // The last upgrade, the run that made it as a hop, and what was done about it since.
         if let Some(last) = self.last_upgrade.as_ref().filter(|_| matches!(script.as_str(), "svc-upgrade" | "svc-rollback"))

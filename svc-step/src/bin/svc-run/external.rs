@@ -189,8 +189,8 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
     let (began, ended) = (time("started"), time("rc"));
     let output = with_ending(files, "out");
     // An installer may repeat its arguments in words of its own.
-    let causes =
-        if status == 0 || (step.name == steps::INSTALLER && !run.private.is_empty()) { Vec::new() } else { last_lines(&output) };
+    let is_private = step.name == steps::INSTALLER && (run.private_lost || !run.private.is_empty());
+    let causes = if status == 0 || is_private { Vec::new() } else { last_lines(&output) };
     let document = Document {
         ok: status == 0,
         // One that failed may have changed anything.

@@ -139,7 +139,7 @@ fn refuse_used(directory: &Path, id: &str) -> Result<(), Failure> {
 fn fetch_repository(call: &Call, copy: &Snapshot, directory: &Path, id: &str) -> Result<(), Failure> {
     let complete = complete(directory, id);
     let fault = |error: std::io::Error| Failure::io("put the snapshot repository into place", directory, &error);
-    file::create_folder(call, directory, file::REPOSITORY)?;
+    file::create_folder(call.effects(), directory, file::REPOSITORY)?;
     if !complete.exists() {
         let restored = restored(call, copy, copy.repository().unwrap_or(Path::new("/")), &directory.join(FETCH))?;
         fs::rename(restored, &complete).and_then(|()| fs::remove_dir_all(directory.join(FETCH))).map_err(fault)?;

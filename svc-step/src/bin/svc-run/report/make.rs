@@ -164,7 +164,8 @@ fn name_previous(result: &mut RunResult, attempts: &[Attempt], undone: bool) {
         result.discard_previous.clear();
     }
     let Some(previous) = &mut result.previous else { return };
-    let swapped = |step| document_of(attempts, step).filter(|document| document.ok);
+    // One that a signal has ended is finished all the same.
+    let swapped = |step| document_of(attempts, step).filter(|document| document.ok || document.changed == Some(true));
     let indices = swapped(steps::SWAP_SEARCH).and_then(|swap| swap.at("/indices")?.as_array()).into_iter().flatten();
     previous.indices = indices.filter_map(|index| index.get("previous")?.as_str().map(ToOwned::to_owned)).collect();
     previous.databases = swapped(steps::SWAP_DATABASE).and_then(|swap| swap.text("/previous/name")).into_iter().collect();
@@ -177,9 +178,10 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     }
     let own = attempts.iter().filter(|one| !outcome.earlier.contains(&one.files) && !outcome.undone.contains(&one.step));
     let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
-    let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
+    let removed =
+        [&result.removed, &result.removed_runs, &result.partially_removed].into_iter().flatten().any(|list| !list.is_empty());
     let is_left = result.restore_point.is_some() && newest(attempts, steps::REMOVE_POINT).is_some();
-    let stays = result.partially_removed.is_some() || result.incomplete_point.is_some() || is_left;
+    let stays = result.incomplete_point.is_some() || is_left;
     if removed || stays || outcome.recovered || steps.contains(&Some(true)) {
         Some(true)
     } else if steps.contains(&None) {
