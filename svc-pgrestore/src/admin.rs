@@ -48,11 +48,20 @@ pub(crate) struct Admin {
     options: Vec<String>,
 }
 
+/// The oldest PostgreSQL whose databases are restored.
+const OLDEST: u32 = 13;
+
 impl Admin {
     pub(crate) fn connect(args: &AdminArgs, call: &Call) -> Result<Self, Failure> {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
         let server = identify(&mut client)?;
+        // It has no DROP DATABASE that ends its sessions.
+        if server.major() < OLDEST {
+            let message = format!("The server is PostgreSQL {}, which is too old.", server.version);
+            return Err(Failure::refused("version_unsupported", message)
+                .hint(format!("Restore on PostgreSQL {OLDEST} or later (--host, --port), or with psql.")));
+        }
         let row = client.query_one(RIGHTS, &[]).map_err(|error| pg::of_query(&error, "get the administrator's rights"))?;
         let user: String = row.get(0);
         let refused = |what: &str| Failure::refused("permission_denied", format!("The database user {user} may not {what}."));

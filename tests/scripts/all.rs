@@ -186,7 +186,7 @@ fn own_script_refers_to_step_documents_by_step_name() {
 }
 
 #[test]
-fn hook_whose_path_has_line_break_or_equals_sign_is_refused_before_commit() {
+fn hook_or_directory_that_cannot_be_used_is_refused_before_commit() {
     for name in ["a\nb", "a=b"] {
         let bare = Bare::default();
         os::write_program(bare.path("hooks/post-install").join(name), "#!/bin/sh\n").unwrap();
@@ -194,6 +194,10 @@ fn hook_whose_path_has_line_break_or_equals_sign_is_refused_before_commit() {
         let ran = script.env("SVC_HOOKS_DIR", bare.path("hooks")).run();
         ran.refused("file_invalid").unchanged().error_has(&["a line break or `=`"]);
     }
+    // Nor is there a run without its hooks because their directory was mistyped.
+    let bare = Bare::default();
+    let ran = bare.own_script("hooks=$(svc-run hooks)\n").env("SVC_HOOKS_DIR", bare.path("hoks")).run();
+    ran.refused("settings_invalid").unchanged().error_has(&["SVC_HOOKS_DIR"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use svc_step::Failure;
 use svc_step::document::Document;
 use svc_step::reporter::shell_quoted;
-use svc_step::settings::setting;
+use svc_step::settings::{default_of, setting};
 use svc_step::work::{Lost, Work};
 
 use super::console;
@@ -32,8 +32,15 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// be told its path (3 `file_invalid`).
 pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = &PathBuf::from(setting("SVC_HOOKS_DIR"));
+    let is_default = |folder: &Path| folder == Path::new(&default_of("SVC_HOOKS_DIR", ""));
     let event = folder.join(event);
-    let mut hooks: Vec<PathBuf> = fs::read_dir(&event).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let entries = match fs::read_dir(&event) {
+        Ok(entries) => entries,
+        // A directory without this event's own has no such hooks. One that is not there is mistyped, unless nobody has named it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && (folder.is_dir() || is_default(folder)) => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::directory(folder, "SVC_HOOKS_DIR", &error)),
+    };
+    let mut hooks: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let is_program = |hook: &Path| fs::metadata(hook).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
     hooks.retain(|hook| is_program(hook) && !is_backup_file(&hook.file_name().unwrap_or_default().to_string_lossy()));
     hooks.sort();
