@@ -569,26 +569,6 @@ fn unreadable_folder_is_not_reported_as_empty() {
 }
 
 #[test]
-fn backup_with_closed_stdout_succeeds_and_full_stdout_exits_1() {
-    let product = running("scshown");
-    let script = root().join("scripts/svc-backup");
-    let piped = |line: &str| {
-        let mut bash = Command::new("bash");
-        bash.args(["-c", line]).arg(&script).arg(product.path("document"));
-        bash.envs(product.env()).env("PATH", search_path([])).stdin(Stdio::null()).status().unwrap()
-    };
-    // Nobody reads the document: its reader has ended before it comes.
-    assert!(piped("\"$0\" | true; exit \"${PIPESTATUS[0]}\"").success());
-    assert!(piped("{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\"").success());
-    // Whoever wanted to keep it is told that he has not.
-    assert_eq!(piped("\"$0\" --dry-run >/dev/full").code(), Some(1));
-    let document = json_of(product.path("document"));
-    assert_eq!(document["ok"], true);
-    let point = document["result"]["restore_point"].as_str().unwrap();
-    assert!(Path::new(point).join("SHA256SUMS").exists());
-}
-
-#[test]
 fn installer_inherits_caller_environment_but_no_lock() {
     let product = running("sccaller");
     let (out, settings) = (product.path("seen"), product.path("environment"));
@@ -624,8 +604,24 @@ fn installer_inherits_caller_environment_but_no_lock() {
 }
 
 #[test]
-fn run_id_is_unique_and_greater_than_all_before() {
+fn backup_with_closed_stdout_succeeds_and_run_ids_are_unique_and_ascend() {
     let product = running("scid");
+    let script = root().join("scripts/svc-backup");
+    let piped = |line: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", line]).arg(&script).arg(product.path("document"));
+        bash.envs(product.env()).env("PATH", search_path([])).stdin(Stdio::null()).status().unwrap()
+    };
+    // Nobody reads the document: its reader has ended before it comes.
+    assert!(piped("\"$0\" | true; exit \"${PIPESTATUS[0]}\"").success());
+    assert!(piped("{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\"").success());
+    // Whoever wanted to keep it is told that he has not.
+    assert_eq!(piped("\"$0\" --dry-run >/dev/full").code(), Some(1));
+    let document = json_of(product.path("document"));
+    assert_eq!(document["ok"], true);
+    let point = document["result"]["restore_point"].as_str().unwrap();
+    assert!(Path::new(point).join("SHA256SUMS").exists());
+
     let backup = |id: &str| product.tool("svc-backup").env("SVC_RUN_ID", id).run();
     let made = product.tool("svc-backup").args(["--because", "a test"]).run().ok();
     assert_eq!(json_of(point_of(&made).join("snapshot.json"))["result"]["snapshot"]["metadata"]["taken_because"], "a test");
@@ -655,7 +651,7 @@ fn run_id_is_unique_and_greater_than_all_before() {
 }
 
 #[test]
-fn signal_to_process_group_keeps_step_documents() {
+fn signal_keeps_step_documents_and_leaves_no_point_even_at_last_step() {
     let product = running("scgroup");
     // The dump waits for a lock, so both steps have begun, and the run has not ended, whenever the signal comes.
     let mut service = postgres::Config::new();
@@ -684,6 +680,15 @@ fn signal_to_process_group_keeps_step_documents() {
         assert_eq!(count_in(&product.backup_dir()), 0, "an incomplete restore point is left");
     }
     drop(holder);
+
+    // The last check of the unit, when all else is done: the run is told to end, tells it to end too, and it ends well.
+    let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
+                trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
+    let ran = product.tool("svc-backup").stub(&product.path("stub unit"), "svc-unit", last).run().fails(143, "interrupted");
+    assert!(ran.stderr.contains("TERM"), "{ran}");
+    let after = names_in(&ran.run_dir()).into_iter().find(|name| name.ends_with("-unit-after.json")).unwrap();
+    assert_eq!(json_of(ran.run_dir().join(after))["ok"], true, "{ran}");
+    assert_eq!((count_in(&product.backup_dir()), product.snapshots().len()), (0, 0));
 
     // It comes while the script asks for a step, and says nothing about that.
     let asked = product.path("asked");

@@ -284,7 +284,7 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
 }
 
 #[test]
-fn rollback_with_clones_needs_no_restore_point() {
+fn rollback_with_clones_needs_no_restore_point_and_ignores_them_once_staged() {
     let (product, before) = installed("rbclone");
     let upgrade = product.upgrade().arg("--clone").run().ok();
     assert_eq!(upgrade.lines("discard_previous").len(), 2, "{upgrade}");
@@ -341,11 +341,7 @@ fn rollback_with_clones_needs_no_restore_point() {
     [&ran, &again].into_iter().flat_map(|ran| ran.lines("discard_previous")).for_each(|command| product.typed(command));
     assert_eq!(product.copies(), BTreeSet::new());
     assert_back(&product, &before);
-}
 
-#[test]
-fn resumed_rollback_ignores_clones_after_staging() {
-    let (product, before) = installed("rbnoclone");
     product.upgrade().arg("--clone").run().ok();
     // As if the cluster were busy for a moment.
     let away = "case $* in *'--unused'*) exit 5 ;; esac";
