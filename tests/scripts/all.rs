@@ -1,7 +1,6 @@
 //! What all scripts keep alike (`scripts/lib/script.sh` and svc-run), whatever they are for: run directories, locks, signals, statuses.
 
-use svc_tests::bare::{document, undo};
-use svc_tests::host::search_env;
+use svc_tests::bare::{document, failed, undo};
 use svc_tests::journey::prelude::*;
 
 fn holds(folder: &Path, text: &str) -> bool {
@@ -148,10 +147,8 @@ fn committed_run_is_undone_if_installer_never_started() {
 
 #[test]
 fn step_ended_by_signal_is_not_a_warning() {
-    let error =
-        json!({"code": "interrupted", "message": "The call was ended by TERM.", "hint": null, "retryable": false, "causes": []});
-    let mut document = changed();
-    (document["ok"], document["error"]) = (json!(false), error);
+    let mut document = failed("mine.make/1", "interrupted");
+    document["changed"] = json!(true);
     for option in ["--or-review", "--or-warn"] {
         let step = format!("step {option} not_checked made -- bash -c 'echo \"$0\"; exit 143' '{document}'\n");
         Bare::default().own_script(&step).run().fails(1, "interrupted");
@@ -367,9 +364,8 @@ fn failed_run_reports_what_it_leaves_in_place() {
 #[test]
 fn hint_names_command_of_outer_script() {
     let bare = Bare::default();
-    let mut says = changed();
-    (says["ok"], says["changed"]) = (json!(false), json!(false));
-    says["error"] = json!({"code": "odd", "message": "It is odd.", "hint": null, "retryable": false, "causes": []});
+    let mut says = failed("mine.make/1", "odd");
+    says["error"]["hint"] = Value::Null;
     let fails = format!("case $1 in create) echo '{says}'; exit 1 ;; esac");
     bare.tool("svc-nightly", &["--layout", "yaml"]).stub(&bare.path("stub"), "svc-point", &fails).run();
     let again = "next: Nothing was changed.\nRun the same command again:\n  svc-nightly --layout yaml\n";
@@ -455,13 +451,6 @@ fn undo_of_run_with_invalid_setting_uses_current_settings() {
     let fails = undo("a", &["bash", "-c", &works]);
     bare.run_left(id, &[("plan.json", plan), ("notes.json", fails)]);
     bare.tool("svc-run", &["recover"]).run().ok().has(&json!({"undone": [id]}));
-
-    // Whoever is refused right behind that is told that something was changed.
-    let changes = format!("echo '{}'", changed());
-    let files = [("plan.json", json!({"script": "svc-rollback"})), ("notes.json", undo("a", &["bash", "-c", &changes]))];
-    bare.run_left("20260102t000000z-rollback", &files);
-    let ended = bare.tool("svc-rollback", &["--resume"]).run().fails(3, "not_resumable").changed();
-    ended.error_has(&["ended before its point of no return: nothing is left to resume."]);
 }
 
 #[test]
@@ -508,28 +497,22 @@ fn invalid_option_or_setting_exits_2_without_change() {
     let bare = Bare::default();
     let no_setting = ("SVC_NAME", "svc");
     let timeouts = ["5", "0", "0s", "soon"]
-        .map(|limit| ("svc-backup", &["--dry-run"][..], ("SVC_TIMEOUT", limit), "settings_invalid", "SVC_TIMEOUT"));
+        .map(|limit| ("svc-backup", "--dry-run", ("SVC_TIMEOUT", limit), "settings_invalid", "SVC_TIMEOUT"));
     let others = [
-        ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
-        ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
-        ("svc-backup", &["--prune", "--dry-run"], ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
+        ("svc-backup", "--prune --max-age forever", no_setting, "options_invalid", "Invalid value 'forever'"),
+        ("svc-backup", "--prune", ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
+        ("svc-backup", "--prune --dry-run", ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
         // What it takes, and an age of that form is none of it.
-        ("svc-backup", &["--dry-run"], ("SVC_TIMEOUT", "5"), "settings_invalid", "`5` has no unit: write 90s, 5m or 1h30m"),
+        ("svc-backup", "--dry-run", ("SVC_TIMEOUT", "5"), "settings_invalid", "`5` has no unit: write 90s, 5m or 1h30m"),
         // Another setting has that value.
-        ("svc-backup", &["--prune", "--max-age", "7"], ("SVC_KEEP_MIN_COUNT", "7"), "options_invalid", "`7` has no unit"),
-        ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
-        (
-            "svc-upgrade",
-            &["--dry-run", "--to", "v2", "--from-dir", "/nowhere"],
-            no_setting,
-            "options_invalid",
-            "Invalid value 'v2'",
-        ),
+        ("svc-backup", "--prune --max-age 7", ("SVC_KEEP_MIN_COUNT", "7"), "options_invalid", "`7` has no unit"),
+        ("svc-backup", "--delete -x", no_setting, "options_invalid", "Unexpected argument '-x'"),
+        ("svc-upgrade", "--dry-run --to v2 --from-dir /nowhere", no_setting, "options_invalid", "Invalid value 'v2'"),
     ];
     for (script, args, setting, code, says) in others.into_iter().chain(timeouts) {
-        let ran = bare.tool(script, args).env(setting.0, setting.1).run().fails(2, code).unchanged();
+        let tool = bare.tool(script, &args.split(' ').collect::<Vec<_>>()).env(setting.0, setting.1);
         let helps = if code == "settings_invalid" { setting.0.to_owned() } else { format!("{script} --help") };
-        ran.error_has(&[says, &helps]);
+        tool.run().fails(2, code).unchanged().error_has(&[says, &helps]);
     }
 }
 
