@@ -9,36 +9,19 @@ use svc_tests::tool::root;
 
 const TOOLS: [&str; 6] = ["svc-snap", "svc-pgdump", "svc-pgrestore", "svc-version", "svc-unit", "svc-confsave"];
 
-/// What makes a failure or a warning of that exit status; its code is the literal behind it. Those of warnings are 0 and 9.
-const MAKERS: [(&str, u8); 27] = [
-    ("Failure::failed(", 1),
-    ("Status::Failed,", 1),
-    ("Failure::usage(", 2),
-    ("Status::Usage,", 2),
-    ("bad(", 2),
-    ("Failure::refused(", 3),
-    ("refuse_any(", 3),
-    ("Status::Refused,", 3),
-    ("Failure::not_found(", 4),
-    ("Status::NotFound,", 4),
-    ("Failure::unavailable(", 5),
-    ("Status::Unavailable,", 5),
-    ("Failure::timeout(", 6),
-    ("Status::Timeout,", 6),
-    ("Failure::invalid(", 7),
-    ("Status::Invalid,", 7),
-    ("Failure::locked(", 8),
-    ("Status::Locked,", 8),
-    (".warn(", 0),
-    ("warn_of(call,", 0),
-    (".review(", 9),
-    // What a script says.
-    ("svc-run warn ", 0),
-    ("--or-warn ", 0),
-    ("--or-review ", 9),
-    ("fail 1 ", 1),
-    ("fail 2 ", 2),
-    ("fail 3 ", 3),
+/// What makes a failure or a warning of that exit status; its code is the literal behind it. Those of warnings are 0 and 9; what a
+/// script says stands last.
+const MAKERS: [(u8, &[&str]); 10] = [
+    (1, &["Failure::failed(", "Status::Failed,", "fail 1 "]),
+    (2, &["Failure::usage(", "Status::Usage,", "bad(", "fail 2 "]),
+    (3, &["Failure::refused(", "refuse_any(", "Status::Refused,", "fail 3 "]),
+    (4, &["Failure::not_found(", "Status::NotFound,"]),
+    (5, &["Failure::unavailable(", "Status::Unavailable,"]),
+    (6, &["Failure::timeout(", "Status::Timeout,"]),
+    (7, &["Failure::invalid(", "Status::Invalid,"]),
+    (8, &["Failure::locked(", "Status::Locked,"]),
+    (0, &[".warn(", "warn_of(call,", "svc-run warn ", "--or-warn "]),
+    (9, &[".review(", "--or-review "]),
 ];
 
 /// Statuses of codes that are no literal where their failure or warning is made.
@@ -52,8 +35,8 @@ fn codes() -> BTreeMap<String, String> {
     let texts: Vec<String> = files.filter(|file| !file.ends_with("tests.rs")).flat_map(fs::read_to_string).collect();
     for text in &texts {
         let text = text.split("mod tests {").next().unwrap();
-        for (maker, status) in MAKERS {
-            for behind in text.split(maker).skip(1) {
+        for (status, makers) in MAKERS {
+            for behind in makers.iter().flat_map(|maker| text.split(*maker).skip(1)) {
                 let literal = behind.trim_start().trim_start_matches('"');
                 let end = literal.find(|sign: char| !sign.is_ascii_lowercase() && sign != '_').unwrap_or(literal.len());
                 if literal[..end].contains('_') || ["locked", "timeout", "conflict", "interrupted"].contains(&&literal[..end]) {

@@ -238,21 +238,4 @@ mod tests {
         assert_eq!((snapshot.kind.as_deref(), snapshot.run_id.as_deref()), (Some("manual"), Some("r")));
         assert_eq!(snapshot.shards, Shards { total_count: 2, successful_count: 2, failed_count: 0 });
     }
-
-    #[test]
-    fn snapshot_in_progress_has_no_end_time() {
-        let value = json!({"snapshot": "s1", "uuid": "u", "state": "IN_PROGRESS", "start_time_in_millis": 1_795_252_792_668_u64,
-            "end_time_in_millis": 0, "duration_in_millis": 0, "shards": {"total": 0, "failed": 0, "successful": 0}});
-        let snapshot = Snapshot::read(&value).unwrap();
-        assert!(snapshot.is_under_way());
-        assert_eq!((snapshot.finished_at, snapshot.duration_ms), (None, None));
-    }
-
-    #[test]
-    fn failure_with_empty_snapshot_list_is_found() {
-        let failures = json!({"nowhere": {"type": "repository_missing_exception", "reason": "[nowhere] missing"}});
-        let failure = refused(&json!({"snapshots": [], "failures": failures, "total": 0})).unwrap();
-        assert_eq!((failure.status.code(), failure.code.as_str()), (4, "repository_not_found"));
-        assert!(refused(&json!({"snapshots": [], "failures": {}})).is_none() && refused(&json!({"snapshots": []})).is_none());
-    }
 }

@@ -98,29 +98,10 @@ const fn is_at(version: Version, stop: Stop) -> bool {
 mod tests {
     use super::*;
 
-    fn planned(installed: &str, to: &str, installers: &str, last_minors: &[(u64, u64)]) -> String {
-        let version = |text: &str| text.parse().unwrap();
-        let installers = installers.split_whitespace().map(version).collect();
-        let last_minors = LastMinors::highest_of(last_minors.iter().copied());
-        let chain = chain(version(installed), version(to), &installers, &last_minors);
-        let hops: Vec<String> = chain.hops.iter().map(|(version, _)| version.to_string()).collect();
-        let missing = chain.missing.iter().map(|stop| format!(" -{stop}")).collect::<String>();
-        format!("{}{missing}{}", hops.join(" "), chain.blocked.map_or(String::new(), |why| format!(" {why:?}")))
-    }
-
     #[test]
-    fn every_minor_between_is_a_stop_at_its_highest_patch() {
-        assert_eq!(planned("1.4.2", "1.4.9", "1.4.3 1.4.9", &[]), "1.4.9");
-        assert_eq!(planned("1.4.2", "1.6.1", "1.4.3 1.5.0 1.5.2 1.6.1 1.6.7", &[]), "1.5.2 1.6.1");
-        assert_eq!(planned("1.14.2", "2.1.0", "1.15.5 2.0.1 2.0.0 2.1.0", &[(1, 15)]), "1.15.5 2.0.1 2.1.0");
-        assert_eq!(planned("1.15.5", "3.0.0", "2.0.1 2.1.0 3.0.0", &[(1, 15), (2, 1)]), "2.0.1 2.1.0 3.0.0");
-    }
-
-    #[test]
-    fn all_that_is_missing_is_named_at_once() {
-        assert_eq!(planned("1.4.2", "1.7.0", "1.5.0", &[]), "1.5.0 -1.6.Z -1.7.0");
-        assert_eq!(planned("1.14.2", "2.1.0", "2.0.1 2.1.0", &[(1, 15)]), " -1.15.Z");
-        assert_eq!(planned("0.0.0", "0.18446744073709551615.0", "", &[]).matches('Z').count(), MOST_MISSING);
+    fn only_so_many_missing_installers_are_named() {
+        let [from, to] = ["0.0.0", "0.18446744073709551615.0"].map(|text| text.parse().unwrap());
+        assert_eq!(chain(from, to, &BTreeSet::new(), &LastMinors::highest_of([])).missing.len(), MOST_MISSING);
     }
 
     #[test]

@@ -96,19 +96,8 @@ impl Site {
 
     /// Every file but for the locks, with what it holds.
     pub fn files(&self) -> Vec<(PathBuf, Vec<u8>, u32)> {
-        let mut folders = vec![self.dir.path().to_owned()];
-        let mut files = Vec::new();
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap() {
-                let path = entry.unwrap().path();
-                let meta = fs::symlink_metadata(&path).unwrap();
-                if meta.is_dir() && !path.ends_with("state") {
-                    folders.push(path);
-                } else if meta.is_file() {
-                    files.push((path.clone(), fs::read(&path).unwrap(), meta.mode()));
-                }
-            }
-        }
+        let paths = os::files_below(self.dir.path()).into_iter().filter(|path| !path.starts_with(self.path("state")));
+        let mut files: Vec<_> = paths.map(|path| (path.clone(), fs::read(&path).unwrap(), os::mode(&path))).collect();
         files.sort();
         files
     }

@@ -132,6 +132,11 @@ fn connection_and_settings_errors_have_distinct_codes() {
         ("", "--password-file pipe", 3, "file_invalid", ""),
         ("PGSSLMODE=require", "--host 127.0.0.1", 3, "not_trusted", ""),
         ("PGSSLMODE=verify-full PGSSLROOTCERT=pipe", "--host 127.0.0.1", 3, "file_invalid", ""),
+        ("PGSSLMODE=sometimes", "--host 127.0.0.1", 2, "settings_invalid", ""),
+        ("PGSSLROOTCERT=system", "--host 127.0.0.1", 2, "settings_invalid", ""),
+        ("HOME=/nowhere PGSSLMODE=verify-full", "--host 127.0.0.1", 2, "settings_invalid", ""),
+        ("HOME=/nowhere PGSSLCERT=/c", "--host 127.0.0.1", 2, "settings_invalid", ""),
+        ("HOME=/nowhere PGSSLKEY=/k", "--host 127.0.0.1", 2, "settings_invalid", ""),
         ("PGPORT=x", "", 2, "settings_invalid", ""),
         ("PGCONNECT_TIMEOUT=soon", "", 2, "settings_invalid", ""),
         ("PGSERVICE=x", "", 2, "settings_invalid", ""),
@@ -316,7 +321,7 @@ fn dump_to_full_disk_leaves_previous_file() {
 fn verify_finds_damaged_dump_or_properties() {
     let (case, ran) = of_every_kind("pgd_cut");
     let whole = fs::read(case.path("dump.sql")).unwrap();
-    // (pg/harm.rs cuts it anywhere.)
+    // (The reader's own test cuts one at each byte.)
     let cut = verify(&case.write("cut.sql", &whole[..whole.len() - 90])).fails(7, "dump_invalid").unchanged();
     assert_eq!(cut.result()["complete"], false, "{cut}");
     for file in ["dump.sql", "dump.sql.properties.json"] {

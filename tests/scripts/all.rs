@@ -1,7 +1,6 @@
 //! What all scripts keep alike (`scripts/lib/script.sh` and svc-run), whatever they are for: run directories, locks, signals, statuses.
 
-use svc_tests::bare::{document, undo};
-use svc_tests::host::search_env;
+use svc_tests::bare::{document, failed, undo};
 use svc_tests::journey::prelude::*;
 
 fn holds(folder: &Path, text: &str) -> bool {
@@ -150,10 +149,8 @@ fn committed_run_is_undone_if_installer_never_started() {
 
 #[test]
 fn step_ended_by_signal_is_not_a_warning() {
-    let error =
-        json!({"code": "interrupted", "message": "The call was ended by TERM.", "hint": null, "retryable": false, "causes": []});
-    let mut document = changed();
-    (document["ok"], document["error"]) = (json!(false), error);
+    let mut document = failed("mine.make/1", "interrupted");
+    document["changed"] = json!(true);
     for option in ["--or-review", "--or-warn"] {
         let step = format!("step {option} not_checked made -- bash -c 'echo \"$0\"; exit 143' '{document}'\n");
         Bare::default().own_script(&step).run().fails(1, "interrupted");
@@ -373,9 +370,8 @@ fn failed_run_reports_what_it_leaves_in_place() {
 #[test]
 fn hint_names_command_of_outer_script() {
     let bare = Bare::default();
-    let mut says = changed();
-    (says["ok"], says["changed"]) = (json!(false), json!(false));
-    says["error"] = json!({"code": "odd", "message": "It is odd.", "hint": null, "retryable": false, "causes": []});
+    let mut says = failed("mine.make/1", "odd");
+    says["error"]["hint"] = Value::Null;
     let fails = format!("case $1 in create) echo '{says}'; exit 1 ;; esac");
     bare.tool("svc-nightly", &["--layout", "yaml"]).stub(&bare.path("stub"), "svc-point", &fails).run();
     let again = "next: Nothing was changed.\nRun the same command again:\n  svc-nightly --layout yaml\n";
@@ -461,13 +457,6 @@ fn undo_of_run_with_invalid_setting_uses_current_settings() {
     let fails = undo("a", &["bash", "-c", &works]);
     bare.run_left(id, &[("plan.json", plan), ("notes.json", fails)]);
     bare.tool("svc-run", &["recover"]).run().ok().has(&json!({"undone": [id]}));
-
-    // Whoever is refused right behind that is told that something was changed.
-    let changes = format!("echo '{}'", changed());
-    let files = [("plan.json", json!({"script": "svc-rollback"})), ("notes.json", undo("a", &["bash", "-c", &changes]))];
-    bare.run_left("20260102t000000z-rollback", &files);
-    let ended = bare.tool("svc-rollback", &["--resume"]).run().fails(3, "not_resumable").changed();
-    ended.error_has(&["ended before its point of no return: nothing is left to resume."]);
 }
 
 #[test]
@@ -514,28 +503,22 @@ fn invalid_option_or_setting_exits_2_without_change() {
     let bare = Bare::default();
     let no_setting = ("SVC_NAME", "svc");
     let timeouts = ["5", "0", "0s", "soon"]
-        .map(|limit| ("svc-backup", &["--dry-run"][..], ("SVC_TIMEOUT", limit), "settings_invalid", "SVC_TIMEOUT"));
+        .map(|limit| ("svc-backup", "--dry-run", ("SVC_TIMEOUT", limit), "settings_invalid", "SVC_TIMEOUT"));
     let others = [
-        ("svc-backup", &["--prune", "--max-age", "forever"][..], no_setting, "options_invalid", "Invalid value 'forever'"),
-        ("svc-backup", &["--prune"], ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
-        ("svc-backup", &["--prune", "--dry-run"], ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
+        ("svc-backup", "--prune --max-age forever", no_setting, "options_invalid", "Invalid value 'forever'"),
+        ("svc-backup", "--prune", ("SVC_KEEP_MAX_AGE", "30 days"), "settings_invalid", "Invalid value '30 days'"),
+        ("svc-backup", "--prune --dry-run", ("SVC_KEEP_MAX_AGE", "30"), "settings_invalid", "`30` has no unit"),
         // What it takes, and an age of that form is none of it.
-        ("svc-backup", &["--dry-run"], ("SVC_TIMEOUT", "5"), "settings_invalid", "`5` has no unit: write 90s, 5m or 1h30m"),
+        ("svc-backup", "--dry-run", ("SVC_TIMEOUT", "5"), "settings_invalid", "`5` has no unit: write 90s, 5m or 1h30m"),
         // Another setting has that value.
-        ("svc-backup", &["--prune", "--max-age", "7"], ("SVC_KEEP_MIN_COUNT", "7"), "options_invalid", "`7` has no unit"),
-        ("svc-backup", &["--delete", "-x"], no_setting, "options_invalid", "Unexpected argument '-x'"),
-        (
-            "svc-upgrade",
-            &["--dry-run", "--to", "v2", "--from-dir", "/nowhere"],
-            no_setting,
-            "options_invalid",
-            "Invalid value 'v2'",
-        ),
+        ("svc-backup", "--prune --max-age 7", ("SVC_KEEP_MIN_COUNT", "7"), "options_invalid", "`7` has no unit"),
+        ("svc-backup", "--delete -x", no_setting, "options_invalid", "Unexpected argument '-x'"),
+        ("svc-upgrade", "--dry-run --to v2 --from-dir /nowhere", no_setting, "options_invalid", "Invalid value 'v2'"),
     ];
     for (script, args, setting, code, says) in others.into_iter().chain(timeouts) {
-        let ran = bare.tool(script, args).env(setting.0, setting.1).run().fails(2, code).unchanged();
+        let tool = bare.tool(script, &args.split(' ').collect::<Vec<_>>()).env(setting.0, setting.1);
         let helps = if code == "settings_invalid" { setting.0.to_owned() } else { format!("{script} --help") };
-        ran.error_has(&[says, &helps]);
+        tool.run().fails(2, code).unchanged().error_has(&[says, &helps]);
     }
 }
 
@@ -575,26 +558,6 @@ fn unreadable_folder_is_not_reported_as_empty() {
 }
 
 #[test]
-fn backup_with_closed_stdout_succeeds_and_full_stdout_exits_1() {
-    let product = running("scshown");
-    let script = root().join("scripts/svc-backup");
-    let piped = |line: &str| {
-        let mut bash = Command::new("bash");
-        bash.args(["-c", line]).arg(&script).arg(product.path("document"));
-        bash.envs(product.env()).env("PATH", search_path([])).stdin(Stdio::null()).status().unwrap()
-    };
-    // Nobody reads the document: its reader has ended before it comes.
-    assert!(piped("\"$0\" | true; exit \"${PIPESTATUS[0]}\"").success());
-    assert!(piped("{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\"").success());
-    // Whoever wanted to keep it is told that he has not.
-    assert_eq!(piped("\"$0\" --dry-run >/dev/full").code(), Some(1));
-    let document = json_of(product.path("document"));
-    assert_eq!(document["ok"], true);
-    let point = document["result"]["restore_point"].as_str().unwrap();
-    assert!(Path::new(point).join("SHA256SUMS").exists());
-}
-
-#[test]
 fn installer_inherits_caller_environment_but_no_lock() {
     let product = running("sccaller");
     let (out, settings) = (product.path("seen"), product.path("environment"));
@@ -630,8 +593,24 @@ fn installer_inherits_caller_environment_but_no_lock() {
 }
 
 #[test]
-fn run_id_is_unique_and_greater_than_all_before() {
+fn backup_with_closed_stdout_succeeds_and_run_ids_are_unique_and_ascend() {
     let product = running("scid");
+    let script = root().join("scripts/svc-backup");
+    let piped = |line: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-c", line]).arg(&script).arg(product.path("document"));
+        bash.envs(product.env()).env("PATH", search_path([])).stdin(Stdio::null()).status().unwrap()
+    };
+    // Nobody reads the document: its reader has ended before it comes.
+    assert!(piped("\"$0\" | true; exit \"${PIPESTATUS[0]}\"").success());
+    assert!(piped("{ \"$0\" -v 3>&2 2>&1 1>&3 | head -n 2 >/dev/null; exit \"${PIPESTATUS[0]}\"; } 2>\"$1\"").success());
+    // Whoever wanted to keep it is told that he has not.
+    assert_eq!(piped("\"$0\" --dry-run >/dev/full").code(), Some(1));
+    let document = json_of(product.path("document"));
+    assert_eq!(document["ok"], true);
+    let point = document["result"]["restore_point"].as_str().unwrap();
+    assert!(Path::new(point).join("SHA256SUMS").exists());
+
     let backup = |id: &str| product.tool("svc-backup").env("SVC_RUN_ID", id).run();
     let made = product.tool("svc-backup").args(["--because", "a test"]).run().ok();
     assert_eq!(json_of(point_of(&made).join("snapshot.json"))["result"]["snapshot"]["metadata"]["taken_because"], "a test");
@@ -661,7 +640,7 @@ fn run_id_is_unique_and_greater_than_all_before() {
 }
 
 #[test]
-fn signal_to_process_group_keeps_step_documents() {
+fn signal_keeps_step_documents_and_leaves_no_point_even_at_last_step() {
     let product = running("scgroup");
     // The dump waits for a lock, so both steps have begun, and the run has not ended, whenever the signal comes.
     let mut service = postgres::Config::new();
@@ -690,6 +669,15 @@ fn signal_to_process_group_keeps_step_documents() {
         assert_eq!(count_in(&product.backup_dir()), 0, "an incomplete restore point is left");
     }
     drop(holder);
+
+    // The last check of the unit, when all else is done: the run is told to end, tells it to end too, and it ends well.
+    let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
+                trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
+    let ran = product.tool("svc-backup").stub(&product.path("stub unit"), "svc-unit", last).run().fails(143, "interrupted");
+    assert!(ran.stderr.contains("TERM"), "{ran}");
+    let after = names_in(&ran.run_dir()).into_iter().find(|name| name.ends_with("-unit-after.json")).unwrap();
+    assert_eq!(json_of(ran.run_dir().join(after))["ok"], true, "{ran}");
+    assert_eq!((count_in(&product.backup_dir()), product.snapshots().len()), (0, 0));
 
     // It comes while the script asks for a step, and says nothing about that.
     let asked = product.path("asked");

@@ -17,7 +17,9 @@ fn failed_second_hop_leaves_first_hop_in_place() {
     hops().stub(&product.path("stub"), "svc-pgdump", fails).run().fails(1, "no_document");
     assert!(product.is_active() && product.marker() == "1.14.2");
     let told = hops().args(["-v", "--installer-arg", "odd"]).run().fails(1, "command_failed");
-    let told = told.hint_has(&["--rerun-installer --installer-arg ARG", "svc-rollback --installer-arg ARG"]);
+    for wanted in ["--rerun-installer --installer-arg ARG", "svc-rollback --installer-arg ARG"] {
+        assert!(told.hint().contains(wanted), "{told}");
+    }
     // A hop gives its own account if that is asked for.
     let account = |line: &str| line.starts_with("svc-upgrade: run ") && line.contains("-upgrade-1.15.5 in ");
     assert!(told.stderr.lines().any(account), "{told}");

@@ -2,25 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use svc_step::run_id::snapshot_name;
-use svc_tests::bare::left;
+use svc_tests::bare::{document, failed, left};
 use svc_tests::journey::prelude::*;
-
-/// A document of a tool; one that failed says that it did not find a snapshot.
-fn document(schema: &str, ok: bool, result: &Value) -> Value {
-    let mut document = bare::document(schema, result);
-    if !ok {
-        (document["ok"], document["changed"]) = (json!(false), json!(false));
-        document["error"] =
-            json!({"code": "snapshot_not_found", "message": "It is gone.", "hint": "Look.", "retryable": false, "causes": []});
-    }
-    document
-}
-
-fn failed(code: &str) -> Value {
-    let mut document = document("svc-snap.delete/1", false, &Value::Null);
-    document["error"]["code"] = json!(code);
-    document
-}
 
 /// Name, labels and value of each sample of a text that Prometheus's own checker takes.
 #[track_caller]
@@ -48,7 +31,7 @@ struct Host(Bare);
 impl Host {
     fn new() -> Self {
         let host = Self(Bare::default());
-        host.snap(0, &document("svc-snap.show/1", true, &json!({})));
+        host.snap(0, &document("svc-snap.show/1", &json!({})));
         host
     }
 
@@ -83,13 +66,13 @@ impl Host {
         let point = self.path("backups").join(&id);
         fs::create_dir_all(&point).unwrap();
         let made = ago(days).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let mut taken = document("svc-snap.create/1", true, &json!({}));
+        let mut taken = document("svc-snap.create/1", &json!({}));
         taken["run_id"] = json!(id);
         let about = json!({"schema": "svc-restore-point/1", "id": id, "kind": kind, "made_at": made, "version": "1.15.5",
             "database": "svc_db", "quiesced": quiesced});
         for (name, text) in [
             ("restore-point.json", about),
-            ("pgdump.json", document("svc-pgdump.dump/1", true, &json!({"size_bytes": 4}))),
+            ("pgdump.json", document("svc-pgdump.dump/1", &json!({"size_bytes": 4}))),
             ("snapshot.json", taken),
         ] {
             fs::write(point.join(name), text.to_string()).unwrap();
@@ -110,7 +93,8 @@ impl Host {
             }
         }
         if let Some((ok, result)) = ended {
-            left(&run, "document.json", &document(&format!("{script}.run/1"), ok, &result));
+            let schema = format!("{script}.run/1");
+            left(&run, "document.json", &if ok { document(&schema, &result) } else { failed(&schema, "odd") });
         }
         run
     }
@@ -165,7 +149,7 @@ fn choose_takes_restore_point_of_last_upgrade() {
     choose().error_has(&["that upgrade (version 1.15.5)", &named]);
     fs::remove_dir_all(back).unwrap();
     // Nor what was written in days since one that ended well.
-    let mut ended = document("svc-upgrade.run/1", true, &json!({}));
+    let mut ended = document("svc-upgrade.run/1", &json!({}));
     left(&run, "document.json", &ended);
     choose().refused("not_resumable").error_has(&["more than a day ago", "that upgrade (version 1.15.5)", &named]);
     host.run(&["choose", &upgrade]).ok();
@@ -182,7 +166,7 @@ fn choose_takes_restore_point_of_last_upgrade() {
     left(&repaired, "plan.json", &json!({"script": "svc-backup", "arguments": ["--ignore-unfinished"]}));
     choose().refused("not_resumable");
     fs::remove_dir_all(cut).unwrap();
-    left(&run, "document.json", &document("svc-upgrade.run/1", false, &json!({})));
+    left(&run, "document.json", &failed("svc-upgrade.run/1", "odd"));
     choose().refused("not_resumable").error_has(&["counts as repaired", &named]);
     fs::remove_dir_all(repaired).unwrap();
     // A later upgrade's installer makes it another one's turn; the earlier one is no more the upgrade that is rolled back.
@@ -279,9 +263,9 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
     let prune = |more: &[&str]| host.run(&[&["prune", "--min-count", "1"], more].concat());
     let delete = |point: &Path| host.run(&["delete", &id_of(point)]);
     // The newest one's snapshot does not exist.
-    host.snap(4, &document("svc-snap.show/1", false, &Value::Null));
+    host.snap(4, &failed("svc-snap.show/1", "snapshot_not_found"));
     assert_eq!(prune(&[]).ok().unchanged().texts("points", "reason"), ["other_kind", "none_verified", "none_verified"]);
-    host.snap(0, &document("svc-snap.show/1", true, &json!({})));
+    host.snap(0, &document("svc-snap.show/1", &json!({})));
     // A copy that somebody has made beside it has the same snapshot.
     let copy = host.path("backups").join(at(45, "backup-nightly"));
     copy_folder(&old, &copy);
@@ -327,7 +311,7 @@ fn prune_and_delete_remove_point_with_its_snapshot() {
         (4, "snapshot_not_found", false, false),
     ] {
         let point = host.point("manual", 50 + i64::from(status), true);
-        host.snap(status, &failed(code));
+        host.snap(status, &failed("svc-snap.delete/1", code));
         let ran = delete(&point);
         let ran = if stays { ran.fails(status, code).changed() } else { ran.ok().changed() };
         let partially = if stays { json!([id_of(&point)]) } else { json!([]) };
@@ -461,7 +445,7 @@ fn begun(host: &Host, run: &str) -> (PathBuf, PathBuf) {
         ("along", "svc-unit.status/1", unit("inactive", &["svc-worker.service"])),
         ("stop", "svc-unit.stop/1", unit("inactive", &["svc-worker.service"])),
     ] {
-        left(&dir, &format!("{name}.json"), &document(schema, true, &result));
+        left(&dir, &format!("{name}.json"), &document(schema, &result));
     }
     (point, dir)
 }
@@ -509,10 +493,10 @@ fn finalize_and_remove_restore_point_of_run() {
     assert_eq!(host.calls(), "");
     again();
     // As long as the snapshot is left, it is not done: whoever undoes it comes again.
-    host.snap(5, &failed("search_unreachable"));
+    host.snap(5, &failed("svc-snap.delete/1", "search_unreachable"));
     remove().fails(5, "search_unreachable");
     assert!(point.exists());
-    host.snap(0, &document("svc-snap.delete/1", true, &json!({})));
+    host.snap(0, &document("svc-snap.delete/1", &json!({})));
     remove().ok();
     let delete = format!("delete {} --cancel\n", snapshot_name("svc", run, "upgrade"));
     assert!(!point.exists() && host.calls() == delete.repeat(2), "{}", host.calls());
@@ -531,7 +515,7 @@ fn remove_after_failed_dump_or_snapshot_keeps_other() {
     {
         let host = Host::new();
         let (point, dir) = begun(&host, run);
-        let mut failed = failed("x");
+        let mut failed = failed("mine.make/1", "x");
         failed["changed"] = Value::Null;
         left(&dir, &format!("{fails}.json"), &failed);
         let ran = host.tool(&["remove", "--kind", "nightly"]).arg(&point).env("SVC_RUN_ID", run).run().ok();
@@ -546,7 +530,7 @@ fn remove_after_failed_dump_or_snapshot_keeps_other() {
 fn space_check_warns_of_estimate_and_refuses_at_flood_stage() {
     let host = Host::new();
     fs::create_dir_all(host.path("state")).unwrap();
-    let write = |name: &str, result: Value| fs::write(host.path(name), document("t.s/1", true, &result).to_string()).unwrap();
+    let write = |name: &str, result: Value| fs::write(host.path(name), document("t.s/1", &result).to_string()).unwrap();
     for (name, level) in [("free", "free"), ("flooded", "past_flood_stage")] {
         let disks = json!([{"node": "n1", "level": level}]);
         write(name, json!({"indices_bytes": 5000, "disks": disks, "repository": {"location": host.path("state")}}));
@@ -578,7 +562,7 @@ fn space_check_warns_of_estimate_and_refuses_at_flood_stage() {
 fn rehearsal_reports_count_comparison_and_timings() {
     let host = Host::new();
     let point = host.point("nightly", 1, false);
-    left(&point, "pgdump.json", &document("svc-pgdump.dump/1", true, &json!({"rows_count": 9})));
+    left(&point, "pgdump.json", &document("svc-pgdump.dump/1", &json!({"rows_count": 9})));
     let run = "20261120t020003z-rehearse";
     let begun = Timestamp::now() - SignedDuration::from_secs(60);
     // One begins 10 s after the run and takes 20 s, the other begins 1 s later and takes 5 s.
@@ -591,9 +575,9 @@ fn rehearsal_reports_count_comparison_and_timings() {
             let file = fs::File::options().write(true).open(folder.join(format!("{name}.started"))).unwrap();
             file.set_modified((begun + SignedDuration::from_secs(seconds)).into()).unwrap();
             let mut said = match step {
-                "stage-search" => document("svc-snap.stage/1", true, &json!({"indices": [index(5, Some(5)), search.clone()]})),
-                "stage-database" => document("svc-pgrestore.stage/1", true, &json!({"verification": {"rows_count": 9}})),
-                _ => document("t.s/1", true, &json!({})),
+                "stage-search" => document("svc-snap.stage/1", &json!({"indices": [index(5, Some(5)), search.clone()]})),
+                "stage-database" => document("svc-pgrestore.stage/1", &json!({"verification": {"rows_count": 9}})),
+                _ => document("t.s/1", &json!({})),
             };
             (said["duration_ms"], said["warnings"]) = (json!(duration), warnings.clone());
             left(&folder, &format!("{name}.json"), &said);
@@ -711,7 +695,7 @@ fn push_without_offsite_setting_or_restic_is_refused() {
     let host = Host::new();
     let point = id_of(&host.point("nightly", 1, true));
     let write = |name: &str, schema: &str, result: Value| {
-        fs::write(host.path(name), document(schema, true, &result).to_string()).unwrap();
+        fs::write(host.path(name), document(schema, &result).to_string()).unwrap();
     };
     write("search", "svc-snap.health/1", json!({"cluster_uuid": "c", "repository": {"name": "svc", "type": "s3"}}));
     let (done, begun) = (json!({"uuid": "u", "state": "SUCCESS"}), json!({"uuid": "v", "state": "IN_PROGRESS"}));

@@ -7,19 +7,6 @@ fn backup(product: &Product, args: &[&str]) -> Tool {
 }
 
 #[test]
-fn backup_that_is_told_to_end_at_its_last_step_leaves_nothing() {
-    let (product, _) = installed("ptproof");
-    // The last check of the unit, when all else is done: the run is told to end, tells it to end too, and it ends well.
-    let last = "case $* in status*) if ls \"$SVC_STATE_DIR\"/runs/*/*-unit-after.started >&2; then\n\
-                trap told=yes TERM; kill -TERM $PPID; until [ $told ]; do sleep 0.01; done; trap - TERM; fi ;; esac";
-    let ran = backup(&product, &[]).stub(&product.path("stub"), "svc-unit", last).run().fails(143, "interrupted");
-    assert!(ran.stderr.contains("TERM"), "{ran}");
-    let after = names_in(&ran.run_dir()).into_iter().find(|name| name.ends_with("-unit-after.json")).unwrap();
-    assert_eq!(json_of(ran.run_dir().join(after))["ok"], true, "{ran}");
-    assert_eq!((count_in(&product.backup_dir()), product.snapshots().len()), (0, 0));
-}
-
-#[test]
 fn failed_night_keeps_its_valid_dump_or_snapshot() {
     let (product, _) = still("ptnight");
     // As cron starts it: nothing in the environment but the `PATH`, all settings in the file.

@@ -46,7 +46,8 @@ fn killed_own_run_is_undone_before_commit_else_resumed() {
     let own = || Tool::program(&script).envs(product.env()).env("SVC_LIB", root().join("scripts/lib").display().to_string());
     // The supervisor is killed alone, before the commit: the next call of any script starts the service again first.
     signal_at(&product, own(), (Signal::SIGKILL, false), "stop.json");
-    once_free(|| own().arg("--resume")).fails(3, "not_resumable").changed();
+    let ended = once_free(|| own().arg("--resume")).fails(3, "not_resumable").changed();
+    ended.error_has(&["ended before its point of no return: nothing is left to resume."]);
     assert!(product.is_active());
     // After it: it is resumed.
     let (run, _) = signal_at(&product, own(), (Signal::SIGKILL, true), "start.started");

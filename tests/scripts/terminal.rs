@@ -97,7 +97,7 @@ fn attached_installer_reads_answer_from_terminal() {
 }
 
 #[test]
-fn run_in_tmux_or_screen_survives_closed_terminal() {
+fn run_in_tmux_or_screen_survives_closed_terminal_and_tables_heed_no_color() {
     let product = Product::new("termplex").unwrap();
     product.run(&product.installer("1.15.5")).unwrap();
     // Runs until the terminal has ended.
@@ -125,6 +125,16 @@ fn run_in_tmux_or_screen_survives_closed_terminal() {
         assert_eq!(ended(&product, "-hooks")["ok"], true, "{begin}");
         let said = fs::read_to_string(said).unwrap();
         assert!(said.contains("hook-10-waits: ended with status 0") && !said.contains(OF_ITS_OWN), "{begin}: {said}");
+    }
+
+    for (typed, no_color, said) in [
+        ("svc-backup --list", "", "svc-point list: \u{1b}[32mok\u{1b}[0m"),
+        ("svc-backup --list", "1", "svc-point list: ok"),
+        ("svc-backup --list --json", "1", "\"points\": []"),
+    ] {
+        let mut terminal = Terminal::open(&product, typed, &[("TERM", "xterm"), ("NO_COLOR", no_color)]);
+        terminal.wait();
+        assert!(terminal.shows().contains(said), "{typed} {no_color}: {:?}", terminal.shows());
     }
 }
 
@@ -164,18 +174,4 @@ fn run_survives_end_of_login_session() {
     assert_eq!(product.marker(), "2.0.1");
     let seen = fs::read_to_string(seen).unwrap();
     assert!(seen.contains("PGPORT=") && !seen.contains("PRODUCTS_OWN") && !seen.contains("SVC_ADDED"), "{seen}");
-}
-
-#[test]
-fn table_verdict_is_coloured_unless_no_color_is_set() {
-    let product = Product::new("termtable").unwrap();
-    for (typed, no_color, said) in [
-        ("svc-backup --list", "", "svc-point list: \u{1b}[32mok\u{1b}[0m"),
-        ("svc-backup --list", "1", "svc-point list: ok"),
-        ("svc-backup --list --json", "1", "\"points\": []"),
-    ] {
-        let mut terminal = Terminal::open(&product, typed, &[("TERM", "xterm"), ("NO_COLOR", no_color)]);
-        terminal.wait();
-        assert!(terminal.shows().contains(said), "{typed} {no_color}: {:?}", terminal.shows());
-    }
 }

@@ -109,7 +109,7 @@ fn upgrade_is_refused_before_stop_if_rollback_would_be() {
 }
 
 #[test]
-fn failed_check_refuses_upgrade_before_stop() {
+fn failed_check_refuses_upgrade_before_stop_and_dry_run_prints_commands_that_upgrade() {
     let product = running("uprefuse");
     let process = product.process();
     let away = product.upgrade().env(DOWN.0, DOWN.1).env("PGPORT", "1").run().fails(5, "search_unreachable").unchanged();
@@ -153,6 +153,27 @@ fn failed_check_refuses_upgrade_before_stop() {
     checks_and_plan_are_shown(&product);
     assert_eq!((product.process(), product.marker()), (process, "1.15.5".to_owned()));
     assert!(!product.backup_dir().exists());
+
+    let runs = count_in(&product.state_dir().join("runs"));
+    let dry_run = || product.upgrade().args(["--dry-run", "--installer-arg"]);
+    // As short as it is, it is in every path.
+    let ran = dry_run().arg("1").talks().run().ok().unchanged();
+    dry_run().arg("<redacted>").run().exits(2, &[]);
+    // Whoever cannot roll back afterwards is told so before.
+    let unknown = dry_run().arg("1").env("SVC_UNINSTALL", "").talks().run().ok().warns("settings_invalid");
+    assert!(unknown.lines("plan").iter().any(|line| line.contains("svc-unit start")), "{unknown}");
+    for wanted in ["svc-unit stop", "svc-snap create", "svc-pgdump", "uprefuse-2.0.1.run", "svc-unit start"] {
+        assert!(ran.lines("plan").iter().any(|line| line.contains(wanted)), "{wanted} is not in\n{ran}");
+    }
+    assert_eq!(count_in(&product.state_dir().join("runs")), runs);
+    assert!(!product.backup_dir().exists() && product.is_active());
+
+    let ran = product.upgrade().arg("--dry-run").talks().run().ok();
+    let folder = product.type_plan(&ran);
+    assert_eq!((product.marker(), product.is_active()), ("2.0.1".to_owned(), true));
+    for document in ["snapshot.json", "dump.json"] {
+        assert_eq!(json_of(folder.join(document))["ok"], true, "{document}");
+    }
 }
 
 /// Whoever watches sees each check with what it has found, and the total; and the plan is as fast as it may be.
@@ -248,29 +269,4 @@ fn a_dump_that_fails(product: &Product) -> Ran {
     recover().run().ok().changed();
     recover().run().ok().unchanged();
     ran
-}
-
-#[test]
-fn upgrade_dry_run_prints_commands_that_upgrade() {
-    let product = running("updry");
-    let runs = count_in(&product.state_dir().join("runs"));
-    let dry_run = || product.upgrade().args(["--dry-run", "--installer-arg"]);
-    // As short as it is, it is in every path.
-    let ran = dry_run().arg("1").talks().run().ok().unchanged();
-    dry_run().arg("<redacted>").run().exits(2, &[]);
-    // Whoever cannot roll back afterwards is told so before.
-    let unknown = dry_run().arg("1").env("SVC_UNINSTALL", "").talks().run().ok().warns("settings_invalid");
-    assert!(unknown.lines("plan").iter().any(|line| line.contains("svc-unit start")), "{unknown}");
-    for wanted in ["svc-unit stop", "svc-snap create", "svc-pgdump", "updry-2.0.1.run", "svc-unit start"] {
-        assert!(ran.lines("plan").iter().any(|line| line.contains(wanted)), "{wanted} is not in\n{ran}");
-    }
-    assert_eq!(count_in(&product.state_dir().join("runs")), runs);
-    assert!(!product.backup_dir().exists() && product.is_active());
-
-    let ran = product.upgrade().arg("--dry-run").talks().run().ok();
-    let folder = product.type_plan(&ran);
-    assert_eq!((product.marker(), product.is_active()), ("2.0.1".to_owned(), true));
-    for document in ["snapshot.json", "dump.json"] {
-        assert_eq!(json_of(folder.join(document))["ok"], true, "{document}");
-    }
 }

@@ -72,12 +72,7 @@ struct Machine {
 impl Machine {
     /// Boots one that leaves nothing behind; `None`, with a word of why, if this machine cannot.
     fn boot(product: &'static Names, on_disk: bool) -> Option<Self> {
-        if let Some(program) = Debian::missing() {
-            svc_tests::skip(&format!("a whole host: there is no {program}"));
-            return None;
-        }
-        let skip = |error: anyhow::Error| svc_tests::skip(&format!("a whole host: {error:#}"));
-        let files = Debian::files_with(&PACKAGES).map_err(skip).ok()?;
+        let files = had("a whole host", Debian::files_with(&PACKAGES))?;
         let given = tempfile::tempdir_in("/var/tmp").unwrap();
         os::chmod(given.path(), 0o755);
         package(given.path());
@@ -109,7 +104,7 @@ impl Machine {
             (disk, place)
         });
         let root = disk.as_ref().map_or(files, |(_, place)| place.path().join("disk"));
-        let debian = Debian::boot(&root, &log, &options).map_err(skip).ok()?;
+        let debian = had("a whole host", Debian::boot(&root, &log, &options))?;
         let mut machine = Self { debian, product, options, login: "", disk, given };
         machine.databases();
         machine.login = product.login;

@@ -100,7 +100,8 @@ fn count_is_not_exact_if_written_during_create() {
 fn unverified_counts_are_verified_by_next_call() {
     let sandbox = Sandbox::at_rate("unsettled", "400kb");
     let begun = sandbox.run(&["create", "s", "--no-wait"]).ok().changed();
-    let begun = begun.has(&json!({"snapshot/state": "IN_PROGRESS", "captured/0/docs_exact": false}));
+    let begun = begun.has(&json!({"snapshot/state": "IN_PROGRESS", "snapshot/finished_at": null, "snapshot/duration_ms": null,
+        "captured/0/docs_exact": false}));
     sandbox.run(&["wait", "s", "--timeout", "500ms"]).fails(6, "timeout").unchanged();
     let stats = format!("GET /{}/_stats", sandbox.name("docs"));
     let gate = sandbox.gate().refusing(&stats, 1000, (429, "circuit_breaking_exception", "too much"));

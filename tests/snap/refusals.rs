@@ -237,6 +237,24 @@ fn alias_named_like_existing_index_is_refused() {
     assert_eq!(sandbox.content(), saved);
 }
 
+/// What has the name now is no index: neither what is staged nor what a snapshot holds takes its place.
+#[track_caller]
+fn is_in_the_way(sandbox: &Sandbox, name: &str, created: &Ran, staged: &Ran) {
+    let names = sandbox.names();
+    for (args, document) in [
+        (&["swap", "--exact", "--dry-run"][..], staged),
+        (&["swap", "--exact"], staged),
+        (&["swap"], staged),
+        (&["restore"], created),
+        (&CLOSE, created),
+        (&DELETE, created),
+    ] {
+        sandbox.from(args, document).refused("name_in_use").error_has(&[name]);
+        assert_eq!(sandbox.names(), names, "{args:?}");
+    }
+    sandbox.from(&["discard"], staged).ok();
+}
+
 #[test]
 fn index_named_like_data_stream_is_refused() {
     let sandbox = Sandbox::new("index-stream");
@@ -248,20 +266,8 @@ fn index_named_like_data_stream_is_refused() {
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.delete(&name);
-    let template = json!({"index_patterns": [&name], "data_stream": {}, "priority": 500});
-    sandbox.ask("PUT", &format!("/_index_template/{name}"), Some(template));
-    sandbox.fill_stream(&name, 0, 2);
-    let names = sandbox.names();
-    for args in [&["swap", "--exact", "--dry-run"][..], &["swap", "--exact"], &["swap"]] {
-        sandbox.from(args, &staged).refused("name_in_use").error_has(&[&name]);
-    }
-    assert_eq!(sandbox.names(), names);
-    sandbox.from(&["discard"], &staged).ok();
-    let names = sandbox.names();
-    for args in [&["restore"][..], &CLOSE, &DELETE] {
-        sandbox.from(args, &created).refused("name_in_use").unchanged().error_has(&[&name]);
-        assert_eq!(sandbox.names(), names, "{args:?}");
-    }
+    sandbox.stream(&name, json!({}));
+    is_in_the_way(&sandbox, &name, &created, &staged);
 }
 
 #[test]
@@ -275,22 +281,9 @@ fn alias_that_data_stream_has_now_is_refused() {
     let created = sandbox.create("s1");
     let staged = sandbox.from(&["stage"], &created).ok();
     sandbox.ask("DELETE", &format!("/{docs}/_alias/{alias}"), None);
-    let template = json!({"index_patterns": [&logs], "data_stream": {}, "priority": 500});
-    sandbox.ask("PUT", &format!("/_index_template/{logs}"), Some(template));
-    sandbox.fill_stream(&logs, 0, 2);
+    sandbox.stream(&logs, json!({}));
     sandbox.ask("POST", "/_aliases", Some(json!({"actions": [{"add": {"index": logs, "alias": alias}}]})));
-    let names = sandbox.names();
-    for (args, document) in [
-        (&["swap", "--exact", "--dry-run"][..], &staged),
-        (&["swap"], &staged),
-        (&["restore"], &created),
-        (&CLOSE, &created),
-        (&DELETE, &created),
-    ] {
-        sandbox.from(args, document).refused("name_in_use").unchanged().error_has(&[&alias]);
-        assert_eq!(sandbox.names(), names, "{args:?}");
-    }
-    sandbox.from(&["discard"], &staged).ok();
+    is_in_the_way(&sandbox, &alias, &created, &staged);
 }
 
 /// As a new version migrates: into an index of another name, which gets the old name as its alias.

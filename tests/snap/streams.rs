@@ -2,19 +2,10 @@
 
 use svc_tests::prelude::*;
 
-/// Makes a data stream of that name, by its index template and five documents: `_data_stream` may not be served.
-fn stream_named<'a>(sandbox: &Sandbox, name: &'a str, data_stream: Value) -> &'a str {
-    let template = json!({"index_patterns": [name], "data_stream": data_stream, "priority": 500,
-        "template": {"settings": {"number_of_replicas": 1}}});
-    sandbox.ask("PUT", &format!("/_index_template/{}", name.trim_start_matches('.')), Some(template));
-    sandbox.fill_stream(name, 0, 5);
-    name
-}
-
 /// Makes a data stream of two indices with 5 and 3 documents, and gives its name.
 fn stream(sandbox: &Sandbox, suffix: &str) -> String {
     let name = sandbox.name(suffix);
-    stream_named(sandbox, &name, json!({}));
+    sandbox.stream(&name, json!({}));
     sandbox.ask("POST", &format!("/{name}/_rollover"), None);
     sandbox.fill_stream(&name, 5, 8);
     name
@@ -198,8 +189,8 @@ fn of_the_server(sandbox: &Sandbox) -> Vec<&'static str> {
     sandbox.fill(".own-index", 0, 3);
     // OpenSearch has no such data streams, and the distribution of 7.17 none at all.
     if sandbox.search.product == Product::Elasticsearch && sandbox.search.key != "elasticsearch-7" {
-        names.push(stream_named(sandbox, ".logs-deprecation.elasticsearch-default", json!({})));
-        names.push(stream_named(sandbox, "ilm-history-5", json!({"hidden": true})));
+        names.push(sandbox.stream(".logs-deprecation.elasticsearch-default", json!({})));
+        names.push(sandbox.stream("ilm-history-5", json!({"hidden": true})));
     }
     names
 }
@@ -256,7 +247,7 @@ fn server_indices_are_skipped_unless_in_scope(server: &Search) {
 
     // A data stream of the service's is not hidden, and is told before it is in the way.
     if sandbox.search.key != "elasticsearch-7" {
-        let logs = stream_named(&sandbox, "app-logs", json!({}));
+        let logs = sandbox.stream("app-logs", json!({}));
         run(&["health"], "*", 96).ok().warns_of("not_swappable", "data streams").has(&json!({"data_streams": [logs]}));
         run(&["clone", "--dry-run"], "*", 97).refused("not_swappable").error_has(&["Data streams"]);
     }

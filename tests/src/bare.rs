@@ -77,6 +77,14 @@ pub fn document(schema: &str, result: &Value) -> Value {
         "duration_ms": 1, "result": result, "warnings": [], "error": null})
 }
 
+/// The document of a step that has failed with that code, and changed nothing.
+pub fn failed(schema: &str, code: &str) -> Value {
+    let mut document = document(schema, &json!({}));
+    (document["ok"], document["changed"]) = (json!(false), json!(false));
+    document["error"] = json!({"code": code, "message": "It is odd.", "hint": "Look.", "retryable": false, "causes": []});
+    document
+}
+
 /// What the notes of a run have to undo.
 pub fn undo(name: &str, command: &[&str]) -> Value {
     let undo = json!({"name": name, "command": command, "directory": "/", "until": null, "always": false,

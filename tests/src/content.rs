@@ -16,12 +16,12 @@ pub struct Index {
     pub aliases: Value,
 }
 
-/// Every open index that `pattern` names (hidden ones only if it names them), by its name; refreshed first, so that what was
-/// written counts. `url` is the server's address.
+/// Every open index that `pattern` names, hidden ones too, by its name; refreshed first, so that what was written counts. `url` is
+/// the server's address.
 pub fn documents(url: &str, pattern: &str) -> Result<BTreeMap<String, Index>> {
-    http::expect("POST", &format!("{url}/{pattern}/_refresh"), None)?;
-    let mappings = http::expect("GET", &format!("{url}/{pattern}/_mapping"), None)?;
-    let aliases = http::expect("GET", &format!("{url}/{pattern}/_alias"), None)?;
+    http::expect("POST", &format!("{url}/{pattern}/_refresh?expand_wildcards=open,hidden"), None)?;
+    let mappings = http::expect("GET", &format!("{url}/{pattern}/_mapping?expand_wildcards=open,hidden"), None)?;
+    let aliases = http::expect("GET", &format!("{url}/{pattern}/_alias?expand_wildcards=open,hidden"), None)?;
     let names = mappings.as_object().context("the mappings are no object")?.keys();
     names
         .map(|name| {

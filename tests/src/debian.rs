@@ -20,11 +20,6 @@ pub struct Debian {
 }
 
 impl Debian {
-    pub fn missing() -> Option<&'static str> {
-        let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
-        ["debootstrap", "systemd-nspawn"].into_iter().find(|program| !is_there(program))
-    }
-
     /// The files of one with these packages, `locales` among them (none is started when it is installed), and
     /// with two locales; fetched once, and kept in the cache.
     pub fn files_with(packages: &[&str]) -> Result<PathBuf> {

@@ -187,43 +187,35 @@ fn new_folder(parent: &str) -> Result<(PathBuf, File)> {
     Ok((dir, lock))
 }
 
-/// A host that runs; a drop takes it away.
-pub struct Running {
-    host: Host,
-    manager: Manager,
+/// Does something in a host of its own, whose folder is made in that one, and takes the host away.
+pub fn during<T>(parent: &str, search: &str, settings: &Settings, work: impl FnOnce(&Host) -> Result<T>) -> Result<T> {
+    let (dir, _lock) = new_folder(parent)?;
+    let outcome = start(&dir, search, settings).and_then(|(host, mut manager)| {
+        let done = work(&host);
+        manager.stop()?;
+        done
+    });
+    fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    outcome
 }
 
-impl Running {
-    /// Does something in a host of its own, whose folder is made in that one, and takes the host away.
-    pub fn during<T>(parent: &str, search: &str, settings: &Settings, work: impl FnOnce(&Host) -> Result<T>) -> Result<T> {
-        let (dir, _lock) = new_folder(parent)?;
-        let outcome = Self::start(&dir, search, settings).and_then(|mut running| {
-            let done = work(&running.host);
-            running.manager.stop()?;
-            done
-        });
-        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
-        outcome
+/// Starts everything in a folder that is there and that everybody can pass. A drop of the manager ends it.
+fn start(dir: &Path, search: &str, settings: &Settings) -> Result<(Host, Manager)> {
+    // The servers refuse root, and only root can start them as somebody else.
+    ensure!(Uid::effective().is_root(), "the throw-away host starts servers as other users: run this as root");
+    let distribution = search::distribution(search)?;
+    let manager = Manager::start(&dir.join("systemd"))?;
+    let systemd = &manager.systemd;
+    let unit = format!("{}.service", distribution.product);
+    let search = Search::prepare(distribution, &dir.join("search"), &unit, settings, systemd)?;
+    // The search database takes the longest; PostgreSQL is made meanwhile.
+    systemd.control(&["start", "--no-block", &unit])?;
+    let postgres = Postgres::create(Programs::debian()?, &dir.join("postgres"), "postgresql.service", systemd)?;
+    search.start(systemd)?;
+    let host = Host { dir: dir.to_owned(), systemd: systemd.clone(), postgres, search };
+    for folder in ["own", "state", "backups"] {
+        os::folder(&dir.join(folder), 0o755, None)?;
     }
-
-    /// Starts everything in a folder that is there and that everybody can pass.
-    fn start(dir: &Path, search: &str, settings: &Settings) -> Result<Self> {
-        // The servers refuse root, and only root can start them as somebody else.
-        ensure!(Uid::effective().is_root(), "the throw-away host starts servers as other users: run this as root");
-        let distribution = search::distribution(search)?;
-        let manager = Manager::start(&dir.join("systemd"))?;
-        let systemd = &manager.systemd;
-        let unit = format!("{}.service", distribution.product);
-        let search = Search::prepare(distribution, &dir.join("search"), &unit, settings, systemd)?;
-        // The search database takes the longest; PostgreSQL is made meanwhile.
-        systemd.control(&["start", "--no-block", &unit])?;
-        let postgres = Postgres::create(Programs::debian()?, &dir.join("postgres"), "postgresql.service", systemd)?;
-        search.start(systemd)?;
-        let host = Host { dir: dir.to_owned(), systemd: systemd.clone(), postgres, search };
-        for folder in ["own", "state", "backups"] {
-            os::folder(&dir.join(folder), 0o755, None)?;
-        }
-        os::file(&host.file(), &serde_json::to_string_pretty(&host)?, 0o644, None)?;
-        Ok(Self { host, manager })
-    }
+    os::file(&host.file(), &serde_json::to_string_pretty(&host)?, 0o644, None)?;
+    Ok((host, manager))
 }

@@ -13,24 +13,20 @@ use crate::{os, wait};
 
 /// What nearly every test of the scripts uses.
 pub mod prelude {
-    pub use std::collections::BTreeSet;
-    pub use std::fs;
     pub use std::os::unix::fs::symlink;
-    pub use std::path::{Path, PathBuf};
-    pub use std::process::{Command, Stdio};
+    pub use std::process::Stdio;
 
-    pub use nix::sys::signal::{Signal, kill};
+    pub use nix::sys::signal::kill;
     pub use nix::unistd::Pid;
-    pub use serde_json::{Value, json};
 
     pub use super::*;
     pub use crate::bare::{self, Bare};
-    pub use crate::disk::{SmallDisk, while_mounted};
+    pub use crate::disk::while_mounted;
+    pub use crate::prelude::*;
     pub use crate::product::{Content, Product};
-    pub use crate::sandbox::unallocatable;
+    pub use crate::search;
     pub use crate::terminal::Terminal;
-    pub use crate::tool::{Ran, Tool, bin_dir, root, search_path};
-    pub use crate::{damage, os, page, search, wait};
+    pub use crate::tool::{bin_dir, root, search_path};
 }
 
 /// What nothing answers at.

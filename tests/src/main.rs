@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use svc_tests::host::{self, FOLDERS, Running};
+use svc_tests::host::{self, FOLDERS};
 use svc_tests::search::{DISTRIBUTIONS, Distribution, Settings, distribution};
 use svc_tests::{children, os, wait};
 
@@ -70,7 +70,7 @@ static COMMAND: AtomicI32 = AtomicI32::new(0);
 fn run(parent: &str, search: &str, settings: &Settings, command: &[String]) -> Result<u8> {
     forward_signals()?;
     host::sweep();
-    let done = Running::during(parent, search, settings, |host| {
+    let done = host::during(parent, search, settings, |host| {
         ensure!(!wait::is_cancelled(), "interrupted");
         let (program, arguments) = command.split_first().context("no command")?;
         let mut command = Command::new(program);

@@ -261,13 +261,7 @@ impl Product {
     }
 
     pub fn content(&self) -> Result<Content> {
-        let pattern = format!("{}-*", self.name);
-        let mut indices = content::documents(&self.host.search.url, &pattern)?;
-        // A hidden index is not in `*`; the sample service has one by this name.
-        let hidden = format!("{}-state", self.name);
-        if self.host.search.request("HEAD", &format!("/{hidden}"), None)?.0 == 200 {
-            indices.extend(content::documents(&self.host.search.url, &hidden)?);
-        }
+        let indices = content::documents(&self.host.search.url, &format!("{}-*", self.name))?;
         Ok(Content { dump: content::postgres_dump(&self.host.postgres, &self.database())?, indices })
     }
 

@@ -187,6 +187,15 @@ impl Sandbox {
         self.index(suffix, json!({"settings": {"number_of_replicas": 0}, "aliases": {alias: {"is_write_index": true}}}))
     }
 
+    /// Makes a data stream of that name, by its index template and five documents: `_data_stream` may not be served.
+    pub fn stream<'a>(&self, name: &'a str, data_stream: Value) -> &'a str {
+        let template = json!({"index_patterns": [name], "data_stream": data_stream, "priority": 500,
+            "template": {"settings": {"number_of_replicas": 1}}});
+        self.ask("PUT", &format!("/_index_template/{}", name.trim_start_matches('.')), Some(template));
+        self.fill_stream(name, 0, 5);
+        name
+    }
+
     pub fn fill_stream(&self, stream: &str, from: usize, to: usize) {
         for n in from..to {
             let document = json!({"@timestamp": "2026-11-20T00:00:00Z", "n": n});

@@ -8,13 +8,23 @@ fn upgrade_follows_rule_or_is_refused_with_hint() {
     let most = u64::MAX;
     for (installed, to, last_minor, rule, helps) in [
         ("1.15.5", "2.0.1", Some("1.15"), "next_major", ""),
-        ("1.4.2", "1.6.0", None, "", "1.5.Z"),
+        ("1.4.2", "1.6.0", None, "", "first 1.5.Z;"),
         ("1.14.2", "2.0.1", Some("1.15"), "", "svc-version plan DIR --to 2.0.1"),
         ("2.0.1", "1.15.5", None, "", "svc-rollback"),
         (&format!("{most}.{most}.0"), &format!("{most}.0.0"), None, "", "svc-rollback"),
         (&format!("0.{most}.0"), &format!("{most}.5.0"), None, "", "versions between"),
         ("1.15.5", "2.0.1", None, "", "--last-minor 1.Y"),
         ("1.15.5", "2.0.1", None, "", "SVC_RELEASES"),
+        ("1.4.2", "1.4.90", None, "patch", ""),
+        ("1.15.5", "1.15.5", None, "", "svc-rollback"),
+        ("1.15.5", "2.0.1", Some("2.9"), "", "--last-minor 1.Y"),
+        ("1.15.5", "2.0.1", Some("1.14"), "", "is not the given one"),
+        ("1.4.2", "2.1.0", Some("1.15"), "", "first 1.5.Z;"),
+        ("1.15.5", "2.1.0", Some("1.15"), "", "first 2.0.Z;"),
+        ("1.15.5", "3.0.0", Some("1.15"), "", "first 2.0.Z;"),
+        ("1.15.5", "3.0.0", None, "", "first 1.16.Z, or 2.0.Z if 1.15 is the last minor version;"),
+        ("1.15.5", "3.0.0", Some("1.14"), "", "first 1.16.Z, or 2.0.Z if"),
+        ("1.15.5", "3.0.0", Some("2.3"), "", "first 1.16.Z, or 2.0.Z if"),
     ] {
         let ran = place.check(installed, to).args(last_minor.map(|last| format!("--last-minor={last}"))).run();
         if rule.is_empty() {

@@ -148,22 +148,14 @@ mod tests {
     fn values_are_left_out_in_every_language() {
         for (code, message, told) in [
             ("22P02", "invalid input syntax for type integer: \"a\"b\"", "invalid input syntax for the type"),
-            (
-                "22P02",
-                "ung\u{fc}ltige Eingabesyntax f\u{fc}r Typ integer: \u{bb}hunter2\u{ab}",
-                "invalid input syntax for the type",
-            ),
             ("22003", "value \"99\" is out of range for type integer", "value out of range"),
             ("P0001", "hunter2 is no password", "error P0001"),
-            ("42601", "syntax error at or near \"hunter2\"", "syntax error"),
             ("22023", "time zone \"hunter2\" not recognized", "invalid value of a parameter"),
             ("22P04", "missing data for column \"name\"", "missing data for column \"name\""),
             ("42P01", "Relation \u{bb}a\u{ab} existiert nicht", "Relation \u{bb}a\u{ab} existiert nicht"),
         ] {
             assert_eq!(said(code, message).message(), told);
         }
-        let raised = ServerMessage { routine: RAISED.to_owned(), hint: Some("hunter2".to_owned()), ..said("01000", "hunter2") };
-        assert_eq!((raised.message().as_str(), raised.more()), ("a function of the database raised 01000", vec![]));
         let extension = ServerMessage { routine: "lwpgerror".to_owned(), ..said("XX000", "hunter2") };
         assert_eq!(extension.message(), "internal error of the server or an extension, said by lwpgerror");
         let python = ServerMessage { routine: "PLy_output".to_owned(), ..said("01000", "hunter2") };

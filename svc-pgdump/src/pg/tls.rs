@@ -230,22 +230,6 @@ mod tests {
     }
 
     #[test]
-    fn pgsslmode_follows_libpq_or_is_refused() {
-        let mode = |pairs: &[(&str, &str)]| tls(pairs).map(|tls| tls.mode.name());
-        assert_eq!(mode(&[]).unwrap(), "prefer");
-        assert_eq!(mode(&[("PGSSLMODE", "require")]).unwrap(), "require");
-        let roots = ("PGSSLROOTCERT", "/ca");
-        assert_eq!(mode(&[("PGSSLMODE", "require"), roots]).unwrap(), "verify-ca");
-        assert_eq!(mode(&[("PGSSLMODE", "verify-ca"), roots]).unwrap(), "verify-ca");
-        assert_eq!(mode(&[("PGSSLMODE", "verify-full"), roots]).unwrap(), "verify-full");
-        for name in ["verify-ca", "verify-full"] {
-            assert_eq!(mode(&[("PGSSLMODE", name)]).unwrap_err().code, "settings_invalid");
-        }
-        assert_eq!(mode(&[("PGSSLROOTCERT", "system")]).unwrap_err().code, "settings_invalid");
-        assert_eq!(mode(&[("PGSSLMODE", "sometimes")]).unwrap_err().code, "settings_invalid");
-    }
-
-    #[test]
     fn demands_that_are_not_met_are_refused() {
         let names = "CRL CRLDIR CERTMODE NEGOTIATION MINPROTOCOLVERSION".split(' ').map(|name| format!("PGSSL{name}"));
         for name in names.chain(["PGCHANNELBINDING", "PGGSSENCMODE"].map(str::to_owned)) {
@@ -264,13 +248,5 @@ mod tests {
             assert!(env.contains(&(name, NO_FILE)), "{env:?}");
         }
         assert!(env.contains(&("PGSSLMODE", "prefer")), "{env:?}");
-    }
-
-    #[test]
-    fn client_certificate_and_key_are_required_together() {
-        let shown = |pairs: &[(&str, &str)]| tls(pairs).map(|tls| tls.shows_certificate());
-        assert!(!shown(&[]).unwrap() && shown(&[("PGSSLCERT", "/c"), ("PGSSLKEY", "/k")]).unwrap());
-        assert_eq!(shown(&[("PGSSLCERT", "/c")]).unwrap_err().code, "settings_invalid");
-        assert_eq!(shown(&[("PGSSLKEY", "/k")]).unwrap_err().code, "settings_invalid");
     }
 }

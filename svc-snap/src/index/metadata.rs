@@ -162,23 +162,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn final_settings_restore_read_index_metadata() {
-        let settings = json!({"index.number_of_replicas": "2", "index.auto_expand_replicas": "false", "index.hidden": null,
-            "index.blocks.read": "false", "index.blocks.write": "true", "index.lifecycle.name": "month"});
-        let aliases = json!({"all": {}, "some": {"filter": {"term": {"k": 1}}, "index_routing": "r", "is_write_index": true}});
-        let metadata = IndexMetadata::read(settings.as_object().unwrap(), aliases.as_object(), false);
-        assert_eq!((metadata.number_of_replicas, metadata.hidden, metadata.write_block()), (2, false, true));
-        assert_eq!(metadata.auto_expand_replicas, None);
-        let settings = metadata.final_settings(&metadata);
-        assert_eq!(settings["index.auto_expand_replicas"], "false", "what was set to its default is so again");
-        assert_eq!((&settings["index.hidden"], &metadata.block_settings()["index.blocks.read"]), (&Value::Null, &json!("false")));
-        assert!(is_write_index(&metadata.aliases["some"]) && !is_write_index(&metadata.aliases["all"]));
-        assert_eq!((&settings["index.lifecycle.name"], &settings["index.number_of_replicas"]), (&json!("month"), &json!(2)));
-        assert!(metadata.has_final_settings(&metadata));
-        assert!(!metadata.has_final_settings(&IndexMetadata { number_of_replicas: 1, ..metadata.clone() }));
-    }
-
-    #[test]
     fn lifecycle_age_counts_from_creation_without_rollover() {
         let (created, own) = (Some("1700000000000"), Some("5"));
         let (alias, complete, date) =

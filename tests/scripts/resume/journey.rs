@@ -1,8 +1,5 @@
 //! An upgrade and the way back, interrupted as often as one likes, each time resumed as `--status` says.
 
-use std::collections::BTreeMap;
-
-use svc_tests::content::documents;
 use svc_tests::journey::prelude::*;
 
 use crate::cut::{Cut, How, cut, has};
@@ -286,7 +283,7 @@ fn has_document(run: &Path) -> bool {
 /// The ids of the items in a database, and those in an index.
 fn items(product: &Product, database: &str, index: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let rows = product.host.postgres.sql(database, "SELECT id FROM items").unwrap();
-    let stored = documents(&product.host.search.url, index).unwrap();
+    let stored = content::documents(&product.host.search.url, index).unwrap();
     let stored = stored.into_values().flat_map(|index| index.documents.into_keys());
     (rows.lines().map(ToOwned::to_owned).collect(), stored.collect())
 }

@@ -54,35 +54,25 @@ fn kill_of_tools_or_script_at_some_steps_loses_nothing() {
     assert_eq!(journey.back(&[How::Killed, How::Script, How::Killed], in_turn(&points)), points.len());
 }
 
-#[test]
-#[ignore = "minutes: interrupted at each step"]
-fn kill_of_tools_at_each_step_loses_nothing() {
-    cut_at_every_step("reall", How::Killed, &[]);
+macro_rules! at_each_step {
+    ($($test:ident, $why:literal: $(($product:literal, $how:expr, $options:expr)),+;)+) => {
+        $(
+            #[test]
+            #[ignore = $why]
+            fn $test() {
+                $(cut_at_every_step($product, $how, &$options);)+
+            }
+        )+
+    };
 }
 
-#[test]
-#[ignore = "minutes: interrupted at each step"]
-fn kill_of_supervisor_at_each_step_loses_nothing() {
-    cut_at_every_step("realone", How::Alone, &[]);
-}
-
-#[test]
-#[ignore = "minutes: interrupted at each step"]
-fn kill_of_script_at_each_step_loses_nothing() {
-    cut_at_every_step("rebash", How::Script, &[]);
-}
-
-#[test]
-#[ignore = "minutes: interrupted at each step"]
-fn kill_at_each_step_with_clone_loses_nothing() {
-    cut_at_every_step("reclone", How::Killed, &["--clone"]);
-}
-
-#[test]
-#[ignore = "minutes: interrupted at each step, twice"]
-fn term_or_hup_at_each_step_loses_nothing() {
-    cut_at_every_step("reterm", How::Asked(Signal::SIGTERM), &[]);
-    cut_at_every_step("rehup", How::Hung(Signal::SIGHUP), &[]);
+at_each_step! {
+    kill_of_tools_at_each_step_loses_nothing, "minutes: interrupted at each step": ("reall", How::Killed, []);
+    kill_of_supervisor_at_each_step_loses_nothing, "minutes: interrupted at each step": ("realone", How::Alone, []);
+    kill_of_script_at_each_step_loses_nothing, "minutes: interrupted at each step": ("rebash", How::Script, []);
+    kill_at_each_step_with_clone_loses_nothing, "minutes: interrupted at each step": ("reclone", How::Killed, ["--clone"]);
+    term_or_hup_at_each_step_loses_nothing, "minutes: interrupted at each step, twice":
+        ("reterm", How::Asked(Signal::SIGTERM), []), ("rehup", How::Hung(Signal::SIGHUP), []);
 }
 
 #[test]

@@ -228,13 +228,6 @@ impl Ran {
         self
     }
 
-    /// Asserts that its hint has all of that.
-    #[track_caller]
-    pub fn hint_has(self, parts: &[&str]) -> Self {
-        parts.iter().for_each(|part| assert!(self.hint().contains(part), "the hint does not have {part}\n{self}"));
-        self
-    }
-
     /// Asserts that nothing that it said has any of these in it, such as a secret.
     #[track_caller]
     pub fn without(self, words: &[&str]) -> Self {
