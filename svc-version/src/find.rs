@@ -66,6 +66,11 @@ pub(crate) fn run(args: &FindArgs, call: &Call) -> StepResult<Installer> {
         None => file::absolute(&place(args, chosen.upgrade_run_dir.as_deref(), &name))?,
     };
     let found = installer::read(&path, args.product.name(), call).map_err(|stopped| hinted(stopped, &name))?;
+    let installation = args.product.install_dir();
+    if path.starts_with(&installation) {
+        let message = format!("{} is in the installation, which an uninstaller may remove: copy it elsewhere.", path.display());
+        call.warn("file_invalid", message);
+    }
     if found.version == version {
         return Ok(found);
     }

@@ -16,6 +16,7 @@ fn dependent_unit_is_started_again_however_an_upgrade_ends() {
         assert_ne!(process(), last, "{what}: it was not stopped, so this shows nothing");
         last = process();
     };
+    fs::create_dir(product.path("hooks")).unwrap();
     let upgrade = || product.upgrade().env("SVC_HOOKS_DIR", product.path("hooks"));
 
     // A dump that fails after the stop: nothing was changed.

@@ -53,7 +53,8 @@ impl Host {
         let files = ["snap.log", "snap.json", "snap.status"].map(|name| self.path(name).display().to_string());
         let [log, said, status] = files;
         let does = format!("echo \"$@\" >>'{log}'\ncat '{said}'\nexit $(cat '{status}')");
-        self.0.tool("svc-point", args).env("SVC_RUN_ID", "20261120t020003z-test").stub(&self.path("bin"), "svc-snap", &does)
+        let tool = self.0.tool("svc-point", args).env("SVC_INSTALL_DIR", self.path("installed"));
+        tool.env("SVC_RUN_ID", "20261120t020003z-test").stub(&self.path("bin"), "svc-snap", &does)
     }
 
     fn run(&self, args: &[&str]) -> Ran {
@@ -462,6 +463,9 @@ fn finalize_and_remove_restore_point_of_run() {
     let theirs = host.run(&["create", others.to_str().unwrap()]).refused("name_in_use").unchanged();
     theirs.error_has(&["has a SVC_BACKUP_DIR of its own"]);
     fs::remove_dir(others).unwrap();
+    // What uninstalls the service would remove it.
+    let inside = host.path("installed/backups/20260101t000000z-x");
+    host.run(&["create", inside.to_str().unwrap(), "--dry-run"]).refused("settings_invalid").error_has(&["SVC_BACKUP_DIR"]);
     let file = |name: &str| dir.join(format!("{name}.json"));
     let finalize = |kind: &str, last: &str| {
         let call = host.tool(&["finalize", "--kind", kind, "--unit"]).arg(file("05-unit-after")).arg("--unit").arg(file(last));

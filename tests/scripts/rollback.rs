@@ -209,7 +209,12 @@ fn previous_data_is_swapped_back_by_printed_commands() {
     product.tool("svc-unit").arg("stop").run().ok();
     let newer = product.content().unwrap();
     product.tool("svc-rollback").arg("--discard-previous").run().ok().changed();
-    let ran = product.tool("svc-rollback").arg(&copy).run().ok().changed();
+    // The setting names the file of the newer version: what was saved goes back to its own.
+    let ran = product.tool("svc-rollback").arg(&copy).env("SVC_CONFIG_FILE", product.yaml()).run().ok().changed();
+    let conf = product.install_dir().join("conf/rbkept.conf");
+    assert_eq!(fs::read(conf).unwrap(), fs::read(copy.join("rbkept.conf")).unwrap());
+    let lines = ran.lines("swap_back");
+    assert_eq!(lines.iter().filter(|line| line.contains("svc-confsave restore")).count(), 1, "{ran}");
     typed_back(&ran, &newer);
 
     assert!(!product.copies().is_empty());

@@ -49,6 +49,7 @@ pub struct Health {
     pub status: String,
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
+    /// Its data and master-eligible nodes: no other uses a repository.
     pub nodes: Vec<Node>,
     /// The directories that every node may have repositories in (`path.repo`); empty until `svc-snap configure` has run.
     pub path_repo: Vec<String>,
@@ -159,7 +160,7 @@ fn get(args: &HealthArgs, call: &Call, server: &Server) -> Result<Health, Failur
     let cluster = server.get(CLUSTER)?;
     let content = select::any_live(server, scope, &Patterns::parse("*"))?;
     let in_scope = |name: &str| content.holds(name);
-    let nodes = nodes(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name,nodes.*.version")?);
+    let nodes = nodes(&server.get("/_nodes?filter_path=nodes.*.settings.path.repo,nodes.*.name,nodes.*.version,nodes.*.roles")?);
     warn_of_swaps(call, server)?;
     Ok(Health {
         status: text(&cluster, "/status").unwrap_or_default().to_owned(),
@@ -190,7 +191,10 @@ fn nodes(answer: &Value) -> Vec<Node> {
         version: text(node, "/version").unwrap_or_default().to_owned(),
         path_repo: folders(node.pointer("/settings/path/repo")),
     };
-    let mut nodes: Vec<Node> = answer.get("nodes").into_iter().flat_map(members).map(|(_, value)| node(value)).collect();
+    let of_repositories = |role: &str| role.starts_with("data") || ["master", "cluster_manager"].contains(&role);
+    let uses_some = |node: &&Value| list(node, "/roles").filter_map(Value::as_str).any(of_repositories);
+    let all = answer.get("nodes").into_iter().flat_map(members).map(|(_, node)| node);
+    let mut nodes: Vec<Node> = all.filter(uses_some).map(node).collect();
     nodes.sort_by(|one, other| one.name.cmp(&other.name));
     nodes
 }
@@ -303,11 +307,14 @@ mod tests {
 
     #[test]
     fn path_repo_common_to_all_nodes_is_found() {
-        let node = |name: &str, repo: Value| json!({"name": name, "version": "1", "settings": {"path": {"repo": repo}}});
+        let with = |name: &str, roles: Value, repo: Value| json!({"name": name, "version": "1", "roles": roles, "settings": {"path": {"repo": repo}}});
+        let node = |name: &str, repo: Value| with(name, json!(["data_hot"]), repo);
         let nodes = |all: Value| super::nodes(&json!({"nodes": all}));
         let both = nodes(json!({"x": node("b", json!("/y, /z")), "y": node("a", json!(["/x", "/y"]))}));
         assert_eq!((both[1].path_repo.len(), in_all(&both)), (2, vec!["/y".to_owned()]));
-        assert!(in_all(&nodes(json!({"a": node("a", json!(["/x"])), "b": {"name": "n"}}))).is_empty());
+        assert!(in_all(&nodes(json!({"a": node("a", json!(["/x"])), "b": with("n", json!(["master"]), json!([]))}))).is_empty());
+        let coordinating = with("n", json!([]), json!([]));
+        assert_eq!(in_all(&nodes(json!({"a": node("a", json!(["/x"])), "b": coordinating}))), ["/x"]);
         assert!(in_all(&[]).is_empty());
     }
 }

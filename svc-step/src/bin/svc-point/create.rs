@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use svc_step::action::Action;
 use svc_step::common::DryRun;
-use svc_step::{Call, Failure, StepResult, file};
+use svc_step::{Call, Failure, StepResult, file, settings};
 
 /// Arguments of `svc-point create`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,7 @@ pub struct Created {
 
 pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
     let dir = file::absolute(&args.dir)?;
+    refuse_installation(&dir)?;
     let created = Created { path: dir.display().to_string(), plan: vec![Action::file(&dir, "make the directory, mode 0700")] };
     if args.dry.dry_run {
         crate::point::usable(file::folder_of(&dir))?;
@@ -46,6 +47,17 @@ pub(crate) fn run(args: &CreateArgs, call: &Call) -> StepResult<Created> {
         );
     }
     Err(call.stopped(failure, created))
+}
+
+/// An uninstaller removes all of the installation, and a rollback needs the restore point after that.
+fn refuse_installation(dir: &Path) -> Result<(), Failure> {
+    let installation = PathBuf::from(settings::setting("SVC_INSTALL_DIR"));
+    if !dir.starts_with(&installation) {
+        return Ok(());
+    }
+    let message =
+        format!("{} is in the installation, {}, which the uninstaller may remove.", dir.display(), installation.display());
+    Err(Failure::refused("settings_invalid", message).hint("Set SVC_BACKUP_DIR to a directory elsewhere."))
 }
 
 /// The directory, which must not exist, and the parents that it lacks, each durable.
