@@ -61,7 +61,12 @@ page_of() {
   bash "$1" --help | sed 's/\\/\\e/g; s/-/\\-/g; s/^\([.'"'"']\)/\\\&\1/; 1s/\\- /\\- /; 1a .SH SYNOPSIS AND OPTIONS\n.nf'
 }
 
-install -D -t "$to/bin" -- "${programs[@]/#/$bin/}"
+# A run may be in progress: each program is the old one or the new one, whole.
+mkdir -p "$to/bin"
+for program in "${programs[@]}"; do
+  install -m 755 -- "$bin/$program" "$to/bin/$program.new"
+  mv -f -- "$to/bin/$program.new" "$to/bin/$program"
+done
 copy 755 "$to/lib/svc-tools" "${scripts[@]/#/$root/scripts/}"
 copy 644 "$to/lib/svc-tools/lib" "$root"/scripts/lib/*.sh
 mkdir -p "$to/sbin"

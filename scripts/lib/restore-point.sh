@@ -1,7 +1,7 @@
 # A restore point: how it is made (svc-backup, svc-upgrade), and how it is staged beside the live data (svc-rollback, svc-rehearse).
 # shellcheck shell=bash disable=SC2154,SC2034 # the scripts' own
 
-point=${SVC_BACKUP_DIR-}/${SVC_RUN_ID-}
+point=${SVC_BACKUP_DIR-}/${SVC_RUN_ID-} config=${SVC_CONFIG_FILE-} config=${config##*/}
 pgdump=(svc-pgdump --dbname "${SVC_DATABASE-}" ${SVC_DUMP_COMPRESS:+--compress "$SVC_DUMP_COMPRESS"})
 # What must answer before the service counts as started.
 ready=(${SVC_READY_URL:+--ready-url "$SVC_READY_URL"} ${SVC_READY_CA:+--ready-ca "$SVC_READY_CA"} ${SVC_READY_TCP:+--ready-tcp "$SVC_READY_TCP"})
@@ -20,7 +20,7 @@ backup_checks() { # CHECK...: whether a restore point can be made; each is a `pr
   "$@" --needs backup-directory space -- svc-point space --search @search --repository @repository --database @database
   "$@" configuration-present -- svc-confsave save --to "$SVC_RUN_DIR" --dry-run "${layout[@]}"
 }
-layouts() { case ${SVC_CONFIG_FILE-} in '') echo yaml conf ;; *.y*ml) echo yaml ;; *) echo conf ;; esac; } # that a configuration may have
+layouts() { case ${config,,} in '') echo yaml conf ;; *.yaml | *.yml | *.yaml.* | *.yml.*) echo yaml ;; *) echo conf ;; esac; }
 begin_restore_point() { # KIND: what need not wait for the stop
   undo --until finalize remove-incomplete-point -- svc-point remove "$point" --kind "$1"
   step point -- svc-point create "$point"

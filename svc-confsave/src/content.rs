@@ -90,11 +90,11 @@ pub(crate) fn replace(call: &Call, old: &Content, bytes: &[u8], previous: &Previ
 
 /// Reads a file back that was written a moment ago.
 pub(crate) fn verify(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    if Content::read("read the file back", path)?.bytes == bytes {
+    if Content::read_no_link("read the file back", path)?.bytes == bytes {
         return Ok(());
     }
     Err(Failure::fault(format!("{} is not as it was written a moment ago.", path.display()))
-        .hint("Find out who writes to it; the file before is beside it."))
+        .hint("Find out who writes to it. The file before, if there was one, is beside it."))
 }
 
 /// Has `publish` put a file at `path`, where `old` is, or nothing, which must be so still. Nothing is changed on failure.

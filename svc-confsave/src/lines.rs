@@ -3,6 +3,8 @@
 //! The format is not documented. A file with any other line is not read by key at all: nobody can say what such a line does
 //! to those around it.
 
+use std::collections::BTreeSet;
+
 use crate::tree::{Flat, Path, Tree};
 
 /// A file whose every line is understood.
@@ -36,7 +38,7 @@ enum Kind {
 impl Lines {
     /// Reads a text; the number of the first line, from 1, that is not understood if there is one.
     pub(crate) fn read(text: &str) -> Result<Self, usize> {
-        let mut section: Option<String> = None;
+        let (mut section, mut sections) = (None, BTreeSet::new());
         // The indentation of the entry before: a line that is indented further may continue it.
         let mut indent: Option<usize> = None;
         let mut lines = Vec::new();
@@ -44,12 +46,8 @@ impl Lines {
             let line = Line::read(raw, section.as_ref()).ok_or(at + 1)?;
             match &line.kind {
                 Kind::Silent => {}
-                // Which of two sections of one name a key is in, no path says.
-                Kind::Section
-                    if lines.iter().any(|other: &Line| other.kind == Kind::Section && other.section == line.section) =>
-                {
-                    return Err(at + 1);
-                }
+                // A key's path does not say in which of two sections of one name it is.
+                Kind::Section if !sections.insert(line.section.clone()) => return Err(at + 1),
                 Kind::Section => (section, indent) = (line.section.clone(), None),
                 Kind::Entry(_) => {
                     let own = line.head.len() - line.head.trim_start().len();

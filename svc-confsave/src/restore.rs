@@ -28,7 +28,13 @@ pub struct RestoreArgs {
     #[command(flatten)]
     saved: SavedArgs,
     #[command(flatten)]
-    config: ConfigArgs,
+    product: settings::Product,
+    /// The layout of the saved copy; default: what its name or its document says
+    #[arg(long, value_name = "LAYOUT", value_enum)]
+    layout: Option<Layout>,
+    /// The file that is restored; default: that of the document, and SVC_CONFIG_FILE without one
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) dry: DryRun,
 }
@@ -100,15 +106,13 @@ struct Plan<'a> {
 }
 
 pub(crate) fn run(args: &RestoreArgs, call: &Call) -> StepResult<Restored> {
-    let mut given = args.config.clone();
     // The setting may name the file of a later version by now: a document says where its own belongs.
-    if args.saved.from.from.is_some() && given.config == settings::variable("SVC_CONFIG_FILE").map(PathBuf::from) {
-        given.config = None;
-    }
+    let set = || settings::variable("SVC_CONFIG_FILE").filter(|_| args.saved.from.from.is_none()).map(PathBuf::from);
+    let given = ConfigArgs { product: args.product.clone(), layout: args.layout, config: args.config.clone().or_else(set) };
     let (copy, config) = args.saved.copy(call, &given)?;
-    let layout = args.config.layout.unwrap_or(copy.layout);
+    let layout = args.layout.unwrap_or(copy.layout);
     let place = config.place(layout)?;
-    if args.config.layout.is_none() && Layout::of_name(&place).is_some_and(|other| other != layout) {
+    if args.layout.is_none() && Layout::of_name(&place).is_some_and(|other| other != layout) {
         let message = format!("{} does not have the layout of {}.", place.display(), copy.content.path.display());
         let hint = format!("Name the right file with --config, or pass --layout {} if it is that one.", layout.name());
         return Err(Failure::refused("options_invalid", message).hint(hint).into());
@@ -183,13 +187,12 @@ impl Plan<'_> {
         let fault = |error: io::Error| Failure::io("write the configuration", &self.path, &error);
         let folder = self.path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
         self.fill(&mut tempfile::tempfile_in(folder).map_err(fault)?)?;
-        // Nothing takes the name of a file that nobody may change, or on which another is mounted.
+        // An immutable or append-only file, or a mount point, cannot be replaced by a rename.
         let attributes = statx(CWD, &self.path, AtFlags::empty(), StatxFlags::empty()).map(|found| found.stx_attributes);
-        match attributes.unwrap_or(StatxAttributes::empty()) {
-            fixed if fixed.intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND) => Err(fault(Errno::PERM.into())),
-            fixed if fixed.contains(StatxAttributes::MOUNT_ROOT) => Err(fault(Errno::BUSY.into())),
-            _ => Ok(()),
-        }
+        let has = |wanted| attributes.is_ok_and(|attributes| attributes.intersects(wanted));
+        let fixed = has(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND).then_some(Errno::PERM);
+        let why = fixed.or(has(StatxAttributes::MOUNT_ROOT).then_some(Errno::BUSY));
+        why.map_or(Ok(()), |why| Err(fault(why.into())))
     }
 
     fn act(&self, call: &Call, place: &Path) -> Result<(), Failure> {
@@ -203,7 +206,8 @@ impl Plan<'_> {
             self.fill(file.file())?;
             put(call, &self.path, old, previous, || file.publish(Existing::Replace))?;
         }
-        verify(place, &self.copy.content.bytes)
+        let written = fs::canonicalize(place).map_err(|error| Failure::io("read the file back", place, &error))?;
+        verify(&written, &self.copy.content.bytes)
     }
 }
 

@@ -56,7 +56,7 @@ impl Admin {
         let target = args.resolve(call)?;
         let mut client = target.connect(call, MAINTENANCE)?;
         let server = identify(&mut client)?;
-        // It has no DROP DATABASE that ends its sessions.
+        // DROP DATABASE … WITH (FORCE) is of PostgreSQL 13.
         if server.major() < OLDEST {
             let message = format!("The server is PostgreSQL {}, which is too old.", server.version);
             return Err(Failure::refused("version_unsupported", message)

@@ -246,10 +246,10 @@ fn names(list: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use svc_pgdump::properties::Grant;
 
-    fn creation(server: u32) -> Creation {
-        let own = |name: &str| Setting { role: None, name: name.to_owned(), value: "x".to_owned() };
-        let properties = Properties {
+    fn properties() -> Properties {
+        Properties {
             database: "svc_db".to_owned(),
             oid: None,
             text_sha256: None,
@@ -263,22 +263,81 @@ mod tests {
             icu_rules: None,
             connection_limit: 17,
             tablespace: "pg_default".to_owned(),
-            comment: None,
-            acl: None,
-            settings: vec![own("TimeZone"), own("event_triggers")],
-        };
+            comment: Some("it's".to_owned()),
+            acl: Some(vec![
+                Grant { grantee: None, privilege: "TEMPORARY".to_owned(), grantable: false },
+                Grant { grantee: Some("svc".to_owned()), privilege: "CREATE".to_owned(), grantable: false },
+                Grant { grantee: Some("Reader".to_owned()), privilege: "CONNECT".to_owned(), grantable: true },
+            ]),
+            settings: vec![
+                Setting { role: None, name: "search_path".to_owned(), value: "\"$user\", \"odd \"\"s\", public".to_owned() },
+                Setting { role: Some("gone".to_owned()), name: "app.key".to_owned(), value: "hush".to_owned() },
+            ],
+        }
+    }
+
+    fn creation(server: u32, properties: Option<Properties>) -> Creation {
         Creation {
             name: "svc_db_staged_r".to_owned(),
             owner: "svc".to_owned(),
-            properties: Some(properties),
+            properties,
             server,
             closed: true,
             opened_by_swap: true,
         }
     }
 
+    fn all(creation: &Creation) -> Vec<String> {
+        creation.before_load().into_iter().chain(creation.after_load()).map(|one| one.sql).collect()
+    }
+
     #[test]
-    fn event_triggers_are_off_during_load_where_possible_and_limit_is_set_last() {
+    fn create_database_names_owner_template_and_locale() {
+        let start = "CREATE DATABASE \"svc_db_staged_r\" OWNER \"svc\" TEMPLATE ";
+        let like = "template0 ENCODING 'UTF8' LC_COLLATE 'C.UTF-8' LC_CTYPE 'C.UTF-8'";
+        let icu = Properties { locale_provider: LocaleProvider::Icu, locale: Some("de".to_owned()), ..properties() };
+        for (created, wanted) in [
+            (creation(150_018, Some(properties())).create(), format!("{like} LOCALE_PROVIDER libc")),
+            (creation(140_000, Some(properties())).create(), like.to_owned()),
+            (creation(160_000, Some(icu)).create(), format!("{like} LOCALE_PROVIDER icu ICU_LOCALE 'de'")),
+            (creation(150_018, None).create(), "template0".to_owned()),
+            (creation(150_000, None).copy_of("Live"), "\"Live\" STRATEGY FILE_COPY".to_owned()),
+            (creation(140_019, None).copy_of("Live"), "\"Live\"".to_owned()),
+        ] {
+            assert_eq!(created.sql, format!("{start}{wanted} CONNECTION LIMIT 0"));
+        }
+    }
+
+    #[test]
+    fn properties_are_applied_with_connection_limit_last() {
+        let creation = creation(150_018, Some(properties()));
+        let wanted = [
+            "ALTER DATABASE \"svc_db_staged_r\" SET \"search_path\" TO '$user', 'odd \"s', 'public'",
+            "ALTER ROLE \"gone\" IN DATABASE \"svc_db_staged_r\" SET \"app\".\"key\" TO 'hush'",
+            "REVOKE ALL PRIVILEGES ON DATABASE \"svc_db_staged_r\" FROM PUBLIC, \"svc\"",
+            "GRANT TEMPORARY ON DATABASE \"svc_db_staged_r\" TO PUBLIC",
+            "GRANT CREATE ON DATABASE \"svc_db_staged_r\" TO \"svc\"",
+            "GRANT CONNECT ON DATABASE \"svc_db_staged_r\" TO \"Reader\" WITH GRANT OPTION",
+            "COMMENT ON DATABASE \"svc_db_staged_r\" IS 'it''s'",
+            "ALTER DATABASE \"svc_db_staged_r\" CONNECTION LIMIT 17",
+        ];
+        assert_eq!(all(&creation), wanted);
+        // A new owner has all rights already, and the previous one keeps its own.
+        let creation = Creation { owner: "Reader".to_owned(), ..creation };
+        let sql = all(&creation);
+        assert!(sql.contains(&wanted[4].to_owned()) && creation.roles().contains("svc"), "{sql:?}");
+        assert!(!sql.iter().any(|sql| sql.starts_with("GRANT") && sql.contains("Reader")), "{sql:?}");
+        let shown: Vec<Action> = creation.before_load().iter().map(Statement::action).collect();
+        let shown = format!("{shown:?}");
+        assert!(shown.contains("<redacted>") && !shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn event_triggers_are_off_during_load_where_possible() {
+        let mut properties = properties();
+        let own = |name: &str| Setting { role: None, name: name.to_owned(), value: "x".to_owned() };
+        properties.settings = vec![own("TimeZone"), own("event_triggers")];
+        let creation = |server: u32| creation(server, Some(properties.clone()));
         let sql = |all: Vec<Statement>| {
             let all = all.into_iter().map(|one| one.sql.replace("ALTER DATABASE \"svc_db_staged_r\" ", ""));
             all.filter(|sql| sql.contains("SET ")).collect::<Vec<_>>()
@@ -288,7 +347,6 @@ mod tests {
         assert_eq!(sql(creation(150_018).after_load()), Vec::<String>::new());
         assert_eq!(sql(creation(170_006).before_load()), [zone, "SET event_triggers TO off"]);
         assert_eq!(sql(creation(170_006).after_load()), ["RESET event_triggers", "SET \"event_triggers\" TO 'x'"]);
-        assert!(creation(170_006).after_load().last().unwrap().sql.ends_with(" CONNECTION LIMIT 17"));
         let open = Creation { closed: false, ..creation(170_006) };
         assert_eq!(sql(open.before_load()), [zone, "SET \"event_triggers\" TO 'x'"]);
     }

@@ -142,8 +142,6 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
     let owner = args.database.owner(args.owner.as_deref());
     preflight::needs(&mut admin, &dump, &owner)?;
     let live = check_live(&mut admin, call, &database, aim)?;
-    // What replaces nothing has the disk space to be staged, so that a kill leaves no half of it under the name.
-    let aim = if aim == Aim::Place && live.is_none() { Aim::Swap } else { aim };
     let is_dropped = |saved: &Properties| saved.database == database && live.is_none_or(|oid| saved.oid != Some(oid));
     input.saved = input.saved.filter(is_dropped);
     let (properties, properties_from) = properties(&mut admin, call, &input, &database, live.is_some())?;
@@ -180,7 +178,7 @@ pub(crate) fn prepare(args: &RestoreArgs, aim: Aim, dry_run: bool, call: &Call) 
         // It would have been a warning only.
         compared.or_else(|failure| if is_lost { Err(failure) } else { Ok(()) })?;
     }
-    let tried_as = (aim == Aim::Place).then_some(copy_name);
+    let tried_as = (aim == Aim::Place && live.is_some()).then_some(copy_name);
     let mut staged = Staged {
         database,
         system_identifier: admin.system_identifier.clone(),

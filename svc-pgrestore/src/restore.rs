@@ -35,15 +35,11 @@ pub struct Args {
 }
 
 pub(crate) fn run(args: &Args, call: &Call) -> StepResult<Restored> {
-    let aim = match (args.in_place, args.drop_old) {
-        (true, _) => Aim::Place,
-        (_, true) => Aim::SwapAndDrop,
-        _ => Aim::Swap,
-    };
-    let mut prepared = prepare(&args.restore, aim, args.dry.dry_run, call)?;
-    if prepared.creation.name == prepared.staged.database {
-        return in_place(&args.restore, prepared, args.dry.dry_run, call);
+    if args.in_place {
+        return in_place(&args.restore, args.dry.dry_run, call);
     }
+    let aim = if args.drop_old { Aim::SwapAndDrop } else { Aim::Swap };
+    let mut prepared = prepare(&args.restore, aim, args.dry.dry_run, call)?;
     if args.dry.dry_run {
         let swap = swap_of(&prepared.staged, call);
         // The copy has no OID yet.
@@ -61,11 +57,7 @@ pub(crate) fn run(args: &Args, call: &Call) -> StepResult<Restored> {
     };
     let record = |swapped: &Swapped| record(&staged, Some(swapped));
     match swap::perform(&mut prepared.admin, call, swap_of(&staged, call), args.drop_old, false, &record) {
-        Ok(swapped) => {
-            // Those of a database that an --in-place had dropped before it was killed.
-            prepared.input.saved.is_some().then(|| remove_saved(&saved_properties(prepared.input.dump.path()), call));
-            Ok(restored(&staged, Some(&swapped)))
-        }
+        Ok(swapped) => Ok(restored(&staged, Some(&swapped))),
         Err(Stopped { failure, result }) => {
             // The same call has another run ID, and would stage once more.
             let failure = swap::with_hint(failure, &prepared.admin, call.run_id().as_str()).retryable(false);
@@ -84,7 +76,8 @@ fn swap_of(staged: &Staged, call: &Call) -> Swapped {
     Swapped::new(call.run_id(), &staged.database, &staged.system_identifier, &staged.staged)
 }
 
-fn in_place(args: &RestoreArgs, mut prepared: Prepared, dry_run: bool, call: &Call) -> StepResult<Restored> {
+fn in_place(args: &RestoreArgs, dry_run: bool, call: &Call) -> StepResult<Restored> {
+    let mut prepared = prepare(args, Aim::Place, dry_run, call)?;
     let database = &prepared.staged.database;
     call.warn("not_verified", format!("{database} is dropped before the dump is loaded: it can be recovered only from a dump."));
     if dry_run {
@@ -102,6 +95,9 @@ fn check_can_be_created(prepared: &mut Prepared, call: &Call) -> Result<(), Fail
     let Prepared { admin, creation, staged, .. } = prepared;
     admin.remove_unfinished(call, &staged.database)?;
     let name = copy_name(&staged.database, "staged", call.run_id());
+    if oid_of(&mut admin.client, &staged.database)?.is_none() {
+        return Ok(());
+    }
     if swaps::find(call, call.run_id(), &SCHEMAS)?.is_some() || oid_of(&mut admin.client, &name)?.is_some() {
         return Err(record::run_id_taken(call.run_id()));
     }
@@ -158,7 +154,15 @@ fn replace(args: &RestoreArgs, prepared: &mut Prepared, call: &Call) -> Result<(
             _ => failure,
         });
     }
-    fill(prepared, call).map_err(|failure| incomplete(failure, prepared))?;
+    fill(prepared, call).map_err(|failure| {
+        // Without a database before, nothing would tell the same command which properties it is to have.
+        let is_new = prepared.staged.properties_from == PropertiesFrom::Defaults && prepared.staged.staged.oid.is_some();
+        if is_new && prepared.admin.take_back(&database).is_ok() {
+            call.effects().undone();
+            return failure;
+        }
+        incomplete(failure, prepared)
+    })?;
     // Those of another database are its only copy.
     (is_saved || prepared.input.saved.is_some()).then(|| remove_saved(&saved, call));
     Ok(())

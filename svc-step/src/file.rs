@@ -248,3 +248,25 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     Err(Failure::usage("options_invalid", format!("{} is not UTF-8, so that no document can name it.", absolute.display()))
         .hint("Name another file or directory, or rename it."))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_digest_is_exact_and_interruptible() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        fs::write(&path, vec![b'a'; 1_000_000]).unwrap();
+        let (size, sha256) = digest(&path).unwrap();
+        assert_eq!(size, 1_000_000);
+        assert_eq!(sha256, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+        let mut told = Vec::new();
+        let ended = digest_watched(&path, |size| {
+            told.push(size);
+            if told.len() < 2 { Ok(()) } else { Err(Failure::interrupted(15)) }
+        });
+        assert_eq!(ended.unwrap_err().code, "interrupted");
+        assert_eq!(told.len(), 2);
+    }
+}

@@ -43,7 +43,7 @@ impl Secret {
     /// All that a file holds, such as a private key in PEM.
     ///
     /// # Errors
-    /// The file is missing (2), unreadable or accessible to users other than its owner (3), too large or not text (7).
+    /// The file is missing (2), unreadable or accessible to users other than its owner and root's group (3), too large or not text (7).
     pub fn whole_file(what: &str, path: &Path) -> Result<Self, Failure> {
         let action = format!("read the {what} file");
         let file = file::open_regular(&action, path).map_err(Failure::of_setting)?;

@@ -141,6 +141,8 @@ fn document_goes_back_to_its_own_file_whatever_setting_names() {
         assert_eq!(restore().run().ok().changed().result()["path"], older.to_str().unwrap());
         assert_eq!(text(&older), "size=16\n");
     }
+    let typed = site.from("restore", &*saved).env("SVC_CONFIG_FILE", &other).arg("--config").arg(&other);
+    assert_eq!(typed.arg("--dry-run").run().ok().result()["path"], other.to_str().unwrap());
     // A file of another layout is no place for it, whoever names that.
     for restore in [site.from("restore", &*saved).arg("--config"), site.tool("restore").arg(&copy).arg("--config")] {
         let restore = restore.arg(&newer);

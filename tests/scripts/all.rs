@@ -147,6 +147,18 @@ fn committed_run_is_undone_if_installer_never_started() {
     Bare::default().own_script("external installer -- true\n").env("SVC_LOCK_FD", "77").run().ok();
 }
 
+/// 8 is what a timer and whoever is told of failures pass over: another run is in progress, and nothing has begun.
+#[test]
+fn lock_of_tool_fails_run_that_has_begun() {
+    let bare = Bare::default();
+    let told = bare.path("told");
+    os::write_program(bare.path("hooks/on-failure/10-tell"), format!("#!/bin/sh\ntouch '{}'\n", told.display())).unwrap();
+    let made = failed("mine.make/1", "locked");
+    let script = bare.own_script(&format!("step made -- bash -c 'echo \"$0\"; exit 8' '{made}'\n"));
+    script.env("SVC_HOOKS_DIR", bare.path("hooks")).run().fails(5, "locked");
+    assert!(told.exists());
+}
+
 #[test]
 fn step_ended_by_signal_is_not_a_warning() {
     let mut document = failed("mine.make/1", "interrupted");

@@ -69,6 +69,7 @@ fn in_place_restore_that_was_not_awaited_is_verified_by_same_command() {
         assert_eq!((gate.changes().len(), state(&left, &docs)), (2, "in_progress"), "nothing is opened again\n{left}");
         sandbox.from(&["stage", "--run-id", &run], &created).refused("name_in_use");
         sandbox.from(&["wait"], &left).fails(2, "from_invalid").unchanged();
+        assert_eq!(state(&restore(&["--dry-run"]).run().ok().unchanged(), &docs), "in_progress", "{code}");
         let gate = sandbox.gate();
         let resumed = restore(&[]).via(&gate).run().ok().unchanged();
         assert_eq!((gate.changes().len(), state(&resumed, &docs)), (0, "restored"), "{code}");

@@ -64,6 +64,9 @@ impl Host {
             ("PGPORT", self.postgres.port.to_string()),
             ("SVC_PG_UNIT", format!("user:{}", self.postgres.unit)),
             ("SVC_PG_ADMIN", ADMINISTRATOR.to_owned()),
+            // Neither the settings nor the hooks of the machine that the tests or the demo run on.
+            ("SVC_ENVIRONMENT_FILE", "/dev/null".to_owned()),
+            ("SVC_HOOKS_DIR", self.dir.join("hooks").display().to_string()),
             ("SVC_STATE_DIR", self.dir.join("state").display().to_string()),
             ("SVC_BACKUP_DIR", self.dir.join("backups").display().to_string()),
         ]));
@@ -213,7 +216,7 @@ fn start(dir: &Path, search: &str, settings: &Settings) -> Result<(Host, Manager
     let postgres = Postgres::create(Programs::debian()?, &dir.join("postgres"), "postgresql.service", systemd)?;
     search.start(systemd)?;
     let host = Host { dir: dir.to_owned(), systemd: systemd.clone(), postgres, search };
-    for folder in ["own", "state", "backups"] {
+    for folder in ["own", "state", "backups", "hooks"] {
         os::folder(&dir.join(folder), 0o755, None)?;
     }
     os::file(&host.file(), &serde_json::to_string_pretty(&host)?, 0o644, None)?;

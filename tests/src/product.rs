@@ -121,7 +121,9 @@ impl Product {
     /// throw-away host reads is not among them.
     pub fn settings_file(&self, changed: &[(&str, &str)]) -> String {
         let settings = BTreeMap::from_iter(self.env().into_iter().chain(texts(changed)));
-        let is_setting = |name: &str| !["SVC_INTERVAL_MS", "SVC_UNIT_SCOPE", "SVC_TESTHOST"].contains(&name);
+        let is_setting = |name: &str| {
+            !["SVC_INTERVAL_MS", "SVC_UNIT_SCOPE", "SVC_TESTHOST", "SVC_ENVIRONMENT_FILE", "SVC_HOOKS_DIR"].contains(&name)
+        };
         settings.iter().filter(|(name, _)| is_setting(name)).map(|(name, value)| format!("{name}=\"{value}\"\n")).collect()
     }
 

@@ -23,8 +23,7 @@ fn lines(most: usize) -> impl Strategy<Value = Vec<String>> {
 
 /// A file.
 pub fn file() -> impl Strategy<Value = Sample> {
-    let sections = prop::sample::subsequence(vec!["s", "t", "u v"], 0..=3).prop_shuffle();
-    let sections = (sections, prop::collection::vec(lines(5), 3)).prop_map(|(names, lines)| names.into_iter().zip(lines));
+    let sections = prop::collection::btree_map(prop::sample::select(vec!["s", "t", "u v"]), lines(5), 0..4);
     let ends = (any::<bool>(), prop::bool::weighted(0.2), prop::bool::weighted(0.2));
     (lines(4), sections, ends).prop_map(|(top, sections, (crlf, marked, unended))| {
         let mut all: Vec<Line> = top.into_iter().map(|text| of(text, None)).collect();

@@ -49,7 +49,7 @@ pub struct Health {
     pub status: String,
     /// Indices of the scope that lack a primary shard; any is exit 7.
     pub red_indices: Vec<String>,
-    /// Its data and master-eligible nodes: no other uses a repository.
+    /// Its data and master-eligible nodes; the others need no `path.repo`.
     pub nodes: Vec<Node>,
     /// The directories that every node may have repositories in (`path.repo`); empty until `svc-snap configure` has run.
     pub path_repo: Vec<String>,

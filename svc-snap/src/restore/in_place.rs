@@ -39,7 +39,11 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     if let Some(mut restored) = earlier.clone()
         && is_restored(call, chosen, &restored, dry_run)?
     {
-        if restored.indices.iter().all(|one| one.state == RestoreState::Restored) || dry_run {
+        let is_done = restored.indices.iter().all(|one| one.state == RestoreState::Restored);
+        if !is_done {
+            restored.indices.iter_mut().for_each(|one| one.state = RestoreState::InProgress);
+        }
+        if is_done || dry_run {
             return Ok(restored);
         }
         // The killed call may have left the throttle changed.
@@ -71,7 +75,7 @@ pub(crate) fn run(call: &Call, chosen: &Chosen, on_conflict: OnConflict, dry_run
     capacity::refuse_restore(call, chosen, &wanted, |_| false, &given_up, hint)?;
     // Data streams first: if the server does not delete them, nothing is changed. It restores over a closed index by itself.
     let streams = live_streams.iter().map(|name| (String::clone(name), "DELETE", path(&["_data_stream", name])));
-    // What an earlier call has closed is opened again if the server refuses; what somebody else has closed is not.
+    // If the server refuses, the indices that an earlier call has closed are opened again. Those that a client has closed stay so.
     let earlier: Vec<Action> = earlier.into_iter().flat_map(|earlier| earlier.plan).collect();
     let indices = live.iter().filter_map(|(name, index)| {
         let close = path(&[name, "_close"]);

@@ -16,7 +16,7 @@ use svc_step::{Call, Failure, Status, StepResult};
 
 use crate::choose::{folder_of, last_upgrade};
 use crate::delete::Removal;
-use crate::point::{self, BackupDir, Point, State};
+use crate::point::{self, BackupDir, Point, SUMS, State};
 use crate::snap;
 
 /// Arguments of `svc-point prune`.
@@ -99,8 +99,8 @@ pub(crate) fn run(args: &PruneArgs, call: &Call) -> StepResult<Pruned> {
 fn prune(args: &PruneArgs, call: &Call, pruned: &mut Pruned) -> Result<(), Failure> {
     for one in pruned.points.iter().filter(|one| one.reason.removes()) {
         match pruned.removal.remove(call, &one.point, args.dir.service(), args.dry) {
-            // What is the matter with one restore point keeps no other.
-            Err(failure) if matches!(failure.status, Status::Refused | Status::Invalid) => {
+            // A directory that cannot be changed does not stop the removal of the others; what the server refuses may be refused for all.
+            Err(failure) if failure.status == Status::Refused && Path::new(&one.point.path).join(SUMS).exists() => {
                 let hint = failure.hint.as_deref().unwrap_or_default();
                 call.review("not_removed", format!("The restore point {} was not removed: {failure} {hint}", one.point.id));
             }

@@ -7,12 +7,17 @@ use serde_json::Value;
 use svc_step::document::Document;
 use svc_step::{Call, Failure, Status, child};
 
-/// The command that deletes the snapshot of a restore point: by its document, or by the name that its run has given it. The document of
-/// another one says that this is the half of a copy.
+use crate::point::About;
+
+/// The command that deletes the snapshot of a restore point: by its document, or by the name that its run has given it: the
+/// document of another run may lie in an incomplete copy of that run's point.
 pub fn delete_command(point: &Path, by_name: &str) -> Vec<String> {
     let document = point.join("snapshot.json");
+    let is_complete = || About::read(point).is_some_and(|about| point.ends_with(about.id));
     let which = match svc_step::journal::document_in(&document) {
-        Some(said) if said.ok && point.ends_with(&said.run_id) => vec!["--from".to_owned(), document.display().to_string()],
+        Some(said) if said.ok && (point.ends_with(&said.run_id) || is_complete()) => {
+            vec!["--from".to_owned(), document.display().to_string()]
+        }
         _ => vec![by_name.to_owned()],
     };
     let command = ["svc-snap", "delete"].map(str::to_owned).into_iter();

@@ -119,6 +119,8 @@ fn status(run: &Run, failed: Option<&Failed>, signal: Option<i32>) -> i32 {
     match (signal, failed) {
         (Some(signal), _) => 128 + signal,
         (None, Some(Failed { failure, .. })) if failure.status == Status::Review => 1,
+        // 8 is a run that has not begun, since another one is in progress. This one has, and must not pass for that: try it again.
+        (None, Some(Failed { failure, .. })) if failure.code == "locked" => Status::Unavailable.code().into(),
         (None, Some(Failed { failure, .. })) => failure.status.code().into(),
         (None, None) if run.state().notes.review => 9,
         (None, None) => 0,

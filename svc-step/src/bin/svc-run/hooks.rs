@@ -38,7 +38,7 @@ pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
         Ok(entries) => entries,
         // A directory without this event's own has no such hooks. One that is not there is mistyped, unless nobody has named it.
         Err(error) if error.kind() == io::ErrorKind::NotFound && (folder.is_dir() || is_default(folder)) => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::directory(folder, "SVC_HOOKS_DIR", &error)),
+        Err(error) => return Err(Failure::directory(&event, "SVC_HOOKS_DIR", &error)),
     };
     let mut hooks: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     let is_program = |hook: &Path| fs::metadata(hook).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);

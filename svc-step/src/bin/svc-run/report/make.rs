@@ -165,7 +165,9 @@ fn name_previous(result: &mut RunResult, attempts: &[Attempt], undone: bool) {
     }
     let Some(previous) = &mut result.previous else { return };
     // One that a signal has ended is finished all the same.
-    let swapped = |step| document_of(attempts, step).filter(|document| document.ok || document.changed == Some(true));
+    let is_ended = |document: &Document<Value>| document.error.as_ref().is_some_and(|error| error.code == "interrupted");
+    let has_swapped = |document: &Document<Value>| document.ok || document.changed == Some(true) && is_ended(document);
+    let swapped = |step| document_of(attempts, step).filter(|document| has_swapped(document));
     let indices = swapped(steps::SWAP_SEARCH).and_then(|swap| swap.at("/indices")?.as_array()).into_iter().flatten();
     previous.indices = indices.filter_map(|index| index.get("previous")?.as_str().map(ToOwned::to_owned)).collect();
     previous.databases = swapped(steps::SWAP_DATABASE).and_then(|swap| swap.text("/previous/name")).into_iter().collect();

@@ -127,7 +127,7 @@ impl<'a> Runs<'a> {
         if !run.has_begun(steps::INSTALLER) {
             return None;
         }
-        if let Some(back) = self.rolled_back_by(&run) {
+        if let Some(back) = self.rolled_back_by(&run).filter(|back| back.is_ok() || back.replaced_by().is_none()) {
             let id = back.id();
             return Some(if back.is_ok() {
                 format!(

@@ -19,7 +19,7 @@ fn failed(hint: &str) -> Value {
 #[test]
 fn run_state_and_next_command_follow_journal() {
     type Case = (&'static str, fn(&Made), State, &'static str, Option<&'static str>);
-    let cases: [Case; 11] = [
+    let cases: [Case; 12] = [
         (
             "well",
             |made| made.ended(&json!({"result": {"downtime_ms": 12}})),
@@ -91,6 +91,20 @@ fn run_state_and_next_command_follow_journal() {
             State::Superseded,
             "It was interrupted.",
             Some("Its rollback has begun. To continue it:\n  svc-rollback --resume 20261120t030003z-rollback"),
+        ),
+        (
+            "its rollback is not finished, and it was repaired by hand",
+            |made| {
+                made.step("03-installer", "external", &json!({}));
+                let back = made.another("20261120t030003z-rollback", "svc-rollback", None);
+                back.notes(&json!({"commit": "hint", "facts": {"restore_point": "/var/20261120t020003z-first"}}));
+                let repaired = made.another("20261120t040003z-backup-manual", "svc-backup", None);
+                repaired.plan(&json!({"script": "svc-backup", "arguments": ["--ignore-unfinished"]}));
+                repaired.ended(&json!({}));
+            },
+            State::Superseded,
+            "It was interrupted.",
+            Some("A later run has replaced it:\n  svc-run status 20261120t040003z-backup-manual"),
         ),
         (
             "a command that it waited for has ended since, and nobody knows how",
