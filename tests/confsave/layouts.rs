@@ -82,6 +82,12 @@ fn conf_with_unrecognised_line_is_carried_as_whole() {
     let theirs = shipped.replace("12", "24");
     let ran = site.carry("conf", &mine, Some(&shipped), &theirs).run().review("conflict").changed();
     assert_eq!((text(ran.result()["previous"].as_str().unwrap()), text(&beside)), (theirs, shipped));
+    // Of two sections of one name a key's path does not say which.
+    let site = Site::new();
+    let shipped = format!("{SHIPPED_CONF}[peer]\nkey = A\nips = X\n[peer]\nkey = B\nips = Y\n");
+    let mine = shipped.replace("ips = X\n", "");
+    site.carry("conf", &mine, Some(&shipped), &shipped).run().review("not_restored").changed();
+    assert_eq!(text(site.conf()), mine);
 }
 
 #[test]

@@ -104,7 +104,8 @@ fn run_state_and_next_command_follow_journal() {
             },
             State::Superseded,
             "It was interrupted.",
-            Some("A later run has replaced it:\n  svc-run status 20261120t040003z-backup-manual"),
+            // Whose status names the backup.
+            Some("A later run has replaced it:\n  svc-run status 20261120t030003z-rollback"),
         ),
         (
             "a command that it waited for has ended since, and nobody knows how",
