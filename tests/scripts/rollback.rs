@@ -267,9 +267,14 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     for swap in ["swap-search", "swap-database"] {
         let is_of = |file: &PathBuf| file.to_string_lossy().ends_with(&format!("-{swap}.json"));
         let document = os::files_below(&ran.run_dir()).into_iter().find(is_of).unwrap();
-        fs::write(&document, fs::read_to_string(&document).unwrap().replace("\"ok\":true", "\"ok\":false")).unwrap();
+        let mut ended = json_of(&document);
+        ended["ok"] = json!(false);
+        fs::write(&document, ended.to_string()).unwrap();
     }
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
+    // Its start is a second of its own, or the swaps that are done again are not later than it.
+    let started = std::time::Instant::now();
+    wait::so("the clock to go on", || (started.elapsed() > Duration::from_secs(2)).then_some(()));
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
     assert_begins_again(&used, once_more, &point);
     assert_eq!(product.marker(), "2.0.1");
