@@ -274,7 +274,7 @@ fn rollback_is_not_resumed_on_data_swapped_back_or_used() {
     product.host.systemd.control(&["start", &product.unit()]).unwrap();
     // Its start is a second of its own, or the swaps that are done again are not later than it.
     let started = std::time::Instant::now();
-    wait::so("the clock to go on", || (started.elapsed() > Duration::from_secs(2)).then_some(()));
+    wait::so("two seconds to pass", || (started.elapsed() > Duration::from_secs(2)).then_some(()));
     let used = rollback(&["--resume"]).run().fails(3, "service_state");
     assert_begins_again(&used, once_more, &point);
     assert_eq!(product.marker(), "2.0.1");
