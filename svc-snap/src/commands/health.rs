@@ -307,7 +307,10 @@ mod tests {
 
     #[test]
     fn path_repo_common_to_all_nodes_is_found() {
-        let with = |name: &str, roles: Value, repo: Value| json!({"name": name, "version": "1", "roles": roles, "settings": {"path": {"repo": repo}}});
+        let with = |name: &str, roles: Value, repo: Value| {
+            let settings = json!({"path": {"repo": repo}});
+            json!({"name": name, "version": "1", "roles": roles, "settings": settings})
+        };
         let node = |name: &str, repo: Value| with(name, json!(["data_hot"]), repo);
         let nodes = |all: Value| super::nodes(&json!({"nodes": all}));
         let both = nodes(json!({"x": node("b", json!("/y, /z")), "y": node("a", json!(["/x", "/y"]))}));

@@ -189,8 +189,8 @@ fn write_document(run: &Run, step: &Step, files: &Path, status: i32) -> Document
     let (began, ended) = (time("started"), time("rc"));
     let output = with_ending(files, "out");
     // An installer may repeat its arguments in words of its own.
-    let is_private = step.name == steps::INSTALLER && (run.private_lost || !run.private.is_empty());
-    let causes = if status == 0 || is_private { Vec::new() } else { last_lines(&output) };
+    let causes =
+        if status == 0 || (step.name == steps::INSTALLER && has_private(run)) { Vec::new() } else { last_lines(&output) };
     let document = Document {
         ok: status == 0,
         // One that failed may have changed anything.
@@ -290,10 +290,15 @@ fn unknown(run: &Run, step: &Step) -> Failure {
     Failure::refused("outcome_unknown", text).hint(rerun_hint(run))
 }
 
+/// Whether the installer has arguments that are not recorded.
+const fn has_private(run: &Run) -> bool {
+    run.private_lost || !run.private.is_empty()
+}
+
 pub fn rerun_hint(run: &Run) -> String {
-    let (with, private) = match run.private.is_empty() && !run.private_lost {
-        true => ("", ""),
-        false => (", with its arguments, which are not recorded", " --installer-arg ARG"),
+    let (with, private) = match has_private(run) {
+        true => (", with its arguments, which are not recorded", " --installer-arg ARG"),
+        false => ("", ""),
     };
     format!("If it can safely be run twice{with}:\n  {} --rerun-installer{private}", resume(run))
 }

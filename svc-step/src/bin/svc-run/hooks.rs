@@ -32,12 +32,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// be told its path (3 `file_invalid`).
 pub fn of(event: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = &PathBuf::from(setting("SVC_HOOKS_DIR"));
-    let is_default = |folder: &Path| folder == Path::new(&default_of("SVC_HOOKS_DIR", ""));
+    let default = default_of("SVC_HOOKS_DIR", "");
     let event = folder.join(event);
     let entries = match fs::read_dir(&event) {
         Ok(entries) => entries,
         // A directory without this event's own has no such hooks. One that is not there is mistyped, unless nobody has named it.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && (folder.is_dir() || is_default(folder)) => return Ok(Vec::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && (folder.is_dir() || folder == Path::new(&default)) => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(Failure::directory(&event, "SVC_HOOKS_DIR", &error)),
     };
     let mut hooks: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
