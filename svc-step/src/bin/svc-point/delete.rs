@@ -48,8 +48,8 @@ pub struct Deleted {
 pub struct Removal {
     /// The IDs of the restore points that were removed.
     pub removed: Vec<String>,
-    /// Those whose removal has begun and is not finished: they are incomplete. The next `prune` or `delete` finishes it.
-    pub partially_removed: Vec<String>,
+    /// One whose removal has begun and is not finished: it is incomplete. The next `prune` or `delete` finishes it.
+    pub partially_removed: Option<String>,
     /// The effects of the step, in order; in a dry run, what they would be.
     pub plan: Vec<Action>,
 }
@@ -121,14 +121,14 @@ impl Removal {
             return Ok(());
         }
         call.check()?;
-        remove_sums(call, folder, || self.partially_removed.push(point.id.clone()))?;
+        remove_sums(call, folder, || self.partially_removed = Some(point.id.clone()))?;
         snap::delete(call, &command, &point.id)?;
         let gone = fs::remove_dir_all(point::real(folder))
             .and_then(|()| if folder.is_symlink() { fs::remove_file(folder) } else { Ok(()) })
             .map_err(|error| Failure::io("remove the restore point", folder, &error));
         call.effects().happened();
         gone.and_then(|()| file::sync_folder_of(folder))?;
-        self.partially_removed.retain(|id| *id != point.id);
+        self.partially_removed = None;
         self.removed.push(point.id.clone());
         Ok(())
     }

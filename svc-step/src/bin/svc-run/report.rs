@@ -47,8 +47,8 @@ pub struct RunResult {
     pub clones: Option<bool>,
     /// The upgrades that a run of several hops has made, each a run of its own.
     pub hops: Vec<Hop>,
-    /// The restore points from which this run has removed `SHA256SUMS`, and could not remove the rest; null if it was not to remove any.
-    pub partially_removed: Option<Vec<String>>,
+    /// The restore point from which this run has removed `SHA256SUMS`, and could not remove the rest.
+    pub partially_removed: Option<String>,
     /// What a rehearsal of a rollback has found; null if none was made.
     pub rehearsal: Option<Value>,
     /// In a dry run: the commands, as they are typed.

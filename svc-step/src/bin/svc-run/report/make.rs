@@ -180,10 +180,9 @@ fn changed(attempts: &[Attempt], result: &RunResult, outcome: &Outcome) -> Optio
     }
     let own = attempts.iter().filter(|one| !outcome.earlier.contains(&one.files) && !outcome.undone.contains(&one.step));
     let steps: Vec<Option<bool>> = own.map(|one| line(one).changed).collect();
-    let removed =
-        [&result.removed, &result.removed_runs, &result.partially_removed].into_iter().flatten().any(|list| !list.is_empty());
+    let removed = [&result.removed, &result.removed_runs].into_iter().flatten().any(|list| !list.is_empty());
     let is_left = result.restore_point.is_some() && newest(attempts, steps::REMOVE_POINT).is_some();
-    let stays = result.incomplete_point.is_some() || is_left;
+    let stays = result.partially_removed.is_some() || result.incomplete_point.is_some() || is_left;
     if removed || stays || outcome.recovered || steps.contains(&Some(true)) {
         Some(true)
     } else if steps.contains(&None) {

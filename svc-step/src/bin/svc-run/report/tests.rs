@@ -55,7 +55,7 @@ fn changed_tells_what_this_call_has_changed() {
         (&[("01-a", "external", None)], json!({}), &[], None),
         (&[("01-a", "step", Some(json!({"changed": true})))], json!({}), &["a"], Some(false)),
         (&[], json!({"removed": ["20261120t020003z-manual"]}), &[], Some(true)),
-        (&[], json!({"removed": [], "partially_removed": ["20261120t020003z-manual"]}), &[], Some(true)),
+        (&[], json!({"removed": [], "partially_removed": "20261120t020003z-manual"}), &[], Some(true)),
     ];
     for (steps, facts, undone, expected) in cases {
         let made = Made::new("svc-backup");
