@@ -233,7 +233,7 @@ pub(crate) fn undo(
 /// Waits until the server has done what it was asked before: a request of a killed call, or one whose answer was lost, may be among
 /// that. What it does before such a request is in its queue is among its tasks, which not every user may list.
 pub(crate) fn wait_for_requests(server: &Server) -> Result<(), Failure> {
-    wait_for_tasks(server, "cluster:admin/snapshot/restore,indices:admin/resize,indices:admin/block/add,indices:admin/close");
+    wait_for_tasks(server, "cluster:admin/snapshot/restore,indices:admin/resize,indices:admin/block/add");
     let health = server.get("/_cluster/health?wait_for_events=languid&timeout=30s&filter_path=timed_out")?;
     if health.get("timed_out") == Some(&Value::Bool(false)) {
         return Ok(());

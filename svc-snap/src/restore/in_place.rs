@@ -181,7 +181,8 @@ fn act(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Resto
 fn reopen(call: &Call, chosen: &Chosen, clearing: &[Clearing], restored: &mut Restored, mut failure: Failure) -> Failure {
     let server = &chosen.server;
     let closed = || clearing.iter().filter(|(_, method, _)| *method == "POST").map(|(name, ..)| name);
-    // A close whose answer was lost may be in the server's queue.
+    // A close whose answer was lost may be under way, or in the server's queue.
+    clone::wait_for_tasks(server, "indices:admin/close");
     let found = clone::wait_for_requests(server).and_then(|()| get_indices(server, closed())).unwrap_or_default();
     let open = |name: &str| server.change(call, "POST", &path(&[name, "_open"]), None).is_ok();
     for name in closed() {
